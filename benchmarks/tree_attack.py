@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 from plfl.baselines.trees import LAGGED, TreeWindows
 from plfl.data import sources
 from plfl.federated.channel import Channel
-from plfl.federated.collectives import Noise
+from plfl.federated.collectives.server import Noise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
 from plfl.federated.trees import Part, binned, grow, releases
 from plfl.study import Study

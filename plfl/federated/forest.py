@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
-from plfl.federated.collectives import Noise
+from plfl.federated.collectives.server import Noise
 from plfl.federated.trees import Loss, Part, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
 

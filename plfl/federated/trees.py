@@ -21,17 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.bounds import Bounds
 from plfl.federated.channel import Channel
-from plfl.federated.collectives import (
-    Floats,
-    GoneError,
-    Noise,
-    Server,
-    connect,
-    disconnect,
-    silence,
-)
+from plfl.federated.collectives.bounds import Bounds
+from plfl.federated.collectives.interface import connect, disconnect, silence
+from plfl.federated.collectives.messages import Floats
+from plfl.federated.collectives.server import GoneError, Noise, Server
 
 if TYPE_CHECKING:
     import lightgbm

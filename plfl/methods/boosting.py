@@ -162,7 +162,7 @@ class Boosting(Method):
 
     def _grow(self, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
-        from plfl.federated.collectives import Noise
+        from plfl.federated.collectives.server import Noise
         from plfl.training.batches import stream
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()

@@ -17,17 +17,12 @@ from plfl.baselines.lightgbm_federated import LightgbmFederated
 from plfl.baselines.lightgbm_others import LightgbmOthers
 from plfl.baselines.lightgbm_pooled import LightgbmPooled
 from plfl.data.dataset import Dataset
-from plfl.federated import collectives
 from plfl.federated.channel import Channel
-from plfl.federated.collectives import (
-    ROOT,
-    Noise,
-    Server,
-    connect,
-    disconnect,
-    packed,
-    unpacked,
-)
+from plfl.federated.collectives import server as server_module
+from plfl.federated.collectives.interface import connect, disconnect
+from plfl.federated.collectives.layout import ROOT
+from plfl.federated.collectives.messages import packed, unpacked
+from plfl.federated.collectives.server import Noise, Server
 from plfl.federated.trees import SETTINGS, GrowingClient, Part, Tree, binned, grow, releases
 from plfl.interfaces.baseline import FitSettings, Floats
 from tests.helpers.outside import dataset
@@ -181,8 +176,8 @@ def test_splits_are_the_messages_of_which_the_server_returns_the_best(
 ) -> None:
     """In a LightGBM with another layout, none would have this size."""
     calls = []
-    best = collectives._best_splits
-    monkeypatch.setattr(collectives, "_best_splits", lambda m: calls.append(len(m)) or best(m))
+    best = server_module._best_splits
+    monkeypatch.setattr(server_module, "_best_splits", lambda m: calls.append(len(m)) or best(m))
     forest(parts(), trees=2)
     assert len(calls) > 2 * 12
 

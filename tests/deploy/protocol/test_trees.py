@@ -11,7 +11,8 @@ import pytest
 from plfl.config.sections import FederationSettings
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
-from plfl.federated.collectives import ROOT, SPLIT, compressed, packed, unpacked
+from plfl.federated.collectives.layout import ROOT, SPLIT
+from plfl.federated.collectives.messages import compressed, packed, unpacked
 from plfl.methods.boosting import UNUSED
 from plfl.study import Study
 from tests.deploy.protocol.test_replay import assert_equal_bits

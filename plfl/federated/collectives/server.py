@@ -1,22 +1,9 @@
-"""The messages between a server and clients whose LightGBMs grow the same trees.
+"""The server, which combines the messages of clients, and the operations of their LightGBMs."""
 
-LightGBM's data-parallel learner (`tree_learner: data`) asks for two operations among its machines,
-which may be functions of the caller (`LGBM_NetworkInitWithFunctions`). Each client is a thread with
-a LightGBM of its own. The server adds the clients' histograms and picks the best of their splits.
-The channel of the federation carries what it gets from each client and what it returns.
-
-A message that cannot be completed, because a client is gone, is answered with zeros: LightGBM finds
-no split in them and ends the tree, which the caller throws away.
-"""
-
-import ctypes
 import math
 import zlib
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
-from functools import lru_cache
+from ctypes import memmove, memset, string_at
 from itertools import count as numbered
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
@@ -25,51 +12,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from plfl.federated.bounds import Bounds
 from plfl.federated.channel import Channel
+from plfl.federated.collectives.bounds import Bounds
+from plfl.federated.collectives.interface import GATHER, SCATTER
+from plfl.federated.collectives.layout import ROOT, SPLIT, SPLITS
+from plfl.federated.collectives.messages import (
+    NOTHING,
+    WIDTHS,
+    Floats,
+    compressed,
+    contents_of,
+    inflated,
+    packed,
+    stored,
+    unpacked,
+)
 
-Floats: TypeAlias = NDArray[np.float64]
 Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
 """What the server makes of a message of each client: an answer for each."""
-
-SPLITS = 2 * (94 + 4)
-"""Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf."""
-SPLIT = np.dtype(
-    {
-        "names": ["feature", "left", "right", "gain", "threshold", "values", "sums", "categories"],
-        "formats": ["i4", "i4", "i4", "f8", "u4", "4f8", "2f8", "i4"],
-        "offsets": [0, 4, 8, 12, 20, 24, 64, 90],
-        "itemsize": 98,
-    }
-)
-"""What is read of a `SplitInfo`, and where it is there."""
-ROOT = np.dtype(
-    {"names": ["hessian", "gradient", "count"], "formats": ["f8", "f8", "i4"], "itemsize": 24}
-)
-"""What LightGBM sends of all windows of a client before it grows a tree."""
-WIDTHS = ("i1", "i2", "i4", "i8", "f8")
-"""Types of numbers in messages, the shortest first."""
-ABOVE = (2**7, 2**15, 2**31, 2**53)
-"""The least numbers that are too large for those of whole numbers."""
-
-_SIZES = POINTER(c_int32)
-_REDUCER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int, c_int32)
-_SCATTER = ctypes.CFUNCTYPE(
-    *(None, c_void_p, c_int32, c_int, _SIZES, _SIZES, c_int, c_void_p, c_int32, POINTER(_REDUCER))
-)
-_GATHER = ctypes.CFUNCTYPE(None, c_void_p, c_int32, _SIZES, _SIZES, c_int, c_void_p, c_int32)
-"""The functions that LightGBM calls, as its `meta.h` declares them."""
 
 
 class GoneError(Exception):
     """Another client is gone."""
-
-
-class Packed(bytes):
-    """Numbers as bytes, with the numbers for those on the machine that packed them."""
-
-    numbers: NDArray[Any]
-    """(N,), in the type in which they are sent."""
 
 
 class Noise(NamedTuple):
@@ -167,14 +131,14 @@ class Server:
             if not kind or kind[0] >= len(WIDTHS):
                 raise ValueError("it has no numbers")
             width = np.dtype(WIDTHS[kind[0]])
-            content = _inflated(message[1:], len(unpacked(mine)) * width.itemsize)
-            numbers = _stored(content, kind[0]).astype(float)
+            content = inflated(message[1:], len(unpacked(mine)) * width.itemsize)
+            numbers = stored(content, kind[0]).astype(float)
             if self._are_counts:
                 is_sound = self.bounds.hold_for_counts(client, numbers)
             else:
                 pairs = numbers.reshape(-1, 2)
                 is_sound = self.bounds.hold_for_sums(client, pairs, len(self.bins))
-        elif len(content := _inflated(message, len(zlib.decompress(mine)))) == ROOT.itemsize:
+        elif len(content := inflated(message, len(zlib.decompress(mine)))) == ROOT.itemsize:
             is_sound = self.bounds.hold_for_root(client, np.frombuffer(content, ROOT)[0])
         else:
             is_sound = bool(self._are_sound(np.frombuffer(content, SPLIT)).all())
@@ -263,129 +227,17 @@ class Server:
             combine = {SPLITS: _best_splits, ROOT.itemsize: self._root}.get(size, _joined)
             try:
                 message = compressed(string_at(data, size))
-                answer = _contents(self.exchange(client, message, combine))
+                answer = contents_of(self.exchange(client, message, combine))
                 memmove(out, answer * (out_size // len(answer)), out_size)
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
 
-        return _SCATTER(scatter), _GATHER(gather)
-
-
-def connect(count: int, client: int, functions: tuple[Any, Any]) -> None:
-    """Let the LightGBM of this thread be one of `count` machines."""
-    pointers = [ctypes.cast(function, c_void_p) for function in functions]
-    call("LGBM_NetworkInitWithFunctions", count, client, *pointers)
-
-
-def silence() -> None:
-    """Let the LightGBM of this thread report errors only."""
-    # Each thread has a level of its own, which is set wherever LightGBM reads parameters.
-    call("LGBM_GetSampleCount", 1, b"verbosity=-1", ctypes.byref(c_int()))
-
-
-def disconnect() -> None:
-    """Let the LightGBM of this thread be alone."""
-    call("LGBM_NetworkFree")
-
-
-def call(function: str, *arguments: Any) -> None:
-    """Call a function of LightGBM's C interface.
-
-    Raises:
-        lightgbm.basic.LightGBMError: it failed.
-    """
-    from lightgbm import basic  # here, because it takes a second to load
-
-    library: Any = basic
-    library._safe_call(getattr(library._LIB, function)(*arguments))
-
-
-@lru_cache(256)  # in the simulation many clients send the same, such as that they have no split
-def compressed(message: bytes) -> bytes:
-    """A message in the format of zlib."""
-    # Looking only for repeated bytes, mostly zeros, is faster, and these messages become shorter.
-    compressor = zlib.compressobj(strategy=zlib.Z_RLE)
-    return compressor.compress(message) + compressor.flush()
-
-
-def packed(numbers: Floats) -> Packed:
-    """An even number of numbers as bytes, without loss: whole ones in the shortest type, and
-    compressed.
-
-    Pairs of a histogram, a sum of gradients and one of weights, are stored one kind after the
-    other. Whole sums of gradients, which may be negative, are stored as 0, −1, 1, −2, … and then
-    the first bytes of all numbers, the second ones, and so on: zeros stand together.
-    """
-    largest = max(numbers.max(initial=0), -numbers.min(initial=0))
-    kind = bisect_right(ABOVE, largest)
-    short = numbers.astype(WIDTHS[kind])
-    if not (short == numbers).all():
-        kind, short = len(ABOVE), numbers
-    stored = short.reshape(-1, 2).T.copy()
-    if kind < len(ABOVE):
-        stored[0] = (stored[0] << 1) ^ (stored[0] >> (8 * short.itemsize - 1))
-    by_place = stored.reshape(-1).view(np.uint8).reshape(-1, short.itemsize).T
-    message = Packed(bytes([kind]) + compressed(by_place.tobytes()))
-    message.numbers = short
-    return message
-
-
-def _stored(content: bytes, kind: int) -> NDArray[Any]:
-    """The numbers (N,) in the content of a message of this kind."""
-    width = np.dtype(WIDTHS[kind])
-    by_place = np.frombuffer(content, np.uint8).reshape(width.itemsize, -1)
-    stored = by_place.T.copy().view(width).reshape(2, -1)
-    if kind < len(ABOVE):
-        unsigned = stored[0].view(f"u{width.itemsize}")
-        stored[0] = (unsigned >> 1).view(width) ^ -(stored[0] & 1)
-    return stored.T.ravel()
-
-
-def unpacked(*messages: bytes) -> Floats:
-    """The numbers of `packed`, or the sum of those of several, one by one."""
-    first, *others = (
-        message.numbers
-        if isinstance(message, Packed)
-        else _stored(zlib.decompress(message[1:]), message[0])
-        for message in messages
-    )
-    total: Floats = 0.0 + first
-    for numbers in others:
-        total += numbers
-    return total
-
-
-NOTHING = packed(np.empty(0))
-
-
-def _inflated(message: bytes, size: int) -> bytes:
-    """The content of a compressed message of another machine, which should have this `size`.
-
-    Raises:
-        ValueError: it has not.
-    """
-    reader, content = zlib.decompressobj(), b""
-    with suppress(zlib.error):
-        content = reader.decompress(message, size + 1)
-    if len(content) != size or not reader.eof or reader.unused_data:
-        raise ValueError(f"it does not have {size} bytes, compressed")
-    return content
+        return SCATTER(scatter), GATHER(gather)
 
 
 def _joined(messages: Sequence[bytes]) -> list[bytes]:
     return [b"".join(messages)] * len(messages)
-
-
-@lru_cache(1)  # in the simulation all clients get the same
-def _contents(message: bytes) -> bytes:
-    """What is in compressed messages that stand one after the other."""
-    contents = b""
-    while message:
-        reader = zlib.decompressobj()
-        contents += reader.decompress(message)
-        message = reader.unused_data
-    return contents
 
 
 def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
