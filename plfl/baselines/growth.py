@@ -8,7 +8,8 @@ import numpy as np
 
 from plfl.baselines.trees import Chosen, TreeWindows, boost
 from plfl.federated.channel import Channel
-from plfl.federated.trees import PUBLIC, Part, binned, grow
+from plfl.federated.collectives.layout import PUBLIC
+from plfl.federated.trees import Part, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
 

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
+from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.collectives.messages import Floats
+from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Noise, Server
 
 if TYPE_CHECKING:
@@ -32,25 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PUBLIC: dict[str, Any] = {
-    "enable_bundle": False,  # bundles of features depend on one client's rows
-    "feature_pre_filter": False,
-    "min_data_in_bin": 1,
-    "boost_from_average": False,
-}
-"""Parameters of a model whose bins come from public values."""
-SETTINGS: dict[str, Any] = {
-    "objective": "none",  # the gradients are computed here
-    "min_child_samples": 20,
-    "seed": 1,
-    "num_threads": 1,
-    "deterministic": True,
-    "force_row_wise": True,
-    **PUBLIC,
-    "max_cat_threshold": 1,  # there are no categories; this shortens messages
-    "pre_partition": True,
-    "verbosity": -1,
-}
 STEPS = (5, 5, 4)
 """Halvings, in each exchange, of the interval in which the value of a leaf is searched."""
 CLEAR = 4
@@ -199,10 +182,12 @@ def grow(
 
     Raises:
         ValueError: there is noise, and the loss is not that of the median.
+        PlflError: the installed LightGBM has other messages than those that are known here.
         Exception: what the last client failed with, if all have.
     """
     if noise is not None and loss != 0.5:
         raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
+    check_layout()
     given = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
     given["max_bin"] = bins.get_params()["max_bin"]
     bounds = None if windows is None else Bounds(windows, largest_slope(loss))

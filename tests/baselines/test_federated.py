@@ -20,10 +20,10 @@ from plfl.data.dataset import Dataset
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import server as server_module
 from plfl.federated.collectives.interface import connect, disconnect
-from plfl.federated.collectives.layout import ROOT
+from plfl.federated.collectives.layout import ROOT, SETTINGS
 from plfl.federated.collectives.messages import packed, unpacked
 from plfl.federated.collectives.server import Noise, Server
-from plfl.federated.trees import SETTINGS, GrowingClient, Part, Tree, binned, grow, releases
+from plfl.federated.trees import GrowingClient, Part, Tree, binned, grow, releases
 from plfl.interfaces.baseline import FitSettings, Floats
 from tests.helpers.outside import dataset
 

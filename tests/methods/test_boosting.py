@@ -17,9 +17,10 @@ from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, placed
 from plfl.federated.channel import Channel
+from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.forest import Forester
 from plfl.federated.privacy.statement import outside, statements
-from plfl.federated.trees import SETTINGS, GrowingClient, Tree, binned
+from plfl.federated.trees import GrowingClient, Tree, binned
 from plfl.forecast.model import load
 from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult

@@ -1,7 +1,31 @@
 """What LightGBM's machines send each other, byte by byte: no interface that LightGBM promises."""
 
+from typing import Any
+
 import numpy as np
 
+PUBLIC: dict[str, Any] = {
+    "enable_bundle": False,  # bundles of features depend on one client's rows
+    "feature_pre_filter": False,
+    "min_data_in_bin": 1,
+    "boost_from_average": False,
+}
+"""Parameters of a model whose bins come from public values."""
+SETTINGS: dict[str, Any] = {
+    "objective": "none",  # the gradients are computed here
+    "min_child_samples": 20,
+    "seed": 1,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    **PUBLIC,
+    "max_cat_threshold": 1,  # there are no categories; this shortens messages
+    "pre_partition": True,
+    "verbosity": -1,
+}
+"""Parameters of the LightGBMs of clients, with which their messages are those below."""
+TESTED = ("4.6", "4.7")
+"""The versions of LightGBM for which this holds, as `self_test` has found."""
 SPLITS = 2 * (94 + 4)
 """Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf."""
 SPLIT = np.dtype(

@@ -1,0 +1,112 @@
+"""Whether the installed LightGBM sends its messages as `layout` reads them."""
+
+import threading
+import zlib
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from plfl.base.errors import PlflError
+from plfl.federated.channel import Channel
+from plfl.federated.collectives.bounds import Bounds
+from plfl.federated.collectives.interface import connect, disconnect, silence
+from plfl.federated.collectives.layout import ROOT, SETTINGS, SPLIT, SPLITS, TESTED
+from plfl.federated.collectives.messages import WIDTHS
+from plfl.federated.collectives.server import Combine, Server
+
+GRID = np.arange(1.0, 9.0)
+"""The values of the only input of two clients, each in a bin of its own."""
+WINDOWS = (64, 96)
+"""Their windows, which have these values in turn, and gradients of 0.5 up to the third one, then
+-0.5."""
+LEFT = sum(WINDOWS) * 3 // len(GRID)
+"""Their windows with positive gradients, which a tree divides from the others."""
+
+
+class Recorder(Server):
+    """A server that notes the messages other than sums, with its answers."""
+
+    def __init__(self, channel: Channel, clients: Sequence[int]):
+        super().__init__(channel, clients)
+        self.record: list[tuple[int, bytes, bytes]] = []
+        """A client, what it sent, and the answer."""
+
+    def exchange(self, client: int, message: bytes, combine: Combine) -> bytes:
+        answer = super().exchange(client, message, combine)
+        if message[0] >= len(WIDTHS):
+            reader = zlib.decompressobj()
+            self.record.append((client, zlib.decompress(message), reader.decompress(answer)))
+        return answer
+
+
+@cache  # once in a process
+def check_layout() -> None:
+    """Check the version of LightGBM; then let two clients grow a tree whose messages are known, and
+    read these.
+
+    Raises:
+        PlflError: the installed LightGBM was not tested, or has another layout.
+    """
+    import lightgbm  # here, because it takes a second to load
+
+    version = lightgbm.__version__
+    # Of an unknown version nothing is run: LightGBM 4.5 writes beyond its memory.
+    if ".".join(version.split(".")[:2]) in TESTED and _is_as_described(_messages()):
+        return
+    major, minor = map(int, TESTED[-1].split("."))
+    raise PlflError(
+        f"LightGBM {version}: its messages are not known to be those of LightGBM "
+        f"{' and '.join(TESTED)}, with which clients can grow trees together; install one of "
+        f'these: pip install "lightgbm>={TESTED[0]},<{major}.{minor + 1}"'
+    )
+
+
+def _messages() -> list[tuple[int, bytes, bytes]]:
+    """The record of two clients; empty if they could not grow a tree."""
+    import lightgbm
+
+    settings = SETTINGS | {"num_leaves": 2, "max_bin": len(GRID)}
+    zeros = np.zeros(len(GRID))
+    bins = lightgbm.Dataset(GRID[:, None], zeros, params=settings).construct()
+    server = Recorder(Channel(0, len(WINDOWS)), range(len(WINDOWS)))
+
+    def grow(client: int) -> None:
+        silence()
+        x = np.resize(GRID, WINDOWS[client])
+        slopes = (x <= GRID[2]) - 0.5
+        data = lightgbm.Dataset(x[:, None], slopes, params=settings, reference=bins).construct()
+        functions = server.functions(client)  # they have to exist while they are used
+        connect(len(WINDOWS), client, functions)
+        try:
+            machines = {"tree_learner": "data", "num_machines": len(WINDOWS)}
+            learner = lightgbm.Booster(settings | machines, data)
+            learner.update(fobj=lambda *_: (slopes, np.ones(len(x))))
+        finally:
+            disconnect()
+
+    threads = [threading.Thread(target=grow, args=(k,), daemon=True) for k in range(len(WINDOWS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [] if server.failed else server.record
+
+
+def _is_as_described(record: Sequence[tuple[int, bytes, bytes]]) -> bool:
+    """Whether these are the messages of the tree of `_messages`."""
+    roots = [(k, sent) for k, sent, _ in record if len(sent) == ROOT.itemsize]
+    splits = [answer for _, sent, answer in record if len(sent) == SPLITS]
+    if not roots or not splits or len(roots) + len(splits) < len(record):
+        return False
+    bounds = Bounds(np.array(WINDOWS, float), 1.0)
+    clients = np.arange(len(WINDOWS))
+    best = np.frombuffer(splits[0], SPLIT)[:1]
+    is_known = best["feature"] == 0, best["left"] == LEFT, best["right"] == sum(WINDOWS) - LEFT
+    return (
+        all(bounds.hold_for_root(k, np.frombuffer(sent, ROOT)[0]) for k, sent in roots)
+        and all(map(bool, is_known))
+        and best["threshold"][0] < len(GRID) + 1
+        and best["categories"][0] == 0
+        and bool(bounds.hold_for_splits(clients, best).all())
+    )
