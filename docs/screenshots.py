@@ -57,7 +57,7 @@ def charts(browser: Browser, address: str, study: str) -> None:
     experiment = str(href).split("experiments/")[1].split("/")[0]
     search = f"compareRunsMode=CHART&searchFilter={quote(of_cells)}"
     page.goto(f"{address}/#/experiments/{experiment}/runs?{search}")
-    page.get_by_text("bytes_per_round_and_client").first.wait_for()
+    page.get_by_text("bytes/per_round_and_client").first.wait_for()
     assistant = page.get_by_role("button", name="Close")
     if assistant.count():
         assistant.last.click()
