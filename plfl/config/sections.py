@@ -705,20 +705,20 @@ class Schedule(Section):
     train outside of the rounds, such as fine-tuning, has the rate η."""
 
     shape: Literal["constant", "step", "cosine"] = "constant"
-    """η in all rounds (`constant`), η times `factor` for each `every` rounds before (`step`), or
-    half a cosine from η to `least` times η (`cosine`), which it would reach in the round after the
-    last."""
-    every: int = Field(10, ge=1)
+    """η in all rounds (`constant`), η times `factor` for each `period` before (`step`), or half a
+    cosine from η to `floor` times η (`cosine`), which it would reach in the round after the last.
+    """
+    period: int = Field(10, ge=1)
     """Rounds from one rate to the next (`step`)."""
     factor: float = Field(0.1, gt=0, le=1)
     """Each of its rates as a multiple of the one before (PyTorch: 0.1)."""
-    least: float = Field(0.0, ge=0, lt=1)
+    floor: float = Field(0.0, ge=0, lt=1)
     """The end of the `cosine` as a multiple of η."""
 
     @model_validator(mode="after")
     def _has_an_effect(self) -> Self:
         plain = type(self).model_fields
-        for key, shape in (("every", "step"), ("factor", "step"), ("least", "cosine")):
+        for key, shape in (("period", "step"), ("factor", "step"), ("floor", "cosine")):
             if self.shape != shape and getattr(self, key) != plain[key].default:
                 raise ValueError(
                     f"{key}: has no effect with shape {self.shape!r}; remove it, or set shape to "
@@ -726,15 +726,14 @@ class Schedule(Section):
                 )
         return self
 
-    def multiple(self, t: int, rounds: int) -> float:
+    def compute_multiple(self, t: int, rounds: int) -> float:
         """η_t of round `t` as a multiple of η, in a training of this number of rounds."""
         match self.shape:
             case "step":
-                return float(self.factor ** ((t - 1) // self.every))
+                return float(self.factor ** ((t - 1) // self.period))
             case "cosine":
-                return (
-                    self.least + (1 - self.least) * (1 + math.cos(math.pi * (t - 1) / rounds)) / 2
-                )
+                falling = (1 + math.cos(math.pi * (t - 1) / rounds)) / 2
+                return self.floor + (1 - self.floor) * falling
         return 1.0
 
 

@@ -158,8 +158,8 @@ class Federation:
             none = torch.zeros_like(self.moments.steps)
             self.average = Average(self.local.clone(), none, settings.ema)
         if settings.server_ema is not None and self.channel.shared:
-            none = self.initial.new_zeros(1).double()
-            self.server_average = Average(self.server.x.clone(), none, settings.server_ema)
+            steps = self.initial.new_zeros(1).double()
+            self.server_average = Average(self.server.x.clone(), steps, settings.server_ema)
         if settings.keep == "best":
             self.best = Best(self.local)
 
@@ -194,8 +194,8 @@ class Federation:
         if self.settings.initial == "common":
             return common.clone()
         streams = self.client_data.streams("initial", range(len(common)), 0)
-        own = torch.stack([self.draw(int(random.integers(2**32))) for random in streams])
-        return torch.where(self.sharing, common, own)
+        single = torch.stack([self.draw(int(random.integers(2**32))) for random in streams])
+        return torch.where(self.sharing, common, single)
 
     @cached_property
     def columns(self) -> slice | Tensor:
@@ -261,9 +261,9 @@ class Federation:
     def begin_round(self, t: int) -> None:
         """Give the local optimiser its learning rate of round `t`; until `end_round`."""
         schedule, rounds = self.settings.schedule, self.settings.rounds
-        multiple = schedule.multiple(t, rounds)
-        self.client_opt = self._client_opt.with_rate(multiple)
-        ratio = multiple / schedule.multiple(t - 1, rounds) if t > 1 else 1
+        multiple = schedule.compute_multiple(t, rounds)
+        self.client_opt = self._client_opt.scale_rate(multiple)
+        ratio = multiple / schedule.compute_multiple(t - 1, rounds) if t > 1 else 1
         if ratio != 1:
             self.server.opt.follow_rate(self.server.state, ratio)
 
@@ -318,7 +318,7 @@ class Federation:
         of the average."""
         if self.server_average is None:
             return self.method.global_parameters(self, self.state)
-        with self.server.replaced_by(self.server_average.rows):
+        with self.server.substitute(self.server_average.rows):
             return self.method.global_parameters(self, self.state)
 
     @property

@@ -206,17 +206,17 @@ def of_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) ->
     for key in (key for keys in SPREADS.values() for key in keys):
         if not isinstance(speeds := getattr(simulation, key), list):
             continue
-        where = f"federation.simulation.{key}"
+        path = f"federation.simulation.{key}"
         if data.federations or joining:
             divides = "data.federations" if data.federations else f"sharing.{joining[0]}"
             yield (
-                f"{where}: a list is in the order of the clients of a state, but {divides} divides "
+                f"{path}: a list is in the order of the clients of a state, but {divides} divides "
                 "them; give the speeds by name, or as a column of a file"
             )
         for state in data.states:
             if len(speeds) != (clients := data.clients_of(state)):
                 yield (
-                    f"{where}: lists {len(speeds)} speeds for {clients} clients of {state}; give "
+                    f"{path}: lists {len(speeds)} speeds for {clients} clients of {state}; give "
                     "one for each, or the speeds by name"
                 )
 

@@ -53,7 +53,7 @@ def candidates(base: Candidate, search: Search, trials: int | None = None) -> li
     """The combinations of values whose paths match the algorithms of `base`, at most `trials` (see
     `sample`). A value outside the bounds of its hyperparameter raises a ValueError with the path.
     """
-    axes = _axes(base, search)
+    axes = _find_axes(base, search)
     combinations = list(itertools.product(*axes.values()))
     if trials is not None and trials < len(combinations):
         combinations = sample(list(axes.values()), trials)
@@ -74,10 +74,10 @@ def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[
 
 def count(base: Candidate, search: Search) -> int:
     """The number of combinations that `candidates` returns without `trials`."""
-    return int(np.prod([len(values) for values in _axes(base, search).values()]))
+    return int(np.prod([len(values) for values in _find_axes(base, search).values()]))
 
 
-def _axes(base: Candidate, search: Search) -> dict[str, Sequence[Value]]:
+def _find_axes(base: Candidate, search: Search) -> dict[str, Sequence[Value]]:
     """The values that `base` tries, by path; a path that names the algorithm replaces that of all
     algorithms (`*`) with the same key."""
     matching = {path: values for path, values in search.items() if _target(base, path)}

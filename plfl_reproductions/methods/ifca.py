@@ -54,12 +54,12 @@ class Ifca(Clustered):
     """Training windows on which a client compares the models (ours); null: all (Ghosh et al.)."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if self._takes_gradients and type(client_opt) is not Sgd:
+        if self._has_gradients and type(client_opt) is not Sgd:
             return f"with averaging {self.averaging!r} D has to be −γ g; use sgd, or 'model'"
         return super().refuses(client_opt, server_opt)
 
     @property
-    def _takes_gradients(self) -> bool:
+    def _has_gradients(self) -> bool:
         """Whether clients send a gradient instead of the change by K steps."""
         return self.averaging != "model"
 
@@ -81,7 +81,7 @@ class Ifca(Clustered):
         first, further = f.channel.send("down", clients, *self._offered(f, clients))
         cluster, start = self._best(f, t, clients, [first, *further])
         state.cluster[clients] = cluster
-        single_steps = torch.ones_like(clients) if self._takes_gradients else None
+        single_steps = torch.ones_like(clients) if self._has_gradients else None
         work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
         return TrainInstructions(start, steps=single_steps, before=work)
 
@@ -111,9 +111,9 @@ class Ifca(Clustered):
     ) -> None:
         cluster = state.cluster[clients].int()
         D, (cluster,) = f.channel.send("up", clients, result.update, [cluster])
-        self.receive(f, t, clients, cluster, D, self._weights_of(f, clients))
+        self.receive(f, t, clients, cluster, D, self._find_weights(f, clients))
 
-    def _weights_of(self, f: Federation, clients: Tensor) -> Tensor | None:
+    def _find_weights(self, f: Federation, clients: Tensor) -> Tensor | None:
         """Weights (n,) of the gradients of `clients` in the sum; None: models are averaged."""
         match self.averaging:
             case "gradient":

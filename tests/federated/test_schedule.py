@@ -32,8 +32,8 @@ from tests.helpers.oracle import Reference, optimiser
 from tests.helpers.problems import AVG, SGD, Quadratic, server_path, trajectory
 from tests.helpers.refusals import naming
 
-STEP: dict[str, Any] = {"shape": "step", "every": 2, "factor": 0.5}
-COSINE: dict[str, Any] = {"shape": "cosine", "least": 0.1}
+STEP: dict[str, Any] = {"shape": "step", "period": 2, "factor": 0.5}
+COSINE: dict[str, Any] = {"shape": "cosine", "floor": 0.1}
 of_both = pytest.mark.parametrize("schedule", [STEP, COSINE], ids=["step", "cosine"])
 ROUNDS, STEPS = 7, 3
 
@@ -58,9 +58,9 @@ def by_pytorch(settings: ClientOpt, schedule: dict[str, Any]) -> list[float]:
     scheduler: Any
     if schedule["shape"] == "step":
         kind = torch.optim.lr_scheduler.StepLR
-        scheduler = kind(own, schedule["every"], schedule["factor"])
+        scheduler = kind(own, schedule["period"], schedule["factor"])
     else:
-        least = schedule["least"] * settings.lr
+        least = schedule["floor"] * settings.lr
         scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(own, ROUNDS, least)
     path = []
     for _ in range(ROUNDS):
@@ -96,7 +96,7 @@ def scheduled(method: str = "fedopt", client_opt: str = "adam", **schedule: Any)
 
 @pytest.mark.parametrize("client_opt", ["adam", "adamams", "adamw", "prox", "sgd", "sgdm"])
 def test_every_engine_has_the_same_rates(client_opt, monkeypatch):
-    study = scheduled(client_opt=client_opt, shape="step", every=1, factor=0.1)
+    study = scheduled(client_opt=client_opt, shape="step", period=1, factor=0.1)
     dataset, expected = tiny.dataset(), None
     engines: list[Any] = [Reference, Stacked, *([] if unavailable_reason() else [Fused])]
     for engine in engines:
@@ -124,7 +124,7 @@ def test_an_interrupted_training_goes_on_with_the_rate_of_its_round(schedule, tm
 
 def test_what_clients_train_outside_of_the_rounds_has_the_own_rate() -> None:
     """Fine-tuning for an epoch, here a step of η = 0.1, from x after the last round."""
-    last = trajectory(SGD, AVG, FineTuning(epochs=1), schedule=STEP | {"every": 1})[-1]
+    last = trajectory(SGD, AVG, FineTuning(epochs=1), schedule=STEP | {"period": 1})[-1]
     gradients = torch.tensor([1.0, 4.0]) * (last.x.item() - torch.tensor([0.0, 1.0]))
     torch.testing.assert_close(last.scored[:, 0], last.x - 0.1 * gradients.double())
 
@@ -137,7 +137,7 @@ def by_hand(beta: float, alpha: float, schedule: dict[str, Any]) -> list[float]:
     a, c = torch.tensor([1.0, 4.0]).double(), torch.tensor([0.0, 1.0]).double()
     x, m, path = torch.tensor(2.0).double(), 0.0, [2.0]
     for t in range(1, ROUNDS + 1):
-        eta = 0.1 * Schedule(**schedule).multiple(t, ROUNDS)
+        eta = 0.1 * Schedule(**schedule).compute_multiple(t, ROUNDS)
         D: Tensor = (c + (x - c) * (1 - eta * a) ** 2 - x).mean()
         m = beta * m - D / eta
         x = x - alpha * eta * m
@@ -174,8 +174,8 @@ def test_fedadc_computes_the_same_momentum_from_the_rate_of_the_last_step(downli
 @pytest.mark.parametrize(
     ("federation", "search", "words"),
     [
-        ({"schedule": {"every": 3}}, {}, ("federation.schedule", "every", "no effect", "step")),
-        ({"schedule": {"shape": "step", "least": 0.1}}, {}, ("least", "no effect", "cosine")),
+        ({"schedule": {"period": 3}}, {}, ("federation.schedule", "period", "no effect", "step")),
+        ({"schedule": {"shape": "step", "floor": 0.1}}, {}, ("floor", "no effect", "cosine")),
         (
             {"schedule": {"shape": "cosine"}},
             {"federation.rounds": [1, 2]},

@@ -79,13 +79,13 @@ class ServerState:
         self.opt.receive(self.state, clients, updates, weights, t)
 
     @contextmanager
-    def replaced_by(self, x: Tensor) -> Iterator[None]:
+    def substitute(self, x: Tensor) -> Iterator[None]:
         """A context in which the parameters are `x`."""
-        own, self.x = self.x, x
+        actual, self.x = self.x, x
         try:
             yield
         finally:
-            self.x = own
+            self.x = actual
 
     def step(self, mean: Tensor) -> None:
         """Step along a mean update (d_s,)."""

@@ -160,7 +160,7 @@ def test_clients_that_draw_their_personal_parameters(tmp_path):
 
 
 def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
-    federation = SOME | {"schedule": {"shape": "step", "every": 1, "factor": 0.5}}
+    federation = SOME | {"schedule": {"shape": "step", "period": 1, "factor": 0.5}}
     of = study(grid={"server_opt": ["slowmo"]}, federation=federation)
     assert_equal_bits(of, tmp_path, ["P2"])
 
