@@ -10,6 +10,7 @@ CORES ?= all
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
+EXTRAS = --extra study --extra comstock --extra dev
 TORCH = --requirement torch.lock
 # Python files are compiled at the end, on all cores: pip would do it on one.
 INSTALL = $(BIN)/pip install --quiet --no-compile
@@ -111,7 +112,7 @@ screenshots: $(READY)
 # Updates the locks; needs uv. PyTorch's has no hashes: its CPU build is on an index of its own, and has others than
 # that of PyPI. Flower is not in the locks, but its versions fit theirs.
 lock:
-	both=$$(mktemp) && uv pip compile pyproject.toml --extra dev --extra deploy $(LOCKED) -o $$both && \
+	both=$$(mktemp) && uv pip compile pyproject.toml $(EXTRAS) --extra deploy $(LOCKED) -o $$both && \
 	grep '^torch==' $$both > torch.lock && \
-	uv pip compile pyproject.toml --extra dev --constraint $$both --generate-hashes $(LOCKED) \
+	uv pip compile pyproject.toml $(EXTRAS) --constraint $$both --generate-hashes $(LOCKED) \
 		| awk '/^[a-z]/ {keep = !/^(nvidia|cuda|triton|torch)/} keep' > requirements.lock

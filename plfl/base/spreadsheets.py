@@ -7,11 +7,10 @@ written as a formula.
 from __future__ import annotations
 
 import logging
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from plfl.base.errors import PlflError
+from plfl.base.extras import require
 from plfl.base.files import atomic
 from plfl.base.text import list_names
 
@@ -69,8 +68,7 @@ def write_workbook(table: pd.DataFrame, file: BinaryIO, sheet: str) -> None:
     PlflError without openpyxl."""
     import pandas as pd
 
-    if not find_spec("openpyxl"):
-        raise PlflError('a workbook needs openpyxl; install it with pip install "plfl[xlsx]"')
+    require("xlsx", "a workbook")
     with pd.ExcelWriter(file, engine="openpyxl") as workbook:
         table.to_excel(workbook, sheet_name=sheet, index=False)
         for row in workbook.sheets[sheet].iter_rows():

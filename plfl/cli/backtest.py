@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
+from plfl.base.extras import require
 from plfl.base.files import atomic, write_text
 from plfl.cli import first_day
 from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_trust, add_unit, for_each_meter
@@ -53,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
         raise PlflError(f"--plot {options.plot}: name a file that ends in .png, .svg or .pdf")
+    if options.plot is not None:
+        require("study", "--plot")
     if not first_day.is_study(options):
         return first_day.backtest(options, options.paths)
     first_day.refuse_for_studies(options, ("unit",))

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from plfl.base.extras import require
 from plfl.cli.common import Commands, add_parser, add_results
 
 EXAMPLES = """
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the crate, and say what it does not contain."""
     from datetime import UTC, datetime
 
+    require("publish", "plfl publish")
     from plfl.publish.crate import publish, read_citation
     from plfl.results.records import read_about
 

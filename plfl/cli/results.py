@@ -4,6 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
+from plfl.base.extras import require
 from plfl.cli.common import Commands, add_parser, add_results, add_trust
 
 CLAIMS = """
@@ -87,6 +88,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Draw the figures, write the page, print its path, and open it if asked."""
+    require("study", "plfl report")
     from plfl.report.reporting import figures_of, make
     from plfl.results.overview import study_of
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
+from plfl.base.extras import require
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.study import Cell, Study
 
@@ -47,6 +48,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Replace this process by Snakemake, so that signals and the exit status are Snakemake's."""
+    require("study", "plfl study")
     from plfl.base.files import hold
     from plfl.data import sources
     from plfl.pipeline import shipped

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plfl.base import extras
 from plfl.base.errors import PlflError
 
 FOLDER = "PLFL_SERVER_FOLDER"
@@ -66,15 +67,10 @@ def require() -> str:
     """The installed version of Flower.
 
     Raises:
-        PlflError: there is none.
+        PlflError: it, or another package of deployments, is not installed.
     """
-    try:
-        return importlib.metadata.version("flwr")
-    except importlib.metadata.PackageNotFoundError:
-        raise PlflError(
-            "Flower is not installed; install it with `pip install 'plfl[deploy]'`, or "
-            "`pip install --editable '.[deploy]'` in a checkout"
-        ) from None
+    extras.require("deploy", "a deployment")
+    return importlib.metadata.version("flwr")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ says what the program reads.
 import json
 import logging
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from plfl import __version__
 from plfl.base.errors import ConfigError, PlflError
+from plfl.base.extras import require
 from plfl.base.files import atomic
 from plfl.data.dataset import WEEK
 from plfl.forecast.programs import Program
@@ -30,8 +30,7 @@ def export(path: Path, program: Program, later: int, about: dict[str, Any]) -> N
     one that PyTorch can export. PlflError: the file has another suffix, or packages are missing."""
     if path.suffix != ".onnx":
         raise PlflError(f"{path}: name a file that ends in .onnx")
-    if not all(map(find_spec, ("onnx", "onnxscript"))):
-        raise PlflError('ONNX needs further packages; install them with pip install "plfl[onnx]"')
+    require("onnx", f"{path}: ONNX")
     rows = program.rows + later
     form = {"readings": ["windows", rows, len(program.scale)], "minute": ["windows"]}
     about = {"plfl": __version__, **form, **about}

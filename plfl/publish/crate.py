@@ -9,7 +9,6 @@ import mimetypes
 import shutil
 import tempfile
 from datetime import date
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +94,9 @@ def publish(
     folder is refused, also as the target of a link.
 
     Raises:
-        PlflError: `to` exists or cannot be written, or rocrate is not installed.
+        PlflError: `to` exists or cannot be written.
         ResultsError: the study is not finished, or a file is damaged or lies outside.
     """
-    if find_spec("rocrate") is None:
-        raise PlflError("rocrate is not installed; run pip install 'plfl[publish]'")
     if to.exists() or to.is_symlink():
         raise PlflError(f"{to}: exists already; remove it first, or name another folder or file")
     study, about = study_of(results), read_about(results)

@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from plfl.base.errors import PlflError
+from plfl.base.extras import require
 from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
@@ -93,8 +93,7 @@ class Run:
 
 def location() -> str:
     """The address of the tracking server or database; PlflError, with a remedy, without MLflow."""
-    if find_spec("mlflow") is None:
-        raise PlflError("MLflow is not installed; run pip install 'plfl[mlflow]'")
+    require("mlflow", "MLflow")
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE.resolve()}"
 
 

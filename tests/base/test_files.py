@@ -45,6 +45,7 @@ def test_faults_of_the_disk_are_explained(tmp_path: Path, number: int, message: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX")
 def test_what_a_killed_writer_left_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
     if (child := os.fork()) == 0:
         with atomic(tmp_path / "a" / "b.txt") as temporary:

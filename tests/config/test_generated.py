@@ -75,6 +75,14 @@ CONDA_NAMES = {
 }
 
 
+def developed_with() -> list[Requirement]:
+    """What a developer of plfl needs beside an extra for the deployment."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *extras["study"], *extras["comstock"], *extras["dev"]]
+    return [one for one in map(Requirement, texts) if not one.marker or one.marker.evaluate()]
+
+
 def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
@@ -82,12 +90,9 @@ def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
         line.partition(" ")[::2] for line in environment["dependencies"] if isinstance(line, str)
     )
     wanted = {"python": project["requires-python"]}
-    # Studies log into MLflow there. The tests run in it too, except those that skip themselves
-    # without a package.
-    extra = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extra["mlflow"], *extra["dev"]]
+    # The tests run there, except those that skip themselves without a package.
     not_for_tests = {"ruff", "clang-format", "mypy", "snakefmt", "playwright", "constriction"}
-    for requirement in map(Requirement, needed):
+    for requirement in developed_with():
         if requirement.name in not_for_tests or re.match("types-|.*-stubs", requirement.name):
             continue
         wanted[CONDA_NAMES.get(requirement.name, requirement.name)] = str(requirement.specifier)
@@ -100,10 +105,8 @@ def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
 
 
 def test_the_lock_meets_pyproject() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     locks = ((ROOT / name).read_text("utf-8") for name in ("requirements.lock", "torch.lock"))
     locked = dict(re.findall(r"^([\w.-]+)==(\S+)", "".join(locks), re.MULTILINE))
-    for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
-        requirement = Requirement(text)
+    for requirement in developed_with():
         name = requirement.name.lower()
         assert requirement.specifier.contains(locked[name]), f"run `make lock` for {name}"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from snakemake.cli import main as snakemake
 
 from tests.helpers.repository import ROOT
 
@@ -54,6 +53,8 @@ class Project:
         command = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "2", "--nocolor", *arguments]
         command += [] if "--configfile" in arguments else ["--configfile", "my.yaml"]
         said = self.folder / "said.txt"
+        import snakemake.cli  # noqa: F401 (so that no fork has to; an extra)
+
         fork = multiprocessing.get_context("fork")
         process = fork.Process(target=self._snakemake, args=(command, said))
         process.start()
@@ -62,11 +63,13 @@ class Project:
         return process.exitcode, said.read_text()
 
     def _snakemake(self, command: list[str], said: Path) -> None:
+        from snakemake.cli import main
+
         with said.open("w") as file, chdir(self.folder):
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
-            snakemake(command)
+            main(command)
 
     def make(self, *arguments: str) -> None:
         """Have Snakemake make what is asked for."""

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.base.extras import install_command
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
 from plfl.data.meters import quantities
@@ -310,7 +311,7 @@ def _open_workbook(path: Path, meters: Meters) -> RawFile:
     """The sheets of a workbook, as lines of text with a line for each row."""
     if find_spec("openpyxl") is None:
         raise DataError(
-            f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
+            f"{path}: XLSX files need openpyxl; {install_command('xlsx')}, or save the sheet as CSV"
         )
     from openpyxl import load_workbook
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from plfl.base.errors import DataError
+from plfl.base.extras import require
 from plfl.base.files import sweep
 from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data
@@ -61,6 +62,7 @@ class ComstockSource(Source):
 
     def bring(self, data: Data, state: str, ids: list[int]) -> dict[str, str]:
         """Download the files of some buildings. Returns the SHA-256 of each, by its path."""
+        require("comstock", "data.source: comstock")
         from plfl.data.comstock.download import download
 
         files = download(data, state, ids).items()

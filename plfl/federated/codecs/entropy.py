@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import PlflError
+from plfl.base.extras import require
 from plfl.federated.codecs import CodecError, Field
 from plfl.federated.codecs.packing import Bytes, pack, unpack
 
@@ -27,13 +27,7 @@ _CHECKSUM = 2
 
 def check_installed() -> None:
     """Check that the range coder is installed."""
-    try:
-        import constriction  # noqa: F401
-    except ImportError:
-        raise PlflError(
-            "channel: rc needs the package constriction, which is not installed; run `pip install "
-            "'plfl[rc]'`, or remove rc"
-        ) from None
+    require("rc", "channel: rc")
 
 
 def most(field: Field) -> int:

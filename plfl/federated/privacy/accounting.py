@@ -32,8 +32,6 @@ from plfl.base.rounding import drawn_of
 Draw = Literal["all", "fixed", "poisson", "allocation"]
 """Who takes part in a round: everybody; a fixed number, drawn without replacement; each client with
 a probability; or each client in a fixed number of the rounds."""
-EXTRA = "pip install 'plfl[privacy]'"
-"""The command that installs the accountants."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from plfl.base.extras import install_command
 from plfl.config.sections import FederationSettings
 from plfl.data.windows import federation_count
 from plfl.federated.privacy.accounting import (
-    EXTRA,
     Bound,
     Draw,
     Rounds,
@@ -114,7 +114,8 @@ def outside(study: Study) -> Iterator[str]:
         )
     is_drawn = settings.participation < 1 and block.clip is not None
     if is_drawn and not has_accountant(DRAWS[settings.selection]):
-        yield f"Draws make ε smaller; the accountants for this are not installed ({EXTRA})."
+        command = install_command("privacy")
+        yield f"Draws make ε smaller; the accountants for this are not installed ({command})."
     if (most := max(Counter(cell.state for cell in private).values())) > 1:
         yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
     if study.chooses_in_history:
