@@ -32,16 +32,20 @@ class CommonEvaluator:
         self.engine = engine
         self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
 
-    def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
-        """Score the models `received` (N, P), and in the last round the clients' own models.
+    def examine(
+        self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
+    ) -> Evaluation:
+        """Score the models `received_rows` (N, P), and in the last round the clients' own models.
 
         If nothing is shared (None), they are the same.
         """
         dataset = f.client_data.dataset
         scores = {}
-        if is_last or received is None:
-            scores["local"] = self._scores(f.own_models(received), dataset)
-        scores["global"] = scores["local"] if received is None else self._scores(received, dataset)
+        if is_last or received_rows is None:
+            scores["local"] = self._scores(f.own_models(received_rows), dataset)
+        scores["global"] = (
+            scores["local"] if received_rows is None else self._scores(received_rows, dataset)
+        )
         tables = [table.assign(model=model) for model, table in scores.items()]
         return Evaluation(pd.concat(tables, ignore_index=True))
 

@@ -199,7 +199,7 @@ def audit(
     Raises:
         PlflError: the cell has no ε to test, or canaries cannot test it.
     """
-    trainer = Trainer.of(study, examples)
+    trainer = Trainer.for_study(study, examples)
     f = trainer.federation(cell, study.combinations.untuned(*cell.combination))
     block = study.federation.privacy
     if f.privacy is None or not block.noise or block.noise_as_of is not None:

@@ -159,7 +159,7 @@ def leakage(
         the update; `protection`; `seed`; `value`, NaN where clients have too few windows.
     """
     first, _ = cells[0]
-    trainer = Trainer.of(first, examples.of(examples.federations()[0]))
+    trainer = Trainer.for_study(first, examples.of(examples.federations()[0]))
     rows: list[tuple[str, float, str, int, float]] = []
     with threadpool_limits(first.compute.threads):  # more are slower for small matrices
         for done, (study, cell) in enumerate(cells, 1):

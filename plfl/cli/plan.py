@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     _check_states(study)
     from plfl.data import sources
     from plfl.data.checks import counted
-    from plfl.experiments.trainer import placed
+    from plfl.experiments.trainer import place_computation
     from plfl.experiments.workload import measured_speed, seconds, workload
     from plfl.pipeline.jobs import duration
     from plfl.results.statistics import undecidable
@@ -87,7 +87,9 @@ def run(options: argparse.Namespace) -> None:
     speed = measured_speed(next(iter(study.variants.values())))
     span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
-    devices = {choose(placed(v), v.model.kernel_form)[1] for v in study.variants.values()}
+    devices = {
+        choose(place_computation(v), v.model.kernel_form)[1] for v in study.variants.values()
+    }
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
     assumed = sources.of(study.data).assumed
     measured = f"{short_number(speed)} client-steps/s measured now"

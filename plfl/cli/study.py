@@ -132,5 +132,5 @@ def _write_models(
     models = result.models
     if models is None:
         raise PlflError(f"{cell}: has diverged, so it has no models")
-    widths = Trainer.of(study, dataset).evaluator.widths(models)
+    widths = Trainer.for_study(study, dataset).evaluator.widths(models)
     write_models(path, models, describe(study, cell, dataset, widths))

@@ -178,12 +178,12 @@ def replay(
     Returns:
         The result tables, and the federation after the last round.
     """
-    trainer = Trainer.of(study, dataset)
+    trainer = Trainer.for_study(study, dataset)
     f = trainer.federation(cell, agreement.candidate(study, cell))
     client_data = f.client_data
     clock = f.clock = Observed(study.federation.simulation, client_data.names, cell.seed)
     settings = study.federation
-    evaluator, recorder = trainer.evaluator, Recorder.of(dataset, settings)
+    evaluator, recorder = trainer.evaluator, Recorder.for_clients(dataset, settings)
     windows = client_data.windows.clone()
     for summary in history:
         clock.observe(summary.asked, summary.took_part)

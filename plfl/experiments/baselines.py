@@ -52,7 +52,7 @@ def evaluate(
     dataset: Dataset,
     settings: FitSettings = FitSettings(),  # noqa: B008
     task: Task | None = None,
-    further: Sequence[Baseline] = (),
+    additional: Sequence[Baseline] = (),
     leave_out: Collection[str] = (),
 ) -> BaselineTables:
     """Fit every baseline but `leave_out` to the dataset of a state and score it on validation and
@@ -67,23 +67,23 @@ def evaluate(
     task.check_calibration(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
     settings = replace(settings, levels=levels)
-    fitted: dict[str, Fitted] = {}
+    fitted_baselines: dict[str, Fitted] = {}
     widths: dict[str, Floats] = {}
 
     def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
-        staged = fit(baseline, dataset, settings, fitted)
-        fitted[baseline.name] = remembered = Remembered(staged, staged.sent)
-        sent = total_sent(staged, len(dataset.clients))
+        staged = fit(baseline, dataset, settings, fitted_baselines)
+        fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent)
+        sent_bytes = total_sent(staged, len(dataset.clients))
         if task.widening == "none":
-            return remembered.predict, sent
+            return remembered.predict, sent_bytes
         predict, widths[baseline.name] = _widened(dataset, remembered.predict, task)
-        return predict, sent
+        return predict, sent_bytes
 
     tables = []
     described = catalogue(covariates=dataset.covariates.shape[1] > 0)
-    wanted = [baseline for name, baseline in described.items() if name not in leave_out]
-    for baseline in [*wanted, *further]:
+    chosen_baselines = [baseline for name, baseline in described.items() if name not in leave_out]
+    for baseline in [*chosen_baselines, *additional]:
         labels = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
             forecasts = predictor(baseline)
@@ -93,27 +93,27 @@ def evaluate(
             raise  # the user can do something about it
         except Exception as error:
             log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
-            fitted.pop(baseline.name, None)
+            fitted_baselines.pop(baseline.name, None)
             labels["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-            like, nothing = predictor(described["persistence"])
-            missing = partial(_missing, like)
-            tables.append(_tables(state, baseline.name, dataset, task, missing, nothing, labels))
+            persistence, no_bytes = predictor(described["persistence"])
+            missing = partial(_missing, persistence)
+            tables.append(_tables(state, baseline.name, dataset, task, missing, no_bytes, labels))
     rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
-    rest = [column for column in week if column not in order]
+    other_columns = [column for column in week if column not in order]
     return BaselineTables(
         pd.DataFrame(rows),
-        week[[*order, *rest]],
+        week[[*order, *other_columns]],
         pd.concat(errors, ignore_index=True),
-        fitted,
+        fitted_baselines,
         widths,
     )
 
 
-def _missing(like: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _missing(predict: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """No forecasts, in the shape of those of another baseline."""
-    return np.full_like(like(client, starts), np.nan)
+    return np.full_like(predict(client, starts), np.nan)
 
 
 def _tables(
@@ -122,19 +122,19 @@ def _tables(
     dataset: Dataset,
     task: Task,
     predict: Predict,
-    sent: Sequence[int],
+    sent_bytes: Sequence[int],
     facts: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], list[pd.DataFrame]]:
     """The rows of one baseline in the three tables of `BaselineTables`."""
     keys = {"state": state, "baseline": name}
     labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
-    of = {"state": state, **labels, "model": BASELINE}
+    labels_of_errors = {"state": state, **labels, "model": BASELINE}
     clients = list(enumerate(dataset.clients.tolist()))
     scores = [
         keys
         | {"split": split, "client": client}
         | task.scores(dataset, i, split, predict(i, dataset.starts(i, split)))
-        | {"bytes": sent[i]}
+        | {"bytes": sent_bytes[i]}
         | facts
         for split in SPLITS[1:]
         for i, client in clients
@@ -147,7 +147,7 @@ def _tables(
     errors = []
     for i, client in clients:
         by_day = task.errors(dataset, i, predict(i, dataset.starts(i, "test")))
-        errors.append(pd.DataFrame({**of, "client": client, **by_day}))
+        errors.append(pd.DataFrame({**labels_of_errors, "client": client, **by_day}))
     return scores, weeks, errors
 
 
@@ -157,7 +157,7 @@ def _widened(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, F
     windows, bands, widths = [], [], []
     for i in range(len(dataset.clients)):
         starts = [dataset.starts(i, split) for split in SPLITS[1:]]
-        validation, test = (predict(i, some) for some in starts)
+        validation, test = (predict(i, split_starts) for split_starts in starts)
         widths.append(task.conformal_widths(dataset, i, validation))
         windows.append(np.concatenate(starts))
         predictions = np.concatenate([validation, test])

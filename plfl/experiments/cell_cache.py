@@ -30,22 +30,22 @@ class CellCache:
     def get(self, digest: str, files: Files) -> bool:
         """Copy the files of a cell to where they are wanted; False if it has not been trained, or
         if a file is damaged."""
-        kept = self._files(digest)
-        if not all(path.is_file() for path in kept):
+        files_of_digest = self._files(digest)
+        if not all(path.is_file() for path in files_of_digest):
             return False
-        for path in kept:
+        for path in files_of_digest:
             if fault := fault_of(path):
                 log.warning("%s: %s; the cell is trained again", path, fault)
                 return False
-        for source, target in zip(kept, files, strict=True):
+        for source, target in zip(files_of_digest, files, strict=True):
             _link(source, target)
         return True
 
-    def put(self, digest: str, result: CellResult, files: Files) -> None:
+    def store(self, digest: str, result: CellResult, files: Files) -> None:
         """Write the files of a finished cell, both here and to where they are wanted."""
-        kept = self._files(digest)
-        result.write(kept, digest)
-        for source, target in zip(kept, files, strict=True):
+        files_of_digest = self._files(digest)
+        result.write(files_of_digest, digest)
+        for source, target in zip(files_of_digest, files, strict=True):
             _link(source, target)
 
     def put_models(self, digest: str, models: Models) -> None:

@@ -18,7 +18,7 @@ of all clients spend more time on starting than on training."""
 DRIVER = Path("/dev/nvidiactl")
 """This file exists where processes have a GPU. Looking for it is faster than importing torch."""
 
-AGREED: dict[str, tuple[str, ...]] = {
+COMMON_AXES: dict[str, tuple[str, ...]] = {
     "study": (),
     "state": ("state",),
     "sharing": ("state", "sharing"),
@@ -48,26 +48,33 @@ def cost_of_step(study: Study) -> float:
 
 def stack_of(study: Study) -> str:
     """Which cells one training job of a study, or of each variant, trains: `Compute.stack`."""
-    compute, one = study.compute, next(iter(study.variants.values()))
+    compute, first_variant = study.compute, next(iter(study.variants.values()))
     if compute.stack != "auto":
         return compute.stack
     has_gpu = DRIVER.exists() and not version("torch").endswith("+cpu")
-    if not one.model.only_method and (
+    if not first_variant.model.only_method and (
         compute.device == "cuda" or (compute.device == "auto" and has_gpu)
     ):
         return "study"
     of_state = Counter[str]()
-    for cell in one.cells:
-        of_state[cell.state] += one.trials(cell) * one.data.clients_of(cell.state)
-    steps = max(of_state.values()) * one.federation.rounds * local_steps(one) * cost_of_step(one)
+    for cell in first_variant.cells:
+        of_state[cell.state] += first_variant.trials(cell) * first_variant.data.clients_of(
+            cell.state
+        )
+    steps = (
+        max(of_state.values())
+        * first_variant.federation.rounds
+        * local_steps(first_variant)
+        * cost_of_step(first_variant)
+    )
     return "state" if steps <= FEW_STEPS else "sharing"
 
 
 def side_by_side(study: Study) -> int:
     """How many models with the same ClientOpt a training job of a study trains together."""
-    same = {"client_opt", *AGREED[stack_of(study)]}
+    common_axes = {"client_opt", *COMMON_AXES[stack_of(study)]}
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
         clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
-        models[tuple(getattr(cell, axis) for axis in same)] += study.trials(cell) * clients
+        models[tuple(getattr(cell, axis) for axis in common_axes)] += study.trials(cell) * clients
     return max(models.values())

@@ -40,8 +40,10 @@ class Evaluation:
 class Examiner(Protocol):
     """Scores the models of a round."""
 
-    def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
-        """Score the clients' own models and `received` (N, P), the models with what the server
+    def examine(
+        self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
+    ) -> Evaluation:
+        """Score the clients' own models and `received_rows` (N, P), the models with what the server
         would send."""
 
 
@@ -56,34 +58,39 @@ class Evaluator:
         starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
         self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]
 
-    def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
-        """Score the clients' own models, and those of `received` (N, P) as `evaluate` does. Clients
-        that keep their best models compare the current ones with them. In the last round
+    def examine(
+        self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
+    ) -> Evaluation:
+        """Score the clients' own models, and those of `received_rows` (N, P) as `evaluate` does.
+        Clients that keep their best models compare the current ones with them. In the last round
         (`is_last`) the best ones are scored."""
         if f.best is None:
-            return self.score(f, received)
-        own_models = f.own_models(received)
-        examined = self.evaluate(own_models, received)
-        scores = examined.scores
+            return self.score(f, received_rows)
+        own_models = f.own_models(received_rows)
+        evaluation = self.evaluate(own_models, received_rows)
+        scores = evaluation.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_selection].to_list()
         f.best.keep(own_models, torch.tensor(errors, dtype=torch.float64))
-        return self.evaluate(f.best.rows, received) if is_last else examined
+        return self.evaluate(f.best.rows, received_rows) if is_last else evaluation
 
-    def score(self, f: Federation, received: torch.Tensor | None) -> Evaluation:
-        """Score the models that the clients forecast with, and `received`, as `evaluate` does."""
-        if received is not None:
-            mixed = f.method.mixed(f, f.state, received, self.starts)
-            if mixed is not None:
-                return self._examined(mixed, self.engine.predict(received, self.starts))
-        return self.evaluate(f.own_models(received), received)
+    def score(self, f: Federation, received_rows: torch.Tensor | None) -> Evaluation:
+        """Score the models that the clients forecast with, and `received_rows`, as `evaluate`
+        does."""
+        if received_rows is not None:
+            mixed_outputs = f.method.mixed(f, f.state, received_rows, self.starts)
+            if mixed_outputs is not None:
+                return self._evaluation_of(
+                    mixed_outputs, self.engine.predict(received_rows, self.starts)
+                )
+        return self.evaluate(f.own_models(received_rows), received_rows)
 
-    def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:
+    def evaluate(self, local: torch.Tensor, received_rows: torch.Tensor | None) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.
         Where nothing is shared (None) the two are the same."""
-        return self._examined(
+        return self._evaluation_of(
             self.engine.predict(local, self.starts),
-            None if received is None else self.engine.predict(received, self.starts),
+            None if received_rows is None else self.engine.predict(received_rows, self.starts),
         )
 
     def widths(self, models: Models) -> ConformalWidths:
@@ -99,15 +106,18 @@ class Evaluator:
             for model, rows in models.items()
         }
 
-    def _examined(
-        self, local: list[torch.Tensor], received: list[torch.Tensor] | None
+    def _evaluation_of(
+        self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
         forecasts: dict[Model, Forecasts] = {"local": self._predictions(local)}
-        if received is not None:
-            forecasts["global"] = self._predictions(received)
+        if received_outputs is not None:
+            forecasts["global"] = self._predictions(received_outputs)
         widths = self._widths(forecasts)
-        forecasts = {model: self._widened(of, widths.get(model)) for model, of in forecasts.items()}
+        forecasts = {
+            model: self._widened(forecasts_of_model, widths.get(model))
+            for model, forecasts_of_model in forecasts.items()
+        }
         forecasts.setdefault("global", forecasts["local"])
         rows = [
             {"client": str(self.dataset.clients[i]), "split": split, "model": model}
@@ -122,8 +132,11 @@ class Evaluator:
             for i in self.clients:
                 starts = self.task.week(self.dataset, i)
                 rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
-                shown = {str(m): self._part(i, "test", of[i])[rows] for m, of in forecasts.items()}
-                tables.append(self.task.shown(self.dataset, i, starts, shown))
+                week_forecasts = {
+                    str(m): self._part(i, "test", forecasts_of_model[i])[rows]
+                    for m, forecasts_of_model in forecasts.items()
+                }
+                tables.append(self.task.shown(self.dataset, i, starts, week_forecasts))
             return pd.concat(tables)
 
         def errors() -> pd.DataFrame:
@@ -142,8 +155,8 @@ class Evaluator:
         if self.task.widening == "none":
             return {}
         task, of_models = self.task, dict[Model, Floats]()
-        for model, of in forecasts.items():
-            validation = [self._part(i, "validation", of[i]) for i in self.clients]
+        for model, forecasts_of_model in forecasts.items():
+            validation = [self._part(i, "validation", forecasts_of_model[i]) for i in self.clients]
             widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]
             of_models[model] = np.stack(widths)
         return of_models

@@ -32,13 +32,13 @@ class Recorder:
     """The table of `Evaluation.errors` after the last round."""
 
     @classmethod
-    def of(cls, dataset: Examples, federation: FederationSettings) -> Self:
+    def for_clients(cls, dataset: Examples, federation: FederationSettings) -> Self:
         """An empty recorder for the clients of a dataset."""
         windows = [len(dataset.starts(i, "train")) for i in range(len(dataset.clients))]
         return cls(dataset.clients, federation.batch_size / np.array(windows, dtype=np.float64))
 
     @classmethod
-    def joined(cls, recorders: Sequence[Self]) -> Self:
+    def concatenate(cls, recorders: Sequence[Self]) -> Self:
         """One recorder with the records of several recorders, each of different clients."""
         if len(recorders) == 1:
             return recorders[0]
@@ -52,8 +52,8 @@ class Recorder:
 
     def join(self, t: int, traffic: Traffic) -> None:
         """Add a row for each client that joins after round `t`, with the bytes it exchanges."""
-        nobody, nothing = np.empty(0, np.int64), np.empty(0)
-        self.train(t, nobody, nothing, nothing, traffic, None)
+        no_clients, no_values = np.empty(0, np.int64), np.empty(0)
+        self.train(t, no_clients, no_values, no_values, traffic, None)
 
     def train(
         self,
@@ -68,38 +68,48 @@ class Recorder:
         A loss that is not finite is recorded as infinite. A client that exchanged messages without
         training, as before round 1, has a row without a loss."""
         reached = np.flatnonzero(np.any([counts > 0 for counts in traffic.values()], axis=0))
-        others = np.setdiff1d(reached, present)
-        who = np.concatenate([present, others])
+        absent_clients = np.setdiff1d(reached, present)
+        exchanging_clients = np.concatenate([present, absent_clients])
         loss = np.where(np.isfinite(losses), losses, np.inf)
-        columns = {"round": t, "client": self.clients[who], "split": "train", "model": "local"}
-        columns["loss"] = np.concatenate([loss, np.full(len(others), np.nan)])
-        columns["steps"] = np.concatenate([steps, np.zeros(len(others))])
-        columns["epochs"] = columns["steps"] * self.epoch[who]
-        crossed = {kind: counts[who] for kind, counts in traffic.items()}
+        columns = {
+            "round": t,
+            "client": self.clients[exchanging_clients],
+            "split": "train",
+            "model": "local",
+        }
+        columns["loss"] = np.concatenate([loss, np.full(len(absent_clients), np.nan)])
+        columns["steps"] = np.concatenate([steps, np.zeros(len(absent_clients))])
+        columns["epochs"] = columns["steps"] * self.epoch[exchanging_clients]
+        client_traffic = {kind: counts[exchanging_clients] for kind, counts in traffic.items()}
         timed = {}
         if times is not None:
-            timed = {"seconds": times.busy[who], "round_seconds": times.round}
-        self.parts.append(pd.DataFrame(columns | crossed | timed))
+            timed = {"seconds": times.busy[exchanging_clients], "round_seconds": times.round}
+        self.parts.append(pd.DataFrame(columns | client_traffic | timed))
 
     def evaluate(
-        self, t: int, examined: Evaluation, traffic: Traffic, clusters: NDArray[np.int64] | None
+        self, t: int, evaluation: Evaluation, traffic: Traffic, clusters: NDArray[np.int64] | None
     ) -> None:
         """Add a row for each client, split and model: its scores, and its cluster if it has one."""
         number = {name: i for i, name in enumerate(self.clients.tolist())}
-        i = examined.scores["client"].map(number).to_numpy(np.int64)
-        part = examined.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
+        i = evaluation.scores["client"].map(number).to_numpy(np.int64)
+        part = evaluation.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
         part.insert(0, "round", t)
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
 
-    def take_validation(self, chosen: Self, t: int, last: int) -> None:
+    def take_validation(self, choice_recorder: Self, t: int, last: int) -> None:
         """Copy the validation scores of another recorder up to round `t`; those of `t` become
         those of round `last`."""
-        kept = [part[part["split"] != "validation"] for part in self.parts]
-        scored = [
-            part[(part["split"] == "validation") & (part["round"] <= t)] for part in chosen.parts
+        own_parts = [part[part["split"] != "validation"] for part in self.parts]
+        validation_parts = [
+            part[(part["split"] == "validation") & (part["round"] <= t)]
+            for part in choice_recorder.parts
         ]
-        moved = [part.assign(round=part["round"].replace(t, last)) for part in scored if len(part)]
-        self.parts = [*kept, *moved]
+        moved = [
+            part.assign(round=part["round"].replace(t, last))
+            for part in validation_parts
+            if len(part)
+        ]
+        self.parts = [*own_parts, *moved]
 
     def validation(self, t: int, model: Model, task: Task) -> float:
         """The validation score by which the task selects, after round `t`, as a mean over the

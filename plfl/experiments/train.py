@@ -62,29 +62,39 @@ def train(
     of_state = dataset
     if not isinstance(of_state, Mapping):
         of_state = dict.fromkeys([cell.state for cell in cells], of_state)
-    makes = _Trials(Trainer.of(study, next(iter(of_state.values()))), of_state)
-    twins: dict[str, list[Cell]] = {}
+    maker = _TrialMaker(Trainer.for_study(study, next(iter(of_state.values()))), of_state)
+    cells_by_settings: dict[str, list[Cell]] = {}
     for cell in cells:
-        twins.setdefault(digest(study.settings(cell)), []).append(cell)
-    tried = [trial for same in twins.values() for trial in makes.of(same)]
-    _Job(makes.trainer, tried, progress, checkpoint).run()
+        cells_by_settings.setdefault(digest(study.settings(cell)), []).append(cell)
+    all_trials = [
+        trial
+        for equal_cells in cells_by_settings.values()
+        for trial in maker.make_trials(equal_cells)
+    ]
+    _Job(maker.trainer, all_trials, progress, checkpoint).run()
     last = study.federation.rounds
-    kept = choices(tried, study.tuning.rounds or [last])
-    best = best_groups(tried, kept)
-    trained = _trained_again(makes, tried, kept, checkpoint) if study.retrains else tried
+    choice_of_group = choices(all_trials, study.tuning.rounds or [last])
+    best = best_groups(all_trials, choice_of_group)
+    final_trials = (
+        _retrain_chosen(maker, all_trials, choice_of_group, checkpoint)
+        if study.retrains
+        else all_trials
+    )
     results: dict[Cell, CellResult] = {}
-    for same in twins.values():
-        trials = [trial for trial in tried if trial.cells is same]
-        ends = {(t.candidate.tuned, t.until): t for t in trained if t.cells is same}
-        chosen = {
-            model: ends[choice.tuned, choice.rounds]
-            for model, choice in kept[trials[0].group].items()
+    for equal_cells in cells_by_settings.values():
+        trials = [trial for trial in all_trials if trial.cells is equal_cells]
+        ends = {
+            (t.candidate.tuned, t.last_round): t for t in final_trials if t.cells is equal_cells
         }
-        results |= _results(study, trials, chosen, trials[0].group in best)
+        chosen_trials = {
+            model: ends[choice.tuned, choice.rounds]
+            for model, choice in choice_of_group[trials[0].group].items()
+        }
+        results |= _results(study, trials, chosen_trials, trials[0].group in best)
     return results
 
 
-class _Trials:
+class _TrialMaker:
     """Makes the trials of cells. Trials with the same rounds share one training."""
 
     def __init__(self, trainer: Trainer, of_state: Mapping[str, Examples]):
@@ -93,64 +103,75 @@ class _Trials:
         self._plans: dict[str, list[Plan]] = {}
         self._parts: dict[str, list[CellPart]] = {}
 
-    def of(self, twins: list[Cell]) -> list[Trial]:
-        """Every candidate of `twins`, which are cells with the same settings."""
+    def make_trials(self, equal_cells: list[Cell]) -> list[Trial]:
+        """Every candidate of `equal_cells`, which are cells with the same settings."""
         rounds = self.study.federation.rounds
-        return [self.one(twins, values, rounds) for values in self.study.candidates(twins[0])]
+        return [
+            self.make_trial(equal_cells, values, rounds)
+            for values in self.study.candidates(equal_cells[0])
+        ]
 
-    def one(self, twins: list[Cell], candidate: Candidate, until: int) -> Trial:
-        """A trial of a candidate of the `twins`."""
-        cell, study = twins[0], self.study
-        alike = candidate
+    def make_trial(self, equal_cells: list[Cell], candidate: Candidate, last_round: int) -> Trial:
+        """A trial of a candidate of the `equal_cells`."""
+        cell, study = equal_cells[0], self.study
+        trained_candidate = candidate
         # Best models and widths depend on how the method scores; then methods share no rounds.
         if candidate.method and study.federation.keep == "last" and study.task.widening == "none":
-            alike = replace(candidate, method=candidate.method.in_rounds())
-        alone = study.is_alone(cell)
-        plan = f"{cell.state} {cell.sharing} {alone}"
+            trained_candidate = replace(candidate, method=candidate.method.in_rounds())
+        trains_alone = study.is_alone(cell)
+        plan = f"{cell.state} {cell.sharing} {trains_alone}"
         if plan not in self._plans:
             trainer = replace(self.trainer, dataset=self.of_state[cell.state])
             self._plans[plan] = list(plans(trainer, cell))
-        key = repr((plan, cell.seed, until, replace(alike, tuned=())))
+        key = repr((plan, cell.seed, last_round, replace(trained_candidate, tuned=())))
         if key not in self._parts:
-            self._parts[key] = [CellPart(cell, alike, trial) for trial in self._plans[plan]]
+            self._parts[key] = [
+                CellPart(cell, trained_candidate, trial) for trial in self._plans[plan]
+            ]
         parts = self._parts[key]
         return Trial(
-            twins,
+            equal_cells,
             digest(study.settings(cell) | {"cell": cell.state}),
             candidate,
             parts,
-            [Recorder.of(part.dataset, study.federation) for part in parts],
-            until,
+            [Recorder.for_clients(part.dataset, study.federation) for part in parts],
+            last_round,
         )
 
 
-def _trained_again(
-    tried: _Trials,
+def _retrain_chosen(
+    maker_of_choice: _TrialMaker,
     trials: list[Trial],
-    kept: Mapping[str, Mapping[Model, TunedChoice]],
+    choice_of_group: Mapping[str, Mapping[Model, TunedChoice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
     """The chosen candidates, trained again on the whole history for the chosen number of rounds.
     Their test scores are recorded for the last round. Their validation scores are those of the
     trainings in which they were chosen, round by round."""
-    whole = {
+    whole_histories = {
         state: examples.refit() if isinstance(examples, Dataset) else examples
-        for state, examples in tried.of_state.items()
+        for state, examples in maker_of_choice.of_state.items()
     }
-    makes = _Trials(tried.trainer, whole)
-    again: dict[tuple[Cell, TunedChoice], Trial] = {}
-    before: dict[Trial, Trial] = {}
+    maker = _TrialMaker(maker_of_choice.trainer, whole_histories)
+    final_trials: dict[tuple[Cell, TunedChoice], Trial] = {}
+    first_trials: dict[Trial, Trial] = {}
     for trial in trials:
-        for choice in kept[trial.group].values():
+        for choice in choice_of_group[trial.group].values():
             key = trial.cells[0], choice
-            if trial.candidate.tuned == choice.tuned and key not in again:
-                again[key] = makes.one(trial.cells, trial.candidate, choice.rounds)
-                before[again[key]] = trial
-    _Job(makes.trainer, list(again.values()), lambda t: None, checkpoint, is_final=True).run()
-    for trial in again.values():
-        for recorder, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
-            recorder.take_validation(chosen, trial.until, tried.study.federation.rounds)
-    return list(again.values())
+            if trial.candidate.tuned == choice.tuned and key not in final_trials:
+                final_trials[key] = maker.make_trial(trial.cells, trial.candidate, choice.rounds)
+                first_trials[final_trials[key]] = trial
+    _Job(
+        maker.trainer, list(final_trials.values()), lambda t: None, checkpoint, is_final=True
+    ).run()
+    for trial in final_trials.values():
+        for recorder, choice_recorder in zip(
+            trial.recorders, first_trials[trial].recorders, strict=True
+        ):
+            recorder.take_validation(
+                choice_recorder, trial.last_round, maker_of_choice.study.federation.rounds
+            )
+    return list(final_trials.values())
 
 
 class _Job:
@@ -170,13 +191,13 @@ class _Job:
         self.study, self.settings = trainer.study, trainer.study.federation
         self.progress, self.checkpoint, self.is_final = progress, checkpoint, is_final
         chooses = self.study.retrains and not is_final
-        self.tried = self.study.tuning.rounds if chooses else []
+        self.round_choices = self.study.tuning.rounds if chooses else []
 
     def run(self) -> None:
         """Train from round 1 or the checkpoint."""
         after = 0 if self.is_final else self._resume()
-        for end in sorted({trial.until for trial in self.trials}):
-            self.running = [trial for trial in self.trials if trial.until >= end]
+        for end in sorted({trial.last_round for trial in self.trials}):
+            self.running = [trial for trial in self.trials if trial.last_round >= end]
             if after < end:
                 federations = [part.federation for part in self._parts]
                 run(federations, self.trainer.engine, range(after + 1, end + 1), self._report)
@@ -187,7 +208,9 @@ class _Job:
         """The parts that train, each once."""
         return list(dict.fromkeys(part for trial in self.running for part in trial.parts))
 
-    def _recorded(self) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
+    def _checkpoint_content(
+        self,
+    ) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
         """The federation, the records and the recorder of each part of each trial."""
         federations = [part.federation for trial in self.trials for part in trial.parts]
         recorders = [recorder for trial in self.trials for recorder in trial.recorders]
@@ -197,7 +220,7 @@ class _Job:
         """Restore the checkpoint; the round after which it was saved, or 0."""
         if self.checkpoint is None:
             return 0
-        federations, _, recorders = self._recorded()
+        federations, _, recorders = self._checkpoint_content()
         after, saved = self.checkpoint.load(federations)
         for f, recorder, parts in zip(federations, recorders, saved, strict=after > 0):
             # They were saved as one table, so each has the columns of all others, too.
@@ -217,60 +240,62 @@ class _Job:
         if checkpoint and self.is_final and checkpoint.interrupted:
             raise KeyboardInterrupt
         if checkpoint and not self.is_final and t < self.settings.rounds and checkpoint.is_due():
-            federations, records, _ = self._recorded()
+            federations, records, _ = self._checkpoint_content()
             checkpoint.save(t, federations, records)
 
     def _scores(self, trial: Trial, t: int) -> bool:
         """Whether the models of a trial are scored after round `t`."""
         if self.is_final:
-            return t == trial.until
-        if self.tried:
+            return t == trial.last_round
+        if self.round_choices:
             wished = self.settings.evaluate_every and self.settings.evaluates(t)
-            return bool(wished) or t in self.tried or t == self.settings.rounds
+            return bool(wished) or t in self.round_choices or t == self.settings.rounds
         return self.settings.evaluates(t)
 
     def _record(self, trial: Trial, part: CellPart, recorder: Recorder, finished: Round) -> None:
         """Record a finished round of a part of a `trial`."""
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
         scored_as = last if self.is_final else t
-        f, crossed, examined = part.federation, part.crossed(), None
+        f, join_traffic, evaluation = part.federation, part.crossed(), None
         if self._scores(trial, t):
-            examined = part.examine(trial.method, scored_as == last)
-        if crossed is None:
+            evaluation = part.examine(trial.method, scored_as == last)
+        if join_traffic is None:
             times = finished.times if takes_time(self.settings.simulation) else None
             recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)
-        elif examined is not None:
-            traffic = crossed
+        elif evaluation is not None:
+            traffic = join_traffic
             if scored_as == last:
                 recorder.join(last, traffic)
-        if examined is not None:
-            clusters = clusters_of(f) if crossed is None else None
-            recorder.evaluate(scored_as, examined, traffic, clusters)
+        if evaluation is not None:
+            clusters = clusters_of(f) if join_traffic is None else None
+            recorder.evaluate(scored_as, evaluation, traffic, clusters)
             if scored_as == last:
-                recorder.week, recorder.errors = examined.week(), examined.errors()
+                recorder.week, recorder.errors = evaluation.week(), evaluation.errors()
 
 
 def _results(
-    study: Study, trials: list[Trial], chosen: Mapping[Model, Trial], keeps: bool
+    study: Study, trials: list[Trial], chosen_trials: Mapping[Model, Trial], keeps: bool
 ) -> dict[Cell, CellResult]:
     """The tables of the cells that the `trials` belong to, given the choice for each model, and
     with `keeps` the trained models of the first of these cells."""
     cells, rounds = trials[0].cells, study.tuning.rounds
     described: dict[Model, tuple[Candidate, Recorder]] = {}
-    for model, trial in chosen.items():
+    for model, trial in chosen_trials.items():
         candidate = trial.candidate
         if rounds:
-            candidate = replace(candidate, tuned=(*candidate.tuned, (ROUNDS, trial.until)))
+            candidate = replace(candidate, tuned=(*candidate.tuned, (ROUNDS, trial.last_round)))
         if candidate.tuned:
             log.info("%s, %s models: %s", cells[0], model, candidate.text)
         described[model] = candidate, trial.recorder
     steps = sum(trial.recorder.steps for trial in trials)
-    alone, tried = study.is_alone(cells[0]), len(trials) * max(1, len(rounds))
-    results = {cell: tables(cell, described, alone, tried, steps) for cell in cells}
+    trains_alone, trial_count = study.is_alone(cells[0]), len(trials) * max(1, len(rounds))
+    results = {cell: tables(cell, described, trains_alone, trial_count, steps) for cell in cells}
     if keeps:
-        of = {trial: trial.models() for trial in dict.fromkeys(chosen.values())}
+        models_of_trial = {trial: trial.models() for trial in dict.fromkeys(chosen_trials.values())}
         models: Models = {
-            model: of[chosen[model]][model] for model in MODELS if model in of[chosen[model]]
+            model: models_of_trial[chosen_trials[model]][model]
+            for model in MODELS
+            if model in models_of_trial[chosen_trials[model]]
         }
         results[cells[0]] = replace(results[cells[0]], models=models)
     return results
@@ -278,31 +303,31 @@ def _results(
 
 def tables(
     cell: Cell,
-    trained: Mapping[Model, tuple[Candidate, Recorder]],
-    alone: bool,
+    trained_models: Mapping[Model, tuple[Candidate, Recorder]],
+    trains_alone: bool,
     trials: int,
     steps: float,
 ) -> CellResult:
     """The tables of a cell: each model's scores, from the training that was chosen for it, and the
-    chosen candidate. `alone`: whether its clients train by themselves, so that there is no server
-    rate; `steps`: local steps of all candidates."""
+    chosen candidate. `trains_alone`: whether its clients train by themselves, so that there is no
+    server rate; `steps`: local steps of all candidates."""
     records = pd.concat(
         [
             recorder.of_model(model).assign(
                 lr=candidate.client_opt.lr,
-                server_lr=np.nan if alone else candidate.server_opt.lr,
+                server_lr=np.nan if trains_alone else candidate.server_opt.lr,
                 hyperparameters=candidate.text,
             )
-            for model, (candidate, recorder) in trained.items()
+            for model, (candidate, recorder) in trained_models.items()
         ],
         ignore_index=True,
     ).assign(trials=trials, trial_steps=steps)
-    week, other = (trained[model][1].week for model in MODELS)
-    if other is not week and len(week):
-        week = week.assign(**{"global": other["global"]})
+    week, other_week = (trained_models[model][1].week for model in MODELS)
+    if other_week is not week and len(week):
+        week = week.assign(**{"global": other_week["global"]})
     errors = [
         recorder.errors[recorder.errors["model"] == model]
-        for model, (_, recorder) in trained.items()
+        for model, (_, recorder) in trained_models.items()
         if len(recorder.errors)
     ]
     by_day = pd.concat(errors, ignore_index=True) if errors else pd.DataFrame()

@@ -35,10 +35,10 @@ class Trainer:
     engine: Engine
 
     @classmethod
-    def of(cls, study: Study, dataset: Examples) -> Trainer:
+    def for_study(cls, study: Study, dataset: Examples) -> Trainer:
         """The model and the engine of a study."""
         network = network_of(study, dataset.shape)
-        return cls(study, dataset, network, make_engine(placed(study), network, dataset))
+        return cls(study, dataset, network, make_engine(place_computation(study), network, dataset))
 
     def client_data(
         self, seed: int, dataset: Examples | None = None, settings: FederationSettings | None = None
@@ -81,7 +81,7 @@ class Trainer:
         return federation_of(self.study, cell, candidate, self.network, data)
 
 
-def placed(study: Study) -> Compute:
+def place_computation(study: Study) -> Compute:
     """How the jobs of a study use this machine: trees grow on the CPU."""
     device = "cpu" if study.model.only_method else study.compute.device
     return study.compute.model_copy(update={"device": device})

@@ -36,7 +36,7 @@ class Trial:
     """The parts of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
     """One recorder for each part."""
-    until: int
+    last_round: int
     """The last round."""
 
     @property
@@ -47,7 +47,7 @@ class Trial:
     @property
     def recorder(self) -> Recorder:
         """The records of all parts."""
-        return Recorder.joined(self.recorders)
+        return Recorder.concatenate(self.recorders)
 
     def validation(self, t: int, model: Model) -> float:
         """Mean validation score over all clients after round `t`, see `Recorder.validation`."""
@@ -63,38 +63,40 @@ class Trial:
         order = [part.plan.numbers for part in self.parts]
         if len(models) == 1:
             return models[0]
-        place = np.argsort(np.concatenate([some for some in order if some is not None]))
+        place = np.argsort(np.concatenate([numbers for numbers in order if numbers is not None]))
         return {
-            model: np.concatenate([of[model] for of in models])[place]
+            model: np.concatenate([part_models[model] for part_models in models])[place]
             for model in MODELS
-            if all(model in of for of in models)
+            if all(model in part_models for part_models in models)
         }
 
 
 def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, TunedChoice]]:
     """The choice of each group for each model, among its candidates and numbers of `rounds`."""
-    chosen: dict[str, dict[Model, TunedChoice]] = {}
-    for group, tried in _groups(trials).items():
-        every = [TunedChoice(values, t) for t in rounds for values in tried]
+    choice_of_group: dict[str, dict[Model, TunedChoice]] = {}
+    for group, trials_by_values in _groups(trials).items():
+        options = [TunedChoice(values, t) for t in rounds for values in trials_by_values]
         for model in MODELS:
-            scores = [score for t in rounds for score in _validation(tried, t, model)]
-            chosen.setdefault(group, {})[model] = every[least(scores)]
-    return chosen
+            scores = [score for t in rounds for score in _validation(trials_by_values, t, model)]
+            choice_of_group.setdefault(group, {})[model] = options[find_lowest(scores)]
+    return choice_of_group
 
 
-def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, TunedChoice]]) -> set[str]:
+def best_groups(
+    trials: list[Trial], choice_of_group: Mapping[str, Mapping[Model, TunedChoice]]
+) -> set[str]:
     """The group of each state and sharing scheme whose local models are best on validation, given
-    all trials. A scheme without any finite score has none. `kept`: see `choices`."""
-    least: dict[tuple[str, str], tuple[float, str]] = {}
-    for group, tried in _groups(trials).items():
-        chosen = kept[group]["local"]
-        values = chosen.tuned
-        (error,) = _validation({values: tried[values]}, chosen.rounds, "local")
-        cell = tried[values][0].cells[0]
-        of = cell.state, cell.sharing
-        if np.isfinite(error) and error < least.get(of, (np.inf, ""))[0]:
-            least[of] = error, group
-    return {group for _, group in least.values()}
+    all trials. A scheme without any finite score has none. `choice_of_group`: see `choices`."""
+    lowest_errors: dict[tuple[str, str], tuple[float, str]] = {}
+    for group, trials_by_values in _groups(trials).items():
+        choice = choice_of_group[group]["local"]
+        values = choice.tuned
+        (error,) = _validation({values: trials_by_values[values]}, choice.rounds, "local")
+        cell = trials_by_values[values][0].cells[0]
+        state_and_scheme = cell.state, cell.sharing
+        if np.isfinite(error) and error < lowest_errors.get(state_and_scheme, (np.inf, ""))[0]:
+            lowest_errors[state_and_scheme] = error, group
+    return {group for _, group in lowest_errors.values()}
 
 
 def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
@@ -105,14 +107,17 @@ def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
     return groups
 
 
-def _validation(tried: Mapping[Values, list[Trial]], t: int, model: Model) -> list[float]:
+def _validation(
+    trials_by_values: Mapping[Values, list[Trial]], t: int, model: Model
+) -> list[float]:
     """Validation score after round `t` by candidate, mean over clients and seeds."""
     return [
-        float(np.mean([trial.validation(t, model) for trial in same])) for same in tried.values()
+        float(np.mean([trial.validation(t, model) for trial in trials]))
+        for trials in trials_by_values.values()
     ]
 
 
-def least(scores: Iterable[float]) -> int:
+def find_lowest(scores: Iterable[float]) -> int:
     """The candidate with the least score; the first one if no score is finite."""
     values = np.array(list(scores))
     return int(np.where(np.isnan(values), np.inf, values).argmin())

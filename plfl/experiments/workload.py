@@ -42,31 +42,33 @@ def workload(study: Study) -> pd.DataFrame:
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {digest(study.settings(cell)): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.
-            tried = [len(study.candidates(cell)) for cell in distinct.values()]
-            scored = sum(tried) * sum(map(f.evaluates, range(1, f.rounds + 1)))
-            tried = [trials + study.retrains for trials in tried]
-            rounds = sum(tried) * f.rounds
+            trial_counts = [len(study.candidates(cell)) for cell in distinct.values()]
+            evaluation_count = sum(trial_counts) * sum(map(f.evaluates, range(1, f.rounds + 1)))
+            trial_counts = [trials + study.retrains for trials in trial_counts]
+            rounds = sum(trial_counts) * f.rounds
             if study.joins(scheme) == "unseen":  # a client trains in all parts except its own
                 rounds *= study.schemes[scheme].turns - 1
             shared = layout.mask(study.shared[scheme])
-            lengths = [int(shared[some].sum()) for some in layout.slices.values()]
-            sent = tuple(filter(None, lengths))  # of each tensor, its shared numbers
+            lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
+            sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers
             both_ways: float = sum(
-                most(c, blocks_of(study.channel.scales, sent)) if c and sent else 4 * sum(sent)
+                most(c, blocks_of(study.channel.scales, sent_lengths))
+                if c and sent_lengths
+                else 4 * sum(sent_lengths)
                 for c in study.channel.chains
             )
             if study.model.only_method:  # each tree crosses once, and more than its numbers
                 both_ways /= f.rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
-            evaluations = models * scored * study.data.clients_of(state)
+            evaluations = models * evaluation_count * study.data.clients_of(state)
             if study.task.common_windows:  # the server's, and last those of the clients
-                evaluations = scored + sum(tried) * study.data.clients_of(state)
+                evaluations = evaluation_count + sum(trial_counts) * study.data.clients_of(state)
             rows.append(
                 {
                     "state": state,
                     "sharing": scheme,
                     "cells": len(cells),
-                    "trainings": sum(tried),
+                    "trainings": sum(trial_counts),
                     "client_steps": clients * rounds * local_steps(study),
                     "megabytes": 1e-6 * clients * rounds * both_ways,
                     "evaluations": evaluations,
@@ -80,25 +82,25 @@ def measured_speed(study: Study) -> float:
     synthetic numbers with the first ClientOpt, for a fraction of a second."""
     torch.set_num_threads(study.compute.threads)
     dataset = sources.of(study.data).noise(study)
-    trainer = Trainer.of(study, dataset)
+    trainer = Trainer.for_study(study, dataset)
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
     first = trainer.network.initial(0).to(engine.device)
     if isinstance(method := study.method(study.cells[0]), Boosting):
         data, layout = trainer.client_data(0, dataset), trainer.network.layout
         method.own_trees(data, layout, first[None], 1)  # puts the windows into bins
-        begun = time.process_time()
+        beginning = time.process_time()
         method.own_trees(data, layout, first[None], 1)
-        return 1 / max(time.process_time() - begun, 1e-9)
+        return 1 / max(time.process_time() - beginning, 1e-9)
     windows = torch.from_numpy(dataset.starts(0, "train"))
     optimiser = study.hyperparameters.of_client_opt(study.grid.client_opt[0])
     objective = trainer.task.objective(study.federation.loss)
-    everything = torch.ones_like(first, dtype=torch.bool)
+    all_parameters = torch.ones_like(first, dtype=torch.bool)
 
     def task(models: int, steps: int, size: int) -> LocalTask:
-        drawn = torch.randint(len(windows), (models, steps, size))
-        batches = Minibatches(windows[drawn].to(engine.device))
-        fresh = LocalTask.fresh(optimiser, first.repeat(models, 1), batches, everything)
+        start_rows = torch.randint(len(windows), (models, steps, size))
+        batches = Minibatches(windows[start_rows].to(engine.device))
+        fresh = LocalTask.fresh(optimiser, first.repeat(models, 1), batches, all_parameters)
         return replace(fresh, objective=objective)
 
     batch, steps, models = study.federation.batch_size, 1, 1
@@ -113,11 +115,11 @@ def measured_speed(study: Study) -> float:
     clock = time.perf_counter if on_gpu else time.process_time
     engine.train(task(models, steps, size)).cpu()  # may include preparation, such as tracing
     while True:
-        begun = clock()
+        beginning = clock()
         engine.train(task(models, steps, size)).cpu()
-        passed = (clock() - begun) / (1 if on_gpu else study.compute.threads)
-        if passed >= TRIAL or steps >= MOST_STEPS:
-            return models * steps * size / batch / max(passed, 1e-9)
+        seconds_passed = (clock() - beginning) / (1 if on_gpu else study.compute.threads)
+        if seconds_passed >= TRIAL or steps >= MOST_STEPS:
+            return models * steps * size / batch / max(seconds_passed, 1e-9)
         steps *= 4
 
 
@@ -131,8 +133,8 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     for label, variant in study.variants.items():
         counts = sources.of(variant.data).counts(variant.data, variant.windows)
         read = counts.train if variant.model.only_method else variant.federation.batch_size
-        scored = works[label]["evaluations"].sum() * counts.held_out / 3 / read
-        steps = works[label]["client_steps"].sum() + scored
+        evaluations = works[label]["evaluations"].sum() * counts.held_out / 3 / read
+        steps = works[label]["client_steps"].sum() + evaluations
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
     if study.task.forecasts:
         datasets = {study.inputs[label]: variant.data for label, variant in study.variants.items()}

@@ -60,7 +60,7 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
         empty = network_of(study, study.window_shape).initial(0).numpy()
         start, trained = np.where(shared, model.models["global"][0], empty), ~shared
     dataset = build_later(client, table, study.windows, scaling, training=True)
-    steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, trained)
+    steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained)
     if epochs is None:
         received = whole and len(table) * model.interval < AS_RECEIVED
         epochs = 0 if received else steps.choice()

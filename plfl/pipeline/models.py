@@ -57,7 +57,7 @@ def keep_models(
             if study.task.widening != "none":
                 from plfl.experiments.trainer import Trainer  # see `_trained_again`
 
-                widths = Trainer.of(study, dataset).evaluator.widths(models)
+                widths = Trainer.for_study(study, dataset).evaluator.widths(models)
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})

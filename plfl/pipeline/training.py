@@ -17,9 +17,9 @@ from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples, on_one_table
 from plfl.experiments.cell_cache import CellCache
-from plfl.experiments.effort import AGREED
+from plfl.experiments.effort import COMMON_AXES
 from plfl.experiments.train import train
-from plfl.experiments.trainer import placed
+from plfl.experiments.trainer import place_computation
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
 from plfl.pipeline.screen import WAITS
@@ -46,7 +46,7 @@ def train_cells(
     first. If another job trains the same cells, such as one that outlived its Snakemake, this job
     waits and uses the cells that the other finishes. `label`: its name in the log.
     """
-    engine = choose(placed(study), study.model.kernel_form)
+    engine = choose(place_computation(study), study.model.kernel_form)
     if (
         engine[0] == "fused"
     ):  # the arrays of a step of the stacked engine are large, and needed again
@@ -82,7 +82,7 @@ def train_cells(
                 # is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
                     cache.put_models(digests[cell], result.models)
-                cache.put(digests[cell], result, cells[cell])
+                cache.store(digests[cell], result, cells[cell])
         Checkpoint(file, "", 0).remove()
 
 
@@ -95,7 +95,7 @@ def group_cells(
     for stack in ("study", "state", "sharing"):
         groups: dict[tuple[str, ...], list[Cell]] = {}
         for cell in cells:
-            groups.setdefault(tuple(getattr(cell, a) for a in AGREED[stack]), []).append(cell)
+            groups.setdefault(tuple(getattr(cell, a) for a in COMMON_AXES[stack]), []).append(cell)
         reasons = (
             _reason_against(study, cells_of_state, examples, free)
             for cells_of_state in groups.values()

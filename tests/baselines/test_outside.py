@@ -33,7 +33,7 @@ def test_baselines(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = sources.of(study.data).examples_of(study, "fox")
     boosting = study.baselines.fit_settings
     further, leave_out = study.baselines.further, study.baselines.leave_out
-    written = evaluate("fox", data, boosting, further=further, leave_out=leave_out).scores
+    written = evaluate("fox", data, boosting, additional=further, leave_out=leave_out).scores
     own, whole = outside.meters(table, ORIGIN, WEEKS), outside.meters(table, ORIGIN, None)
     whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]
     gaps = outside.furthest(written, outside.baselines(own, whole))

@@ -198,7 +198,7 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
         p1 = study(grid={"sharing": ["P1"], "seeds": [1]})
         (members,) = plain(p1, whole.of(others), 6, [1], "P1")
         assert members.models is not None
-        evaluator = Trainer.of(of, data.refit()).evaluator
+        evaluator = Trainer.for_study(of, data.refit()).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.evaluate(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
@@ -227,7 +227,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
     for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
         members = plain(of, data.of(np.array(others)), 6, [1], "P1")[0]
         assert members.models is not None
-        evaluator = Trainer.of(of, week).evaluator
+        evaluator = Trainer.for_study(of, week).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.evaluate(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
-from plfl.experiments.trials import least
+from plfl.experiments.trials import find_lowest
 from plfl.study import Study, combinations
 from tests.helpers.refusals import naming
 
@@ -119,8 +119,8 @@ def test_a_latin_hypercube_takes_each_value_as_often() -> None:
 
 
 def test_the_least_score_is_chosen_and_what_diverged_is_not() -> None:
-    assert least([np.inf, 2.0, 1.0, np.nan]) == 2
-    assert least([np.inf, np.nan]) == 0
+    assert find_lowest([np.inf, 2.0, 1.0, np.nan]) == 2
+    assert find_lowest([np.inf, np.nan]) == 0
 
 
 def test_seeds_train_together_where_they_choose_together() -> None:

@@ -149,7 +149,7 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
     of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
     seen: list[np.ndarray[Any, Any]] = []
 
-    data = Trainer.of(of, images(of)).client_data(0)
+    data = Trainer.for_study(of, images(of)).client_data(0)
     for t in (1, 2):
         for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
             drawn = data.minibatches(torch.tensor([i]), t, steps).flatten()
@@ -160,7 +160,7 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
 
 def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
     of = study(data=UNEQUAL)
-    trainer = Trainer.of(of, images(of))
+    trainer = Trainer.for_study(of, images(of))
     data, clients = trainer.client_data(0), torch.arange(3)
     rows = trainer.network.initial(0).repeat(3, 1)
     together = data.gradients(rows, clients, 1, torch.tensor([1, 3, 2]))

@@ -62,7 +62,7 @@ def trained(study: Study, file: Path) -> CellResult:
     dataset = plfl.load_dataset(study, "XX")
     result = train(study, [cell], dataset)[cell]
     assert result.models is not None
-    widths = Trainer.of(study, dataset).evaluator.widths(result.models)
+    widths = Trainer.for_study(study, dataset).evaluator.widths(result.models)
     write_models(file, result.models, describe(study, cell, dataset, widths))
     TRAINED[study.model_dump_json()] = result, file.read_bytes()
     return result

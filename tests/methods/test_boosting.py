@@ -15,7 +15,7 @@ from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer, placed
+from plfl.experiments.trainer import Trainer, place_computation
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.forest import Forester
@@ -76,7 +76,7 @@ def scores(result: CellResult, model: str = "local") -> float:
 def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective: str) -> None:
     of = study(federation={"loss": loss}, grid={"sharing": ["P1"]})
     models = trained(of)["P1"].models
-    trainer = Trainer.of(of, data())
+    trainer = Trainer.for_study(of, data())
     starts = [data().starts(i, "train") for i in range(3)]
     both = [trainer.engine.inputs(torch.from_numpy(s)[None])[:2] for s in starts]  # type: ignore[attr-defined]
     x = np.concatenate([np.hstack([a[0].flatten(1), b[0]]) for a, b in both])
@@ -142,7 +142,7 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
         return quantiles(client, leaves, residuals)
 
     def forester() -> Forester:
-        return Forester(Trainer.of(of, data()).client_data(1), of.layout, 7, 0.3, BINS)
+        return Forester(Trainer.for_study(of, data()).client_data(1), of.layout, 7, 0.3, BINS)
 
     grown = forester()
     monkeypatch.setattr(GrowingClient, "_quantiles", fails)
@@ -266,6 +266,6 @@ def test_an_input_at_the_threshold_goes_left() -> None:
 
 
 def test_it_trains_no_network_and_on_no_gpu() -> None:
-    assert placed(study()).device == "cpu"
+    assert place_computation(study()).device == "cpu"
     with pytest.raises(ConfigError, match="needs the model trees"):
         study(model={"name": "mlp", "hidden": [4]})

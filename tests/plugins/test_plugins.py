@@ -181,7 +181,7 @@ def test_a_baseline_can_be_a_plugin(project: Project) -> None:
     study = project.load(plugins=["damped.py"], baselines=named, grid={})
     assert Study.parse(study.model_dump(mode="json"), "again") == study
     few = FitSettings(trees=5)
-    table = evaluate("XX", tiny.dataset(), few, further=study.baselines.further).scores
+    table = evaluate("XX", tiny.dataset(), few, additional=study.baselines.further).scores
     assert (table.query("baseline == 'damped' and client == 'a'")["mase"] == 1).all()
     assert baseline_label("damped") == "Damped"
     unknown = {"further": [{"name": "dampd"}, {"name": "damped", "wight": 1}]}

@@ -130,7 +130,7 @@ def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
     dataset = build(tiny.tables(rows=800), of.windows)
     (cell,) = of.cells[:1]
     (result,) = train(of, [cell], dataset).values()
-    evaluator = Trainer.of(of, dataset).evaluator
+    evaluator = Trainer.for_study(of, dataset).evaluator
     for i, rows in enumerate(result.models["local"]):
         outputs = evaluator.engine.predict(torch.from_numpy(rows)[None], [evaluator.starts[i]])
         starts = evaluator.starts[i].numpy()

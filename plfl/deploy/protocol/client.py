@@ -295,7 +295,7 @@ class DeployedClient:
     def trainer(self) -> Trainer:
         """The trainer on this building's data, which are scaled by the agreed limits."""
         if self._trainer is None:
-            self._trainer = Trainer.of(self.study, self._dataset())
+            self._trainer = Trainer.for_study(self.study, self._dataset())
         return self._trainer
 
     def _dataset(self) -> Dataset:

@@ -105,7 +105,7 @@ def test_clients_keep_models_that_forecast(blocks, tmp_path):
     cell = by_split(of)["P2"]
     Deployment(of, cell, tmp_path / "own").run()
     kept = train(of, [cell], dataset(of))[cell].models
-    widths = Trainer.of(of, dataset(of)).evaluator.widths(kept)
+    widths = Trainer.for_study(of, dataset(of)).evaluator.widths(kept)
     write_models(tmp_path / "all.safetensors", kept, describe(of, cell, dataset(of), widths))
     everyone = forecast_model.load(tmp_path / "all.safetensors")
     for i, name in enumerate(NAMES):
