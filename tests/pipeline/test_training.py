@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
+from plfl.base.files import hold
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
@@ -73,6 +76,26 @@ def test_states_train_together_if_they_fit(study, monkeypatch, caplog):
     with caplog.at_level("INFO"):
         trained(None)
     assert "differ in more than the clients" in caplog.text
+
+
+def test_a_job_that_waits_for_another_says_who_trains_its_cells(study, monkeypatch, caplog):
+    """Such as one that outlived its Snakemake: its lock is held until the words are in the log."""
+
+    def hold_while_busy(path: Path, *, waiting: Callable[[str], None]) -> FileLock:
+        path.parent.mkdir(parents=True)
+        other = FileLock(path)
+        other.acquire()
+        path.with_name(f"{path.name}.holder").write_text("process 12 on homer")
+
+        def tell(holder: str) -> None:
+            waiting(holder)
+            other.release()
+
+        return hold(path, waiting=tell)
+
+    monkeypatch.setattr(training, "hold", hold_while_busy)
+    assert train(study)
+    assert "another job trains the same cells: process 12 on homer; this job waits" in caplog.text
 
 
 def interrupting(
