@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> None:
     read_about(options.results)  # errors of the folder come before those of the citation
     read = read_citation(options.citation)
     today = datetime.now(UTC).date()
-    if publish(options.results, options.to, read, today, options.models):
-        print("left out: readings of the meters, and all that shows them")
+    for sentence in publish(options.results, options.to, read, today, options.models):
+        print(sentence)
     print(f"wrote {options.to}, licence {read.license}")
 
 

@@ -12,21 +12,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
 from plfl.base.text import list_names
+from plfl.federated.privacy.statement import state_for_readers
 from plfl.plugins import digests_of
 from plfl.report import overview, page
 from plfl.report.rendering import as_yaml
 from plfl.report.reporting import figures_of, make
 from plfl.results.overview import study_of
-from plfl.results.records import read_about, schema
+from plfl.results.records import read_about, schema, write_arrow
 from plfl.results.tables import Tables
 from plfl.study import Study
 
@@ -84,14 +82,14 @@ def read_citation(path: Path) -> Citation:
 
 def publish(
     results: Path, to: Path, citation: Citation, published: date, models: bool = False
-) -> bool:
+) -> list[str]:
     """Write the crate of a finished study into a new folder or, if its name ends in `.zip`, a new
-    file, with models if wanted; return whether readings of own meters were left out.
+    file, with models if wanted; return what its publisher has to know, in sentences.
 
-    The tables of forecasts, which contain these readings, are then empty, and page and figures are
-    made again without them. Records of a private study whose participants are drawn have no rows of
-    `train`, which name the participants. A file outside of the results, the figures and the current
-    folder is refused, also as the target of a link.
+    Readings of own meters are left out: the tables of forecasts, which contain them, are empty, and
+    page and figures are made again without them. The crate of a private study states the ε that its
+    readers face. A file outside of the results, the figures and the current folder is refused, also
+    as the target of a link.
 
     Raises:
         PlflError: `to` exists or cannot be written.
@@ -105,14 +103,16 @@ def publish(
     for place in places:
         _ = Tables(place).summary  # refuses a damaged one
     chosen = _chosen(results, places, study, own_meters, models)
+    is_simulated = about.get("engine", "simulator") == "simulator"
+    privacy = state_for_readers([*study.variants.values()], is_simulated=is_simulated)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".tmp-", dir=to.parent) as temporary:
             folder = Path(temporary, to.stem)
-            _gather(chosen, folder, study, own_meters)
+            _gather(chosen, folder, own_meters)
             (folder / "requirements.txt").write_text(_requirements(about), encoding="utf-8")
             (folder / CONFIGURATION).write_text(as_yaml(about["study"]), encoding="utf-8")
-            _describe(places, folder, study, about, citation, published)
+            _describe(places, folder, study, about, citation, published, privacy)
             if to.suffix == ".zip":
                 folder = Path(shutil.make_archive(str(folder), "zip", folder))
             folder.rename(to)
@@ -120,7 +120,8 @@ def publish(
         raise PlflError(
             f"{to}: cannot be written ({error}); check the disk and the path"
         ) from error
-    return own_meters
+    left_out = ["left out: readings of the meters, and all that shows them"] if own_meters else []
+    return [*left_out, privacy] if privacy else left_out
 
 
 def _chosen(
@@ -163,24 +164,18 @@ def _chosen(
     return chosen
 
 
-def _gather(chosen: dict[str, Path], folder: Path, study: Study, own_meters: bool) -> None:
+def _gather(chosen: dict[str, Path], folder: Path, own_meters: bool) -> None:
     """Copy files into a new folder, without what must not be published."""
     for name, path in chosen.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         columns = schema(path) if name.endswith(".parquet") else None  # refuses a damaged one
         if columns and own_meters and name.endswith(LOADS):
-            pq.write_table(columns.empty_table(), target)
+            write_arrow(columns.empty_table(), target)
         else:
             shutil.copyfile(path, target)
     if own_meters:
         make(folder, folder / "figures", folder / "index.html")
-    if study.federation.privacy.clip is not None and study.federation.participation < 1:
-        for path in folder.rglob("records.parquet"):
-            # Who took part in which round: ε counts on secret draws.
-            records = pq.read_table(path)
-            scores = pc.not_equal(pc.cast(records["split"], pa.string()), "train")
-            pq.write_table(records.filter(scores), path)
 
 
 def _requirements(about: dict[str, Any]) -> str:
@@ -198,6 +193,7 @@ def _describe(
     about: dict[str, Any],
     citation: Citation,
     day: date,
+    privacy: str,
 ) -> None:
     """Describe all files of a crate in `ro-crate-metadata.json`."""
     from rocrate.model import ContextEntity
@@ -262,6 +258,7 @@ def _describe(
     if study.data.source == "meters":
         text += " The readings are not included: the tables of forecasts are empty, and the report "
         text += "shows no loads."
+    text += f" {privacy}" if privacy else ""
     profile = {"name": "Process Run Crate", "version": PROFILE.rpartition("/")[2]}
     root = {
         "name": f"{citation.title}: study {study.name}",

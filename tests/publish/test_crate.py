@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+import math
+import re
 import shutil
 import zipfile
 from datetime import date
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import pandas as pd
@@ -14,8 +17,11 @@ from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 from plfl import plugins
 from plfl.base.errors import PlflError, ResultsError
+from plfl.federated.privacy import statement
+from plfl.federated.privacy.accounting import Bound
 from plfl.publish.crate import Citation, publish, read_citation
 from plfl.report import page
+from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
@@ -252,13 +258,45 @@ def test_the_repositorys_own_citation() -> None:
     assert (found.authors, found.license) == ([{"name": "The plfl developers"}], "MIT")
 
 
-def test_participants_of_a_private_study_are_not_published(cited: Citation, tmp_path: Path) -> None:
-    drawn = {**fake_results.TINY["federation"], "participation": 0.5, "selection": "poisson"}
-    private = {"clip": 1.0, "noise": 1.0, "delta": 0.1}
-    study = fake_results.TINY | {"federation": drawn | {"privacy": private}}
-    results = finished(tmp_path, study)
-    publish(results, to := tmp_path / "crate", cited, DAY)
-    kept = pd.read_parquet(to / "records.parquet")
-    whole = pd.read_parquet(results / "records.parquet")
-    assert set(kept["split"].astype(str)) == {"validation", "test"}
-    assert len(kept) == (whole["split"] != "train").sum()
+def private_study(**federation: Any) -> dict[str, Any]:
+    """A study of two rounds, z = 1, whose participants are drawn."""
+    block = {"clip": 1.0, "noise": 1.0, "delta": 0.1}
+    drawn = {"participation": 0.5, "selection": "poisson", "privacy": block} | federation
+    return fake_results.TINY | {"federation": fake_results.TINY["federation"] | drawn}
+
+
+def delta_by_hand(epsilon: float, mu: float) -> float:
+    """δ of T Gaussian releases together: μ = √T / z (Dong et al. 2022, corollary 2.13)."""
+    cdf = NormalDist().cdf
+    return cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
+
+
+def test_a_private_study_is_published_with_the_epsilon_of_known_draws(cited, tmp_path, monkeypatch):
+    # What an accountant of secret draws would say.
+    monkeypatch.setattr(statement, "bounds", lambda rounds, delta: [Bound(0.01, "PLD")])
+    results = finished(tmp_path, private_study())
+    (text,) = publish(results, to := tmp_path / "crate", cited, DAY)
+    assert text in (to / "ro-crate-metadata.json").read_text(encoding="utf-8")
+    epsilon = float(re.search(r"known draws, ([\d.]+) at δ = 0.1 in each cell", text)[1])
+    # With two rounds, in both of which a client may have been.
+    assert delta_by_hand(epsilon, math.sqrt(2)) == pytest.approx(0.1, rel=0.01)
+    secret = statement.statements(Tables(results).study)["epsilon"]
+    assert set(secret) == {0, 0.01}, "which does not hold for readers"
+    assert "readers can remove the noise" in text
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(to / "records.parquet"), pd.read_parquet(results / "records.parquet")
+    )
+
+
+def test_the_noise_of_a_deployed_study_cannot_be_computed(cited, tmp_path):
+    results = finished(tmp_path, private_study())
+    about = json.loads((results / "study.json").read_text())
+    (results / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
+    (text,) = publish(results, tmp_path / "crate", cited, DAY)
+    assert "ε is that of known draws" in text and "seeds" not in text
+
+
+@pytest.mark.parametrize("block", [{}, {"clip": 1.0, "noise": 0.0}])
+def test_a_study_without_noise_states_no_epsilon(block, cited, tmp_path):
+    results = finished(tmp_path, private_study(privacy=block, participation=1.0))
+    assert publish(results, tmp_path / "crate", cited, DAY) == []

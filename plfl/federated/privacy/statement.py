@@ -2,10 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from plfl.base.extras import install_command
@@ -58,8 +59,16 @@ def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
     return max(bounds(replace(of_size, repeated=repeated), delta)[0] for of_size in rounds)
 
 
-def statements(study: Study) -> pd.DataFrame:
+def bound_of_known_draws(study: Study) -> Bound:
+    """The bound of ε that holds for every federation of the study and for whoever knows who took
+    part in which round."""
+    delta = study.federation.privacy.delta
+    return max(unamplified(rounds_of(study.federation, size), delta) for size in sizes(study))
+
+
+def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     """One row per cell. Trees with noise have the ε of a window, in one training.
+    `has_known_draws`: ε for whoever knows who took part in which round.
 
     Columns: `cell`; `epsilon`, the least valid bound, infinite without `federation.privacy` and 0
     where nothing is sent; `delta`; `accountant`; `relation`, between the sets of clients that ε
@@ -69,7 +78,7 @@ def statements(study: Study) -> pd.DataFrame:
     settings, clients = study.federation, sizes(study)[0]  # the smallest has the most noise
     block, rounds = settings.privacy, rounds_of(settings, clients)
     layout, rows = study.layout, []
-    bound = least(study, block.delta)
+    bound = bound_of_known_draws(study) if has_known_draws else least(study, block.delta)
     for cell in study.cells:
         method: Any = study.method(cell)  # that of trees has noise of its own
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
@@ -131,10 +140,10 @@ def outside(study: Study) -> Iterator[str]:
     if study.tuning.search or study.tuning.alone:
         yield "tuning: values are chosen by clients' validation scores; each trial is a release."
     if is_drawn:
-        known = max(unamplified(rounds_of(settings, size), block.delta) for size in sizes(study))
         yield (
             "ε below that of known draws assumes that nobody learns who took part in which round. "
-            f"Whoever does, such as a reader of cells/*.parquet, faces ε = {known.epsilon:.3g}."
+            "Whoever does, such as a reader of cells/*.parquet, faces "
+            f"ε = {bound_of_known_draws(study).epsilon:.3g}."
         )
     yield "What was chosen after looking at results, such as the bound C, z or a learning rate."
     yield (
@@ -146,3 +155,31 @@ def outside(study: Study) -> Iterator[str]:
         "models/ publishes what their data taught them. Baselines read the data themselves."
     )
     yield "In a simulation, draws and noise come from the seed; cells of one seed have the same."
+
+
+def state_for_readers(studies: Sequence[Study], *, is_simulated: bool) -> str:
+    """What the readers of published results have to know: ε of the variants of a study, for whoever
+    knows the draws. Empty without noise.
+
+    Results tell who took part, even without lists of participants: personal parameters and local
+    models, and so their errors, change in the rounds of a client only.
+    """
+    tables = [statements(study, has_known_draws=True) for study in studies]
+    table = pd.concat(tables, ignore_index=True)
+    table = table[(table["epsilon"] > 0) & np.isfinite(table["epsilon"])]
+    if table.empty:
+        return ""
+    ends = sorted({f"{table['epsilon'].agg(end):.3g}" for end in ("min", "max")}, key=float)
+    deltas = ", ".join(f"{delta:g}" for delta in sorted(set(table["delta"])))
+    text = (
+        "Differential privacy: the tables tell who took part in which round, so for their readers "
+        f"ε is that of known draws, {' to '.join(ends)} at δ = {deltas} in each cell "
+        f"({', '.join(sorted(set(table['relation'])))}); cells of the same clients add up. It "
+        "counts neither scores nor personal parameters and local models."
+    )
+    if is_simulated:
+        text += (
+            " Draws and noise of this simulation follow from the seeds in study.yaml, so its "
+            "readers can remove the noise: ε is what a deployment with these settings promises."
+        )
+    return text
