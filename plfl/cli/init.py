@@ -47,6 +47,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--name", default="meters", help=text)
     text = "with `meters`: forecast the next hour, or the next day; default: %(default)s"
     parser.add_argument("--ahead", choices=["hour", "day"], default="day", help=text)
+    text = (
+        "with `meters`: write what was found out about the first file and what the options say as "
+        "a format file, which reads files like it without options (docs/own-data.md)"
+    )
+    parser.add_argument("--save-format", type=Path, metavar="FILE.toml", help=text)
     keys = parser.add_argument_group(
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
@@ -112,7 +117,9 @@ def run(options: argparse.Namespace) -> None:
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
     if exports:
-        path = _of_exports(exports, given, Path(f"{options.name}.yaml"), options.ahead)
+        path = _of_exports(
+            exports, given, Path(f"{options.name}.yaml"), options.ahead, options.save_format
+        )
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -123,10 +130,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _of_exports(
-    exports: list[Path], given: dict[str, Any], path: Path, ahead: starter.Ahead
+    exports: list[Path],
+    given: dict[str, Any],
+    path: Path,
+    ahead: starter.Ahead,
+    format_file: Path | None,
 ) -> Path:
-    """Write a study of raw exports, and print what they hold. Wrong options, and what is wrong or
-    ambiguous in the files, are refused."""
+    """Write a study of raw exports, and print what they hold; also their format, if it has a file.
+    Wrong options, and what is wrong or ambiguous in the files, are refused."""
     from plfl.pipeline import starter
 
     if path.exists():
@@ -140,6 +151,8 @@ def _of_exports(
         raise DataError("\n".join(map(as_options, error.problems))) from None
     except DataError as error:
         raise DataError(as_options(str(error))) from None
+    if format_file is not None:
+        print(f"{starter.save_format(format_file, exports_read, meters)}: the format of the files")
     for line in exports_read.report():
         print(as_options(line))
     for name in starter.too_short(exports_read):

@@ -145,6 +145,9 @@ class Meters(Section):
     The first one that fits counts."""
     date_format: str | None = Field(None, pattern="%")
     """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: detected."""
+    drop_skipped: bool = False
+    """Leave out readings in the hour that clocks skip in spring, which some portals fill. Otherwise
+    they are refused, because they can mean another time zone."""
     stamp: Literal["end", "start"] = "end"
     """Whether a timestamp marks the end or the start of its interval."""
     interval: Literal[15, 30, 60] = 15
@@ -162,7 +165,8 @@ class Meters(Section):
     over missing readings of up to `max_gap` minutes."""
     add: str | None = None
     """Registers whose names are equal once the match of this regular expression is removed, such as
-    ` T[12]$` for day and night, are added. A reading that one lacks is missing."""
+    ` T[12]$` for day and night, are added. Where one has no reading, the sum has none, unless they
+    take turns."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []

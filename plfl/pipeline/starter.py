@@ -1,6 +1,7 @@
 """A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
 from collections.abc import Iterable
+from datetime import date
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, Progress, read_exports
+from plfl.data.meters.formats.schema import as_toml
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.pipeline.shipped import root, write_new
@@ -130,6 +132,17 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
             ],
         },
     }
+
+
+def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
+    """Write the format of the first file, as it was found out and as the keys say, into a new file
+    that reads files like it without these keys."""
+    form = next(iter(exports.found.values()))
+    place = meters.timezone if "timezone" in meters.model_fields_set else form.time.place
+    update = {"name": path.stem, "date": date.today(), "sample": []}
+    update["time"] = form.time.model_copy(update={"place": place})
+    update["load"] = form.load.model_copy(update={"missing": [*map(str, meters.missing)]})
+    return write_new(path, as_toml(form.model_copy(update=update)))
 
 
 def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:

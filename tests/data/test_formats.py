@@ -3,7 +3,9 @@ page says."""
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +13,12 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
+from plfl.data import meters
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.formats import schema, trees
 from plfl.data.meters.formats.schema import Sample, shipped_formats
 from plfl.pipeline.starter import recognise
+from plfl.study import Study
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
@@ -278,3 +282,18 @@ def test_keys_that_a_format_says_are_refused(tmp_path: Path) -> None:
         recognise([schema.FOLDER / "nem12.sample.csv"], Meters(format="nem12", stamp="end"))
     with naming(DataError, "there is no format 'nem2'", "did you mean 'nem12'"):
         recognise([schema.FOLDER / "nem12.sample.csv"], Meters(format="nem2"))
+
+
+def test_a_format_is_written_from_the_answers(here: Path, invoke: Callable[..., Any]) -> None:
+    hours = pd.date_range("2023-01-12", periods=48, freq="h")
+    rows = [f"{hour:%d/%m/%Y %H:%M};house;{hour.hour * 7 % 24 + 5},5" for hour in hours]
+    Path("a.csv").write_text("\n".join(["moment;name;value", *rows]), encoding="utf-8")
+    answers = "--timezone Europe/Vienna --stamp start --unit Wh --columns timestamp=moment"
+    command = ("init", "meters", "a.csv", "--name", "first", *answers.split())
+    invoke(*command, "--save-format", "mine.toml")
+    invoke("init", "meters", "a.csv", "--name", "second", "--format", "mine.toml")
+    first, second = (
+        meters.read(Study.load(f"{name}.yaml").data, "all")["a"] for name in ("first", "second")
+    )
+    pd.testing.assert_frame_equal(first, second)
+    assert first["load"].iloc[0] == 0.0055

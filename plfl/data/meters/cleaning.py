@@ -145,7 +145,8 @@ def in_utc(
     """
     load = piece.readings[name]
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[load.index])
-    rows = piece.inputs.assign(_load=load, _line=load.index, _wall=stamps.tz_localize(None))
+    walls = stamps.tz_localize(None) + (piece.times.offset or timedelta(0))
+    rows = piece.inputs.assign(_load=load, _line=load.index, _wall=walls)
     steps = np.diff(stamps.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
         done["newest first"] += len(stamps)
@@ -167,14 +168,17 @@ def in_utc(
         other = instants(stamps, zone, pd.Timedelta(minutes=usual))
         if not ((other.skipped & is_reading).any() or other.lone.any()):
             placed = other
-    if (real := placed.skipped & is_reading).any():
+    if (real := placed.skipped & is_reading).any() and not keys.drop_skipped:
         at = int(real.argmax())
         raise DataError(
             f"{piece.table.at(rows['_line'].iloc[at])}: {stamps[at]} does not exist in "
             f"{zone.key}, where clocks go forward; set data.meters.timezone to the meter's own "
-            f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes"
+            f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes (its days then "
+            "follow the sun, not people); if the portal fills the hour, set "
+            "data.meters.drop_skipped: true"
         )
-    done["padding of the hour that clocks skip dropped"] += int(placed.skipped.sum())
+    done["padding of the hour that clocks skip dropped"] += int((placed.skipped & ~real).sum())
+    done["readings of the hour that clocks skip dropped"] += int(real.sum())
     done["readings of the repeated hour that are there once"] += int(placed.lone.sum())
     kept = ~placed.skipped
     # The first of two equal stamps is the earlier one if the rows are in order.
@@ -384,13 +388,11 @@ class _Readings:
         """Note clocks, units and ends of intervals that may be understood wrongly."""
         here, keys, done = self.here, self.keys, self.done
         walls = pd.DatetimeIndex(self.rows["_wall"])
-        offsets = {walls[0].replace(month=m, day=1, tzinfo=self.zone).utcoffset() for m in (1, 7)}
-        if len(offsets) == 1:  # a clock that never changes
-            steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
-            for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
-                is_local = here.piece(self.rows, at).times.offset is None
-                if is_local and may_be_clock_change(walls[at]):
-                    done["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
+        steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
+        for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
+            is_local = here.piece(self.rows, at).times.offset is None
+            if is_local and may_be_clock_change(walls[at]):
+                done["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
         for piece in here.pieces:
             stated = unit_of(piece.table, piece.columns[here.name])
             if stated not in (None, keys.unit):

@@ -20,8 +20,10 @@ from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, tables
 from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc
+from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import Recognised, recognise
+from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
 
@@ -42,7 +44,9 @@ class Exports:
     forms: dict[Path, str] = field(default_factory=dict)
     """The detected form of each file, in words."""
     formats: dict[Path, str | None] = field(default_factory=dict)
-    """The name of the known format of each file; None: it has none."""
+    """The name of the known format of each file; None: it was found out."""
+    found: dict[Path, Format] = field(default_factory=dict)
+    """The format of each file."""
     files: dict[str, Path] = field(default_factory=dict)
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
@@ -55,11 +59,12 @@ class Exports:
     """What is wrong or ambiguous."""
 
     def report(self) -> list[str]:
-        """Lines about the forms of the files, and what is in each meter."""
+        """Lines about the forms of the files, what is in each meter, and what is odd."""
         return [
             *(f"{path}: {form}" for path, form in self.forms.items()),
             "all times in local standard time, whatever clocks do in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
+            *(f"odd: {line}" for line in doubts(self.meters)),
         ]
 
     def refuse(self, *head: str) -> None:
@@ -107,7 +112,9 @@ def read_exports(
         exports.problems.append(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
-    exports.problems = list(dict.fromkeys("\n".join(exports.problems).splitlines()))
+    # Lines that begin with blanks go with the one above.
+    exports.problems = list(dict.fromkeys(re.split(r"\n(?! )", "\n".join(exports.problems))))
+    exports.problems = [problem for problem in exports.problems if problem]
     return exports
 
 
@@ -147,6 +154,7 @@ def _pieces(
                     exports.files.setdefault(name, raw.path)
                 exports.forms[raw.path] = file.words
                 exports.formats[raw.path] = found.name
+                exports.found[raw.path] = file.form
     return pieces
 
 

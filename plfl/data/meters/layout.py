@@ -11,12 +11,13 @@ import pandas as pd
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.numbers import as_text, is_number
 from plfl.data.meters.shapes import columns_of_day, straight
-from plfl.data.meters.stamps import ENDS
+from plfl.data.meters.stamps import ENDS, parse
 from plfl.data.meters.tables import DATED, DIGITS, RawFile, RawTable
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|^ts$", re.IGNORECASE)
@@ -30,7 +31,8 @@ _STARTS = re.compile(r"start|begin|\b(from|von|van)\b|début|debut|inicio", re.I
 _ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export", re.IGNORECASE)
 """Names of columns with the time when a row was written."""
 _ROW_NUMBERS = re.compile(
-    r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber)?|#|index|idx|id|rows?|line",
+    r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber)?|#|index|idx|id|rows?|line|"
+    r"interval|period|slot",
     re.IGNORECASE,
 )
 _METERS = re.compile(
@@ -44,6 +46,11 @@ _METERS = re.compile(
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
+_FEW = 60
+"""Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
+_HOUR = 60
+_MOST = 0.95
+"""The part of the rows in which starts and ends are equally far apart."""
 _ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
 
@@ -173,8 +180,12 @@ def find(table: RawTable, meters: Meters) -> Layout:
     time, stamp = tuple(column for column in named if column is not None), None
     if not time:
         time, stamp = _time(table)
-    elif start := _of_starts(dates_in(table)):
+    else:
+        dates = dates_in(table)
+        start = _of_starts(dates) or (_pair(table, dates) or ("",))[0]
         stamp = "start" if start == time[0] else "end"
+        if not start:
+            stamp = _mark_of(time[-1]) if len(dates) == 1 else None
     inputs, name = meters.inputs, given.get("meter")
     rest = [str(column) for column in cells if column not in (*time, name, *inputs.values())]
     # Of several columns with a time, such as start and end, one was chosen.
@@ -185,6 +196,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     load = given.get("load", "load" if "load" in measured else None)
     left_out = {} if load is not None else _not_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
+    _ask_about_factors(table, meters)
     if load is not None:
         readings = [load]
     if not readings:
@@ -194,7 +206,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
         remedy = _choices("load", list(left_out)) if left_out else "data.meters.columns.load"
         raise DataError(
             f"{table.path}: has no column of loads beside {some}; export it with readings, or name "
-            f"their column in {remedy}"
+            f"their column in {remedy}{_seen(table)}"
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
@@ -202,6 +214,9 @@ def find(table: RawTable, meters: Meters) -> Layout:
             _ask_about_names(table, readings, words)
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
+    if load is None and not meters.only:
+        chosen = [column for column in readings if is_chosen(column, meters)]
+        _ask_about_whole_numbers(table, chosen)
     if len(readings) > 1 and (name is not None or not meters.exports):
         beside = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
@@ -211,11 +226,66 @@ def find(table: RawTable, meters: Meters) -> Layout:
     alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
     stamp = table.stamp or stamp
+    if "stamp" in meters.model_fields_set and len(time) == 1 == len(dates_in(table)):
+        stamp = table.stamp  # the name of a lone column only suggests it
     if "stamp" in meters.model_fields_set and stamp not in (None, meters.stamp):
         raise DataError(
             f"{table.path}: its stamps are the {stamp}s of intervals; remove data.meters.stamp"
         )
     return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
+
+
+def _ask_about_factors(table: RawTable, meters: Meters) -> None:
+    """Refuse a column of factors, such as 0.001 of a register that counts Wh, unless the unit is
+    given."""
+    for column in map(str, table.cells) if meters.unit is None else ():
+        if not quantities.FACTORS.fullmatch(column.strip()):
+            continue
+        values = as_text(table.cells[column])
+        if len(values.unique()) == 1 and values.iloc[0].replace(",", ".") not in ("1", "1.0"):
+            raise DataError(
+                f"{table.path}: {column!r} is {values.iloc[0]} in all rows, so the readings may "
+                "have another unit; set data.meters.unit: Wh, or kWh if the factor is already in "
+                f"them, or write a format with `load.factor` (docs/own-data.md){_seen(table)}"
+            )
+
+
+def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
+    """Refuse columns of few whole numbers, such as those of marks, weekdays or intervals, beside
+    the only column whose name says that it has loads."""
+    few: dict[str, str] = {}
+    for column in columns if len(columns) > 1 else ():
+        values = as_text(table.cells[column].head(_ROWS * _FEW))
+        unique = values.unique()
+        is_few = len(unique) <= min(_FEW, len(values) / 2) and unit_of(table, column) is None
+        if is_few and _is_whole(values):
+            numbers = sorted(int(float(value)) for value in unique)
+            few[column] = f"{numbers[0]} to {numbers[-1]}"
+    others = [column for column in columns if column not in few]
+    stated = [c for c in others if quantities.names_quantity(c) or unit_of(table, c) is not None]
+    if len(stated) != 1:
+        return
+    if few:
+        listed = ", ".join(f"{column!r} ({span})" for column, span in few.items())
+        raise DataError(
+            f"{table.path}: {listed} beside {stated[0]!r}: few whole numbers, which may be no "
+            f"loads; set data.meters.leave_out: {flow(list(few))}, or data.meters.only: ['*'] if "
+            f"all are meters{_seen(table)}"
+        )
+
+
+def _seen(table: RawTable, most: int = 8) -> str:
+    """A line of what a file has, for a question about it: the first, second and last value of each
+    column."""
+    shown = []
+    for column in list(map(str, table.cells))[:most]:
+        values = table.cells[column]
+        some = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
+        shown.append(f"{column!r}: {', '.join(some)}")
+    more = f"; and {len(table.cells.columns) - most} more" * (len(table.cells.columns) > most)
+    return (
+        f"\n  seen, first to last of {counted(len(table.cells), 'row')}: {'; '.join(shown)}{more}"
+    )
 
 
 def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:
@@ -246,6 +316,8 @@ def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
             reasons[column] = why
         elif column not in table.plain and not as_text(values).any():
             reasons[column] = "empty"
+        elif quantities.FACTORS.fullmatch(column.strip()):
+            reasons[column] = "a factor"
         elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
             reasons[column] = "row numbers"
         elif _METERS.fullmatch(column) and _is_whole(values) and len(values.unique()) == 1:
@@ -317,15 +389,22 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
     of_starts = _of_starts(times)
     if len(times) == 1:
         if not clocks or has_clock(cells[times[0]]):
-            return (times[0],), None
+            return (times[0],), _mark_of(times[0])
         if len(clocks) == 1:
-            return (times[0], clocks[0]), None
+            return (times[0], clocks[0]), _mark_of(clocks[0])
         if clock := _of_starts(clocks):
             return (times[0], clock), "start"
     elif of_starts and has_clock(cells[of_starts]):
         return (of_starts,), "start"
     elif of_starts and (clock := _of_starts(clocks)):
         return (of_starts, clock), "start"
+    if pair := _pair(table, times):
+        start, end, minutes = pair
+        raise DataError(
+            f"{table.path}: {end!r} is always {minutes} minutes after {start!r}; if they are the "
+            f"ends and the starts of intervals, set {_choices('timestamp', [start])}"
+            f"{_seen(table)}"
+        )
     choices = _choices("timestamp", times or list(map(str, cells)))
     if clocks:
         choices += (
@@ -333,7 +412,32 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         )
     raise DataError(
         f"{table.path}: the column of the time cannot be determined; choose it: {choices}"
+        f"{_seen(table)}"
     )
+
+
+def _mark_of(name: str) -> str | None:
+    """What a lone column of stamps marks by its name: `start` or `end` of intervals; None: it does
+    not say."""
+    is_start, is_end = bool(_STARTS.search(name)), bool(ENDS.search(name))
+    return None if is_start == is_end else "start" if is_start else "end"
+
+
+def _pair(table: RawTable, columns: Sequence[str]) -> tuple[str, str, int] | None:
+    """Of two columns of times, of which one is always the same time after the other but when
+    clocks change, the earlier and the later one, and the minutes between them; None for others."""
+    if len(columns) != 2 or not all(has_clock(table.cells[column]) for column in columns):
+        return None
+    try:
+        first, second = (parse(table, (column,), Meters()).stamps for column in columns)
+        steps = (second - first).dt.total_seconds() / 60
+    except (DataError, TypeError):
+        return None
+    minutes = float(steps.median())
+    if not 0 < abs(minutes) <= _HOUR or (steps == minutes).mean() < _MOST:
+        return None
+    start, end = columns if minutes > 0 else columns[::-1]
+    return start, end, int(abs(minutes))
 
 
 def _of_starts(names: Sequence[str]) -> str | None:

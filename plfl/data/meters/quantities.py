@@ -35,13 +35,23 @@ _NOT_LOADS = re.compile(
     re.IGNORECASE,
 )
 """Names of columns that measure something else, or say something about readings or their dates."""
+FACTORS = re.compile(r"factor|faktor|facteur|multiplier|scale", re.IGNORECASE)
+"""Names of columns whose numbers the readings are multiplied by."""
 _WORDS = """
 load energy power active real electric electrical electricity consumption consumed demand usage
 used use reading readings value values amount quantity meter register index counter total
 import imported delivered received grid net main interval hourly in en of the from to
 verbrauch leistung wert valeur consumo column watt watts kilowatt kilowatts hour hours
+with without incl excl tax vat
 """
 """Words about what is measured, not about which meter measures it."""
+
+
+_OTHERS = """
+gas water cost costs price prices tariff temperature voltage humidity
+export exported feedin injection injectie einspeisung teruglevering returned surplus
+"""
+"""Words about something else than consumption."""
 
 
 def unit_of(name: str) -> str | None:
@@ -80,9 +90,20 @@ def bare_unit(name: str, names: Collection[str]) -> str | None:
 
 def why_not_load(name: str, unit: str | None) -> str | None:
     """Why a column of numbers is no load: its unit, or its name; None if it may be one."""
-    if unit is not None:
-        return None if unit in LOADS else unit
-    return "by its name" if _NOT_LOADS.fullmatch(name.strip()) else None
+    if unit is not None and unit not in LOADS:
+        return unit
+    if names_other(name):
+        return "by its name"
+    return None if unit else "by its name" if _NOT_LOADS.fullmatch(name.strip()) else None
+
+
+def names_other(name: str) -> bool:
+    """Whether the name of a column says that it measures something else than consumption, and
+    nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
+    words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    known = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}
+    others = {*_OTHERS.split()}
+    return bool(others.intersection(words)) and (known | others).issuperset(words)
 
 
 def names_quantity(name: str) -> bool:

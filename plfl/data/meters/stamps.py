@@ -25,7 +25,7 @@ _STANDARD = 2025
 _DATES = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%m-%d-%y", "%Y%m%d"),
-    *("%d-%b-%Y", "%d %b %Y", "%d%b%Y", "%d-%b-%y", "%d%b%y", "%b %d %Y", "%b %d, %Y"),
+    *("%d-%b-%Y", "%d/%b/%Y", "%d %b %Y", "%d%b%Y", "%d-%b-%y", "%d%b%y", "%b %d %Y", "%b %d, %Y"),
     *("%d %B %Y", "%B %d, %Y", "%B %d %Y"),
 )
 _TIMES = (
@@ -41,7 +41,7 @@ _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$
 _NAMED = r"(?<![A-Za-z])[A-Z]{3,5}$"
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
-ENDS = re.compile(r"end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
+ENDS = re.compile(r"(?<![a-z])end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
 """Names of columns with the ends of intervals."""
 _HOUR = pd.Timedelta(hours=1)
 

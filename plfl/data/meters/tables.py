@@ -35,7 +35,7 @@ SEPARATORS = (";", "\t", "|", ",")
 """What may separate fields; a comma last, as it may be a decimal comma."""
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 DATED = re.compile(
-    rf"\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}|\d{{1,2}}[- ]?{_MONTH}[- ]?\d{{2,4}}"
+    rf"\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}|\d{{1,2}}[-/ ]?{_MONTH}[-/ ]?\d{{2,4}}"
     rf"|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)",
     re.IGNORECASE,
 )

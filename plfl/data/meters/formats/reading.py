@@ -23,7 +23,7 @@ from plfl.data.meters.formats.recognition import (
     normalise,
     star_of,
 )
-from plfl.data.meters.formats.schema import PLAIN, Names, is_fixed
+from plfl.data.meters.formats.schema import PLAIN, Format, Names, is_fixed
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
@@ -48,6 +48,8 @@ class FileReading:
     """The keys of the file, with what it states."""
     needs_place: bool
     """Whether the times depend on a zone that only the user knows."""
+    form: Format
+    """Its format, with the format of its stamps."""
     words: str
     """Its form, meters, interval, unit, stamps, and what was left out."""
 
@@ -69,6 +71,8 @@ class _Reader:
         self.found, self.form, self.meters = found, found.form, meters
         self.path, self.alone = found.raw.path, alone
         self.cells = found.cells
+        self.values = found.cells
+        """The columns of readings and inputs, in the rows of `_frame`."""
         self.left_out: dict[str, int] = {}
         """Rows that are left out, by what they are; 0: columns are."""
         self.marked: Counter[str] = Counter()
@@ -107,7 +111,13 @@ class _Reader:
         is_local = times.offset is None or (self._is_elapsed() and "number" in frame)
         needs_place = is_local and self.form.time.home is None
         words = self._words(times, keys, len(set(names)), needs_place)
-        return FileReading(pieces, list(dict.fromkeys(names)), keys, needs_place, words)
+        form = self.form
+        if not form.time.format and ("%" in times.format or times.format == "ISO8601"):
+            # Midnight at the end of its date is found out again.
+            stamp_format, *_ = times.format.split(", midnight")
+            time = form.time.model_copy(update={"format": [stamp_format]})
+            form = form.model_copy(update={"time": time})
+        return FileReading(pieces, list(dict.fromkeys(names)), keys, needs_place, form, words)
 
     # -- columns -----------------------------------------------------------------------------------
 
@@ -233,9 +243,9 @@ class _Reader:
     # -- readings ----------------------------------------------------------------------------------
 
     def _frame(self, factors: "pd.Series[float] | None") -> tuple[pd.DataFrame, list[str]]:
-        """The needed parts of all rows under their roles, one row per time, and the columns of
-        readings among them. Roles: `date`, `clock`, `number`, `meter`, `register`, `mark`,
-        `factor`."""
+        """What says to which time and meter all rows belong, one row per time, and the columns of
+        readings (see `values`). It has columns `date`, `clock`, `number`, `meter`, `register`,
+        `mark` and `factor`, as far as they are needed."""
         form, time, cells = self.form, self.form.time, self.cells
         roles = {
             "date": self._column(time.column, "time.column"),
@@ -260,9 +270,8 @@ class _Reader:
                 "of its own (data.meters.weather)"
             )
         loads = self._load_columns()
-        if is_long:
-            return pd.concat([frame, cells[[*dict.fromkeys([*inputs, *loads])]]], axis=1), loads
-        return self._unfolded(frame), loads
+        self.values = cells
+        return frame if is_long else self._unfolded(frame), loads
 
     def _unfolded(self, frame: pd.DataFrame) -> pd.DataFrame:
         """A table with columns for times, with a row for each of them."""
@@ -275,9 +284,10 @@ class _Reader:
         long["number" if time.of_day else "date"] = np.tile(
             np.arange(1, count + 1) if time.of_day else np.array(columns, dtype=object), len(frame)
         )
-        long["load"] = self.cells[columns].to_numpy(dtype=object).ravel()
+        values = self.cells[columns].to_numpy(dtype=object).ravel()
         lines = long.index.to_numpy(float) + np.tile(np.arange(count) / count, len(frame)) / 2
-        return long.set_axis(pd.Index(lines))
+        self.values = pd.DataFrame({"load": values}, index=pd.Index(lines))
+        return long.set_axis(self.values.index)
 
     def _numbers(self, frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.Series]:
         """The numbers in columns, as in the file."""
@@ -287,7 +297,7 @@ class _Reader:
             update["decimal"] = load.decimal
         table = self.found.table
         if table is None or len(table.cells) != len(frame) or "number" in frame:
-            table = self._table(frame[list(columns)])
+            table = self._table(self.values[list(columns)].loc[frame.index])
         return numbers.read_numbers(table, columns, keys.model_copy(update=update))
 
     def _converted(self, role: str, written: pd.Series) -> pd.Series:
@@ -470,7 +480,9 @@ class _Reader:
         number = numbers.read_numbers(table, ["number"], self.meters)["number"]
         passed = (number - 1) * self._minutes(int(number.max()))
         # Columns of the longest day, which are empty on others.
-        is_over = (passed >= _DAY) & (as_text(frame["load"]) == "" if "load" in frame else False)
+        is_over = passed >= _DAY
+        if time.of_day:
+            is_over &= as_text(self.values["load"]) == ""
         length = pd.to_timedelta(passed, unit="min")
         if self._is_elapsed():
             zone = time.zone if time.zone not in ("place", "offset") else keys.timezone

@@ -4,6 +4,7 @@ Columns are named by their header cells, whatever their case and blanks. `*` sta
 and nothing else does. A list of names is one of alternatives, such as those of several languages.
 """
 
+import json
 import re
 import tomllib
 from datetime import date, datetime
@@ -279,6 +280,32 @@ def build(path: Path, content: dict[str, Any]) -> Format:
         return Format.model_validate(content)
     except ValidationError as error:
         raise ConfigError(str(path), explain(error, Format)) from None
+
+
+def as_toml(form: Format) -> str:
+    """The text of a format file."""
+    content = form.model_dump(mode="json", exclude_defaults=True)
+    single = {key: value for key, value in content.items() if not isinstance(value, dict | list)}
+    lines = [f"{key} = {_value(value)}" for key, value in single.items() if key != "date"]
+    lines.append(f"date = {form.date}")
+    for key, value in content.items():
+        for block in [value] if isinstance(value, dict) else value if key not in single else []:
+            lines += ["", f"[{key}]" if isinstance(value, dict) else f"[[{key}]]"]
+            lines += [f"{_key(name)} = {_value(entry)}" for name, entry in block.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
+
+
+def _value(value: object) -> str:
+    """A value of plain types in TOML, whose texts, numbers and lists are like those of JSON."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(k)} = {_value(v)}' for k, v in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 @cache

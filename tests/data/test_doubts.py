@@ -1,0 +1,69 @@
+"""What is odd about loads is named when they are read, in one line for all meters that have it."""
+
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.data.meters.cleaning import Meter
+from plfl.data.meters.doubts import doubts
+
+ROWS = 24 * 28
+
+
+def loads(seed: int = 0) -> np.ndarray:
+    """Ordinary hours of a home in kWh."""
+    return np.random.default_rng(seed).uniform(0.1, 0.9, ROWS).round(3)
+
+
+def meter(load: np.ndarray) -> Meter:
+    ends = pd.date_range("2023-01-02 01:00", periods=len(load), freq="h", tz="UTC")
+    return Meter(pd.Series(load, ends, name="load"), pd.DataFrame(), 60, ZoneInfo("UTC"))
+
+
+def told(**columns: np.ndarray) -> list[str]:
+    return doubts({name: meter(load) for name, load in columns.items()})
+
+
+def late(load: np.ndarray) -> np.ndarray:
+    """The load of every six hours in the last of them."""
+    sums = np.zeros(ROWS)
+    sums[5::6] = load.reshape(-1, 6).sum(axis=1)
+    return sums
+
+
+VACANT = np.where(np.arange(ROWS) < ROWS // 2, loads(), 0.05)
+FAR = np.where(np.arange(ROWS) == 99, 50.0, loads())
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (VACANT, ("x: the load is all but constant", "data.meters.leave_out: [x]")),
+        (FAR, ("x: single loads are 10 times all others", "data.meters.max_jump")),
+        (late(loads(2)), ("x: zeros are followed by their sum", "data.meters.zero_run")),
+        (loads(3) / 1000, ("x: the mean load is below 2 W", "data.meters.unit")),
+        (loads(3) * 1000, ("x: the mean load is above 100 kW", "data.meters.unit")),
+        (loads(0), ("x: the loads are equal to those of another meter",)),
+        (loads(0) + loads(1), ("x: the load is the sum of all others", "leave_out: [x]")),
+    ],
+)
+def test_an_odd_meter_is_named(odd: np.ndarray, words: tuple[str, ...]) -> None:
+    lines = told(a=loads(0), b=loads(1), x=odd)
+    assert [all(word in line for word in words) for line in lines].count(True) == 1, lines
+
+
+def test_ordinary_homes_are_not_odd() -> None:
+    hours = np.arange(ROWS) % 24
+    evening = np.where((hours > 17) & (hours < 22), 6.0, 0.0) * (np.arange(ROWS) // 24 % 3 == 0)
+    homes = {f"h{seed}": loads(seed) * (1 + seed % 3) + evening for seed in range(30)}
+    assert told(**homes) == []
+
+
+def test_what_many_share_is_one_line() -> None:
+    columns = {
+        f"m{number}": np.where(np.arange(ROWS) < 9, loads(number), 0.1) for number in range(9)
+    }
+    (line,) = told(**columns)
+    assert line.startswith("9 meters (m0, m1, m2 …): the load is all but constant")
