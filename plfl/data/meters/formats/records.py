@@ -4,6 +4,8 @@ and says which columns it has. What they mean, a format file says.
 A reader raises ValueError where a file is damaged, with the line if there is one.
 """
 
+import csv
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
@@ -59,6 +61,30 @@ def read_nem12(raw: RawFile) -> pd.DataFrame:
     if not days:
         raise ValueError("it has no readings")
     return pd.concat(days)
+
+
+# -- tables below each other -----------------------------------------------------------------------
+
+
+def read_sections(raw: RawFile) -> pd.DataFrame:
+    """The rows of several tables in a text, all with columns of the same meaning: `section`, the
+    first cell of the header above, then `1`, `2`, … A line with words only is such a header; rows
+    begin with a digit and have as many fields, or more that are empty."""
+    (lines,) = raw.sheets.values()
+    header: list[str] = []
+    rows: dict[int, dict[str, str]] = {}
+    for number, line in enumerate(lines, 1):
+        cells = next(csv.reader([" ".join(line.split())], skipinitialspace=True), [])
+        if len(cells) > 2 and not re.search(r"\d", line) and all(cells):
+            header = cells
+        elif header and len(cells) >= len(header) and cells[0][:1].isdigit():
+            if any(cells[len(header) :]):
+                raise ValueError(f"line {number} has more fields than the header above it")
+            named = {str(at): cell for at, cell in enumerate(cells[: len(header)], 1)}
+            rows[number] = {"section": header[0], **named}
+    if not rows:
+        raise ValueError("it has no readings")
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 # -- XML -------------------------------------------------------------------------------------------
@@ -160,6 +186,7 @@ def _kind_words(kind: ElementTree.Element) -> dict[str, Any]:
 
 READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "nem12": read_nem12,
+    "sections": read_sections,
     "espi": read_espi,
 }
 """The readers by the names that format files use."""
