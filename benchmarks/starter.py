@@ -1,10 +1,12 @@
 """Makes the starter models that come with plfl, and judges them on sites that took no part.
 
     python -m benchmarks.starter DATA OUT [--cores 16]
+    python -m benchmarks.starter DATA OUT --without london fox
 
 DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.public`
 reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
-same way on the other sites. docs/public.md has the claims.
+same way on the other sites. docs/public.md has the claims. `--without` only makes the medians of
+models for these sites, `OUT/without-SITE.xz`, as the baseline `public` reads them.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from benchmarks import public
 from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST, WEEK
 from plfl.public.inputs import Ahead, inputs_of
 from plfl.public.packing import pack
+from plfl.public.seen import marks_of
 from plfl.public.training import TreeSizes, fit, gather
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -112,6 +116,15 @@ def left_out(site: str) -> tuple[str, ...]:
     return tuple(other for other in KINDS[kind] if other != site and other not in JUDGES_ONLY)
 
 
+def marks(sites: Sequence[str]) -> NDArray[np.uint64]:
+    """The marks of the days that a model of these sites has read."""
+    parts = []
+    for site in sites:
+        loads, stamps, _ = public.meters(site)
+        parts.append(marks_of(loads, stamps.to_numpy("datetime64[s]")))
+    return np.unique(np.concatenate(parts))
+
+
 def shipped(kind: str) -> tuple[str, ...]:
     """The sites on which the shipped models of a kind are trained."""
     return tuple(site for site in KINDS[kind] if site not in JUDGES_ONLY)
@@ -124,9 +137,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--without", nargs="+", choices=[*public.TABLES])
     options = parser.parse_args(arguments)
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.without:
+        public.prepare(options.data, options.out / "models")
+        for site in options.without:
+            of_site = [Booster(left_out(site), ahead, 0.5) for ahead in AHEADS]
+            content = pack({b.name: b.text() for b in of_site}, marks(left_out(site)))
+            (options.out / f"without-{site}.xz").write_bytes(content)
+            print(f"without-{site}.xz: {time.monotonic() - started:.0f} s", flush=True)
+        return
     everyone = [site for sites in KINDS.values() for site in sites]
     trained_on = dict.fromkeys([*map(shipped, KINDS), *map(left_out, everyone)])
     boosters = [
@@ -145,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (options.out / f"{kind}.json.xz").write_bytes(
                 lzma.compress(json.dumps(of_kind).encode())
             )
-            content = pack(of_kind)
+            content = pack(of_kind, marks(shipped(kind)))
             (options.out / f"{kind}.xz").write_bytes(content)
             print(f"{kind}.xz: {len(content)} bytes", flush=True)
         judged = [

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import write_text
 from plfl.cli.common import INCOMPLETE, for_each_meter, progress_bar
-from plfl.cli.init import add_layout_options, as_options, meters_of
+from plfl.cli.init import KINDS, add_layout_options, as_options, meters_of
 from plfl.config.sections import Meters
 
 if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.forecast.first_day import RawMeter
     from plfl.public.inputs import Ahead
 
-KINDS = ("homes", "buildings")
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
 ABOUT_STUDIES = {"wanted": "--with", "newcomer": "--new", "save": "--save", "all": "--all"}
@@ -140,7 +139,8 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     tables = {name: meters[name].localised(forecast.table) for name, forecast in made.items()}
     by = {name: "public and own" if f.own_weight else "public" for name, f in made.items()}
     table = form.table(tables, by)
-    print(f"{form.unit_of_loads}, {summary(made, options.kind)}", file=sys.stderr)
+    seen = sum(meters[name].is_seen(options.kind) for name in made)
+    print(f"{form.unit_of_loads}, {summary(made, options.kind, seen)}", file=sys.stderr)
     if options.out is None:
         print(table_as_csv(table), end="")
     else:
@@ -167,7 +167,8 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     made = for_each_meter(
         meters, problems, lambda name, meter: meter.forecast(name, options.kind, ahead)
     )
-    print(summary(made, options.kind), file=sys.stderr)
+    seen = sum(meters[name].is_seen(options.kind) for name in made)
+    print(summary(made, options.kind, seen), file=sys.stderr)
     rows = for_each_meter(made, problems, tested)
     text = as_csv(pd.DataFrame(rows.values()), digits=4)
     if options.out is None:

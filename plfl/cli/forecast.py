@@ -22,6 +22,7 @@ from plfl.cli.common import (
     add_which_model,
     for_each_meter,
 )
+from plfl.cli.init import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--stamp", choices=["start", "end"], default="end", help=text)
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
     text = "print what is to be known about the model of public meters of this kind"
-    parser.add_argument("--card", choices=first_day.KINDS, help=text)
+    parser.add_argument("--card", choices=KINDS, help=text)
     first_day.add_options(parser)
     about = (
         "write the forecaster of a meter as a program for ONNX runtimes; or, with the word "

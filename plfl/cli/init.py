@@ -18,6 +18,7 @@ from plfl.study import Study
 
 if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.pipeline import starter
+    from plfl.public.models import Kind
 
 EXAMPLES = """
 plfl init                           # list the ready-made studies
@@ -28,6 +29,8 @@ plfl init meters long.csv --columns meter=id --columns load=value --missing -999
 """
 NOT_OPTIONS = ("folder", "exports")
 """Keys of `data.meters` that are not about the content of files."""
+KINDS = ("homes", "buildings")
+"""The kinds of meters for which there is a model of public meters."""
 NO_DEFAULT = ("timezone", "interval")
 """Keys whose defaults apply only to studies."""
 
@@ -52,6 +55,8 @@ def add(commands: Commands) -> None:
         "a format file, which reads files like it without options (docs/own-data.md)"
     )
     parser.add_argument("--save-format", type=Path, metavar="FILE.toml", help=text)
+    text = "with `meters`: what they are, so that a model of public meters can be compared with"
+    parser.add_argument("--kind", choices=KINDS, help=text)
     keys = parser.add_argument_group(
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
@@ -117,9 +122,8 @@ def run(options: argparse.Namespace) -> None:
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
     if exports:
-        path = _of_exports(
-            exports, given, Path(f"{options.name}.yaml"), options.ahead, options.save_format
-        )
+        path = Path(f"{options.name}.yaml")
+        _of_exports(exports, given, path, options.ahead, options.kind, options.save_format)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -134,8 +138,9 @@ def _of_exports(
     given: dict[str, Any],
     path: Path,
     ahead: starter.Ahead,
+    kind: Kind | None,
     format_file: Path | None,
-) -> Path:
+) -> None:
     """Write a study of raw exports, and print what they hold; also their format, if it has a file.
     Wrong options, and what is wrong or ambiguous in the files, are refused."""
     from plfl.pipeline import starter
@@ -145,7 +150,7 @@ def _of_exports(
     try:
         meters = meters_of(given)
         with progress_bar("read", "step") as progress:
-            exports_read, study = starter.recognise(exports, meters, progress, ahead)
+            exports_read, study = starter.recognise(exports, meters, progress, ahead, kind)
         starter.write(path, study)
     except ConfigError as error:
         raise DataError("\n".join(map(as_options, error.problems))) from None
@@ -163,8 +168,14 @@ def _of_exports(
             f"{name}: takes no part, with less than two weeks of readings; after the study, "
             f"forecast it as a new meter:\n  {command} --client {shlex.quote(name)}"
         )
+    if kind is None:
+        print(
+            "without --kind homes or --kind buildings, no model of public meters is compared with "
+            "(docs/public.md)"
+        )
+    elif starter.is_seen_by_public(exports_read, kind):
+        print(f"the model of public {kind} was trained on these meters: it does not count")
     print()
-    return path
 
 
 def meters_of(given: dict[str, Any]) -> Meters:

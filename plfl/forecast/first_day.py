@@ -19,6 +19,7 @@ from plfl.data.meters.stamps import standard_offset
 from plfl.public.inputs import Ahead
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
 from plfl.public.models import TRAINED_ON, Kind, load
+from plfl.public.seen import is_meter_seen
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class RawMeter:
         except DataError as error:
             raise DataError(f"{client}: {error}") from None
         return forecast_meter(readings, load(kind), ahead)
+
+    def is_seen(self, kind: Kind) -> bool:
+        """Whether the public model of a kind was trained on it."""
+        return is_meter_seen(self.load, self.minutes, load(kind).marks)
 
     def localised(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table of forecasts whose times have UTC offsets."""
@@ -64,13 +69,16 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:
     return meters, problems
 
 
-def summary(forecasts: Mapping[str, MeterForecast], kind: Kind) -> str:
-    """One line: what forecast the meters, and how it did in their last weeks."""
+def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen: int) -> str:
+    """One line: what forecast the meters, and how it did in their last weeks. `seen`: number of
+    meters that it was trained on."""
     count = len(forecasts)
     own = sum(forecast.own_weight > 0 for forecast in forecasts.values())
     line = f"model of public {kind} ({'; '.join(TRAINED_ON[kind])})"
     if own:
         line += f", with models of their own readings for {own} of {counted(count, 'meter')}"
+    if seen:
+        line += f"; it was trained on {seen} of these meters, so the errors are too small"
     errors = pd.DataFrame([shares(f.pairs) for f in forecasts.values() if len(f.pairs)]).mean()
     if errors.empty:
         return f"{line}; too few readings to say how it did on earlier days"

@@ -6,6 +6,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 import yaml
 
 from plfl.config.sections import Meters
@@ -15,7 +16,10 @@ from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.formats.schema import as_toml
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
+from plfl.data.meters.stamps import standard_offset
 from plfl.pipeline.shipped import root, write_new
+from plfl.public.models import Kind, load
+from plfl.public.seen import is_meter_seen
 from plfl.study import PAPER_SCHEMES, Study
 
 Ahead = Literal["hour", "day"]
@@ -26,12 +30,17 @@ FEWEST = 2 * WEEK
 
 
 def recognise(
-    paths: Iterable[Path], meters: Meters, progress: Progress | None = None, ahead: Ahead = "day"
+    paths: Iterable[Path],
+    meters: Meters,
+    progress: Progress | None = None,
+    ahead: Ahead = "day",
+    kind: Kind | None = None,
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study: their content, and the configuration.
 
     `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
-    a UTC offset need `timezone`. `ahead`: what is forecast. DataError: something is wrong or
+    a UTC offset need `timezone`. `ahead`: what is forecast. `kind`: of the meters; with it, the
+    model of public meters is among the baselines. DataError: something is wrong or
     ambiguous; the message lists all problems of all files.
     """
     paths = list(paths)
@@ -41,7 +50,7 @@ def recognise(
     exports = read_exports(raw, meters, interval, progress=progress)
     _add_problems(exports, meters)
     exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
-    return exports, _study(exports, paths, meters, ahead)
+    return exports, _study(exports, paths, meters, ahead, kind)
 
 
 def too_short(exports: Exports) -> list[str]:
@@ -84,7 +93,19 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         client_names(exports.files)
 
 
-def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead) -> dict[str, Any]:
+def is_seen_by_public(exports: Exports, kind: Kind) -> bool:
+    """Whether the model of public meters of a kind was trained on one of the meters."""
+    marks = load(kind).marks
+    for meter in exports.meters.values():
+        local = pd.DatetimeIndex(meter.load.index).tz_localize(None) + standard_offset(meter.zone)
+        if is_meter_seen(meter.load.set_axis(local), meter.minutes, marks):
+            return True
+    return False
+
+
+def _study(
+    exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead, kind: Kind | None
+) -> dict[str, Any]:
     """A study that forecasts from the last day, the loads a day and a week before the target, and
     the calendar, with a fast model and one optimiser; also for each meter as if it were new. The
     baselines are those of docs/map.md."""
@@ -94,6 +115,18 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
     if short := too_short(exports):
         keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
     own = ["naive_day", "ridge", "lightgbm_bagged"]
+    received = ["lightgbm_federated"]
+    public: list[dict[str, Any]] = []
+    combined_public: list[dict[str, Any]] = []
+    if kind is not None and is_seen_by_public(exports, kind):
+        public = [{"name": "public", "kind": kind, "trained_on_this_dataset": True}]
+    elif kind is not None:
+        public = [{"name": "public", "kind": kind}]
+        received.append("public")
+        combined_public = [
+            {"name": "combined_public", "of": [*own, "public"]},
+            {"name": "mean_received", "of": received},
+        ]
     covariates = [{"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}]
     return {
         "data": {
@@ -127,8 +160,10 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
             "further": [
                 {"name": "lightgbm_bagged", "models": 3},
                 {"name": "lightgbm_federated", "turns": 2},
+                *public,
                 {"name": "combined", "of": own},
-                {"name": "combined_received", "of": [*own, "lightgbm_federated"]},
+                *combined_public,
+                {"name": "combined_received", "of": [*own, *received]},
             ],
         },
     }

@@ -8,6 +8,7 @@ quantiles follows the errors of the last weeks, so that it also holds for short 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -118,6 +119,35 @@ class MeterReadings:
         return np.asarray(shares / shares.sum(axis=1, keepdims=True), float)
 
 
+def public_quantiles(
+    model: PublicModel,
+    hours: HourlyLoads,
+    ahead: Ahead,
+    last: Rows,
+    lead: Rows,
+    levels: Sequence[float] = LEVELS,
+) -> Floats:
+    """Quantiles (W, Q) of windows, in kWh per hour. The first of 24 hours is that of the model of
+    the next hour."""
+    quantiles = model.predict(hours, ahead, last, lead, levels=levels)
+    first = lead == 1
+    if ahead == "day" and first.any():
+        quantiles[first] = model.predict(hours, "hour", last[first], lead[first], levels=levels)
+    return quantiles
+
+
+def predict_intervals(
+    model: PublicModel, readings: MeterReadings, last: Rows, leads: Rows
+) -> Floats:
+    """The median (W, H, P), in kWh, of the intervals of the hours `leads` (H,) after the last known
+    hours (W,). Nothing after these is read."""
+    ahead: Ahead = "hour" if leads[-1] == 1 else "day"
+    every, lead = np.repeat(last, len(leads)), np.tile(leads, len(last))
+    hours = public_quantiles(model, readings.hours, ahead, every, lead, [0.5])
+    parts = readings.shares(every, lead) * hours
+    return parts.reshape(len(last), len(leads), -1)
+
+
 @dataclass(frozen=True)
 class MeterForecast:
     """Forecasts of a meter after its last reading, and how such forecasts did before."""
@@ -202,14 +232,7 @@ class _Forecaster:
 
     def _quantiles(self, windows: _Windows) -> Floats:
         """Quantiles (W, Q) of the public model, in kWh per hour."""
-        quantiles = self.model.predict(self._hours, windows.ahead, windows.last, windows.lead)
-        first = windows.lead == 1
-        if windows.ahead == "day" and first.any():
-            next_hour = self.model.predict(
-                self._hours, "hour", windows.last[first], windows.lead[first]
-            )
-            quantiles[first] = next_hour
-        return quantiles
+        return public_quantiles(self.model, self._hours, windows.ahead, windows.last, windows.lead)
 
     def _own(self, end: int) -> Any:
         """A model of the readings before a row."""

@@ -8,12 +8,16 @@ under which licences, and how they did at sites that took no part (docs/public.m
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from lzma import LZMAError
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from plfl.base.errors import DataError
 from plfl.public.inputs import Ahead, Floats, HourlyLoads, Rows, inputs_of
@@ -26,8 +30,8 @@ LEVELS = (0.1, 0.5, 0.9)
 FOLDER = Path(__file__).parent / "files"
 """The folder of the models and their cards."""
 DIGESTS: dict[Kind, str] = {
-    "homes": "bba4a0669afba9646ab32eda0c9b1d34d9de160628bbc44f804430f01a72c33c",
-    "buildings": "ff0696705303b627d872b971700c0e17dd01a3df24b3766e9b55cb7e653da5b5",
+    "homes": "7788fb2f7cabb1e291523d3e6ef7ddbea36ac331fb36959e2ba16aefcc9c1e2c",
+    "buildings": "19089a743dd6e5e4cf50aef3ce6fac0e0a7700814f9ce7e6c83bfae5dbef5463",
 }
 """SHA-256 of the file of each kind."""
 TRAINED_ON: dict[Kind, tuple[str, ...]] = {
@@ -47,32 +51,57 @@ class PublicModel:
     kind: Kind
     boosters: dict[str, Any]
     """LightGBM's boosters, as `hour_10` for the 0.1 quantile of the next hour."""
+    marks: NDArray[np.uint64]
+    """Marks of the days that it was trained on, see `plfl.public.seen`."""
 
     def predict(
-        self, loads: HourlyLoads, ahead: Ahead, last: Rows, lead: Rows, first: Rows | int = 0
+        self,
+        loads: HourlyLoads,
+        ahead: Ahead,
+        last: Rows,
+        lead: Rows,
+        first: Rows | int = 0,
+        levels: Sequence[float] = LEVELS,
     ) -> Floats:
         """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.
         NaN where too little is known."""
         inputs = inputs_of(loads, ahead, last, lead, first)
-        names = [f"{ahead}_{round(100 * level)}" for level in LEVELS]
+        names = [f"{ahead}_{round(100 * level)}" for level in levels]
         outputs = [self.boosters[name].predict(inputs.features, num_threads=1) for name in names]
         return np.sort([inputs.in_units(output) for output in outputs], axis=0).T
 
 
 @cache
 def load(kind: Kind) -> PublicModel:
-    """The model of a kind; DataError if its file was changed."""
-    import lightgbm  # here, because it takes a second to load
-
+    """The model of a kind that comes with plfl; DataError if its file was changed."""
     content = file_of(kind).read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[kind]:
         raise DataError(
             f"{file_of(kind)}: is not the file that came with plfl (its digest differs); install "
             "plfl again"
         )
-    texts = unpack(content)
+    return _unpacked(kind, content)
+
+
+@cache
+def load_file(kind: Kind, path: Path) -> PublicModel:
+    """A model in a file of `benchmarks/starter.py`; DataError if it is missing or damaged."""
+    try:
+        return _unpacked(kind, path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: is missing; `python -m benchmarks.starter` makes models of public meters"
+        ) from None
+    except (LZMAError, SafetensorError, KeyError):
+        raise DataError(f"{path}: is no model of public meters, or is damaged") from None
+
+
+def _unpacked(kind: Kind, content: bytes) -> PublicModel:
+    import lightgbm  # here, because it takes a second to load
+
+    texts, marks = unpack(content)
     boosters = {name: lightgbm.Booster(model_str=text) for name, text in texts.items()}
-    return PublicModel(kind, boosters)
+    return PublicModel(kind, boosters, marks)
 
 
 def file_of(kind: Kind) -> Path:

@@ -45,8 +45,9 @@ shrinkage=1
 """
 
 
-def pack(boosters: Mapping[str, str]) -> bytes:
-    """The boosters by name, each as the text that LightGBM writes; without categories."""
+def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
+    """The boosters by name, each as the text that LightGBM writes; without categories. `marks`: of
+    the days that they have read (`plfl.public.seen`)."""
     count = {name: _features(text) for name, text in boosters.items()}
     edges = {k: [set[float]() for _ in range(k)] for k in count.values()}
     nodes: dict[str, list[tuple[int, float, int]]] = {}
@@ -58,7 +59,7 @@ def pack(boosters: Mapping[str, str]) -> bytes:
         for feature, threshold, _ in nodes[name]:
             if feature != LEAF:
                 edges[count[name]][feature].add(np.float32(threshold).item())
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {"marks": marks.astype(np.uint64)}
     place: dict[int, list[dict[float, int]]] = {}
     for k, of_features in edges.items():
         ascending = [sorted(of_feature) for of_feature in of_features]
@@ -78,8 +79,8 @@ def pack(boosters: Mapping[str, str]) -> bytes:
     return lzma.compress(save(arrays), preset=9 | lzma.PRESET_EXTREME)
 
 
-def unpack(content: bytes) -> dict[str, str]:
-    """The boosters that `pack` packed, by name, as texts that LightGBM reads."""
+def unpack(content: bytes) -> tuple[dict[str, str], np.ndarray]:
+    """The boosters that `pack` packed, by name, as texts that LightGBM reads, and the marks."""
     arrays = load(lzma.decompress(content))
     names = sorted({key.partition("/")[0] for key in arrays if "/" in key})
     texts = {}
@@ -90,7 +91,7 @@ def unpack(content: bytes) -> dict[str, str]:
         feature, threshold = arrays[f"{name}/feature"], arrays[f"{name}/threshold"]
         decision, leaf = arrays[f"{name}/decision"], arrays[f"{name}/leaf"]
         texts[name] = _text(feature, threshold, decision, leaf, table)
-    return texts
+    return texts, arrays["marks"]
 
 
 def _features(text: str) -> int:

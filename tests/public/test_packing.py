@@ -8,6 +8,7 @@ from plfl.public.packing import STEP, pack, unpack
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 6)).astype(np.float32)
 ROWS[::5, 2] = np.nan
+MARKS = np.array([3, 2**63], np.uint64)
 
 
 def grown(trees: int, columns: int, leaves: int = 12) -> lightgbm.Booster:
@@ -21,7 +22,8 @@ def grown(trees: int, columns: int, leaves: int = 12) -> lightgbm.Booster:
 def test_forecasts_stay_the_same(columns: int) -> None:
     trees = 20
     first, other = grown(trees, columns), grown(trees, 9 - columns, leaves=4)
-    texts = unpack(pack({"a": first.model_to_string(), "b": other.model_to_string()}))
+    boosters = {"a": first.model_to_string(), "b": other.model_to_string()}
+    texts, _ = unpack(pack(boosters, MARKS))
     restored = lightgbm.Booster(model_str=texts["a"])
     rows = ROWS[:, :columns]
     difference = np.abs(restored.predict(rows) - first.predict(rows))
@@ -33,10 +35,13 @@ def test_a_tree_without_a_split_is_a_constant() -> None:
     rows = ROWS[:50]
     settings = {"objective": "l1", "min_data_in_leaf": 100, "verbosity": -1}
     booster = lightgbm.train(settings, lightgbm.Dataset(rows, np.full(50, 0.25)), 2)
-    text = unpack(pack({"a": booster.model_to_string()}))["a"]
-    np.testing.assert_allclose(lightgbm.Booster(model_str=text).predict(rows), 0.25, atol=STEP)
+    texts, marks = unpack(pack({"a": booster.model_to_string()}, MARKS))
+    np.testing.assert_array_equal(marks, MARKS)
+    np.testing.assert_allclose(
+        lightgbm.Booster(model_str=texts["a"]).predict(rows), 0.25, atol=STEP
+    )
 
 
 def test_it_is_much_shorter() -> None:
     text = grown(20, 6).model_to_string()
-    assert len(pack({"a": text})) < len(text) / 10
+    assert len(pack({"a": text}, MARKS)) < len(text) / 10

@@ -1,0 +1,125 @@
+"""A model of public meters of other places (docs/public.md): it needs no other client.
+
+Its inputs are the client's own loads of up to four weeks, as far as it knows them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from plfl.base.errors import DataError
+from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.public.inputs import LEADS
+from plfl.public.meter import MeterReadings, predict_intervals
+from plfl.public.models import Kind, PublicModel, load, load_file
+from plfl.public.seen import is_seen
+
+
+class Public(Baseline):
+    """The median of a public model, for windows of intervals of an hour or a part of it; no
+    forecast of targets after the next 24 hours."""
+
+    name: ClassVar[str] = "public"
+    label: ClassVar[str] = "Public model"
+    about: ClassVar[str] = (
+        "Gradient-boosted trees that come with plfl, trained on public meters of other places."
+    )
+    needs_training: ClassVar[bool] = False
+
+    kind: Kind
+    """The kind of the meters: `homes` or `buildings`."""
+    file: Path | None = None
+    """A model that `benchmarks/starter.py` made, such as one without a site; null: plfl's own."""
+    trained_on_this_dataset: bool = False
+    """Whether it was trained on these meters. Then it never counts as the best baseline. A study
+    that says no is refused if it was."""
+
+    @property
+    def is_received(self) -> bool:
+        return True
+
+    @property
+    def has_seen_the_data(self) -> bool:
+        return self.trained_on_this_dataset
+
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> "PublicFit":
+        if dataset.interval > 60 or 60 % dataset.interval:
+            raise DataError(
+                f"baselines.further: public: readings every {dataset.interval} minutes do not add "
+                "up to hours; remove it"
+            )
+        model = load(self.kind) if self.file is None else load_file(self.kind, self.file)
+        fitted = PublicFit(dataset, model)
+        if not self.trained_on_this_dataset and (client := fitted.seen_client()):
+            raise DataError(
+                f"baselines.further: the public model of {self.kind} was trained on readings of "
+                f"{client}; set `trained_on_this_dataset: true` beside `name: public`, so that it "
+                "does not count, or `file` to a model without this site"
+            )
+        return fitted
+
+    def restore(
+        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> Fitted:
+        return self.fit(dataset, settings, members)
+
+    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> Fitted:
+        return self.fit(dataset, settings, {})
+
+
+@dataclass(frozen=True)
+class PublicFit(Fitted):
+    """A public model with the readings of the clients."""
+
+    dataset: Dataset
+    model: PublicModel
+
+    @cached_property
+    def _meters(self) -> dict[tuple[int, int], MeterReadings]:
+        return {}
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        dataset, first = self.dataset, int(self.dataset.bounds[client, 0])
+        parts = 60 // dataset.interval
+        forecasts = np.full((len(starts), dataset.horizons), np.nan)
+        ends = dataset.persistence_rows(starts) - first  # the last known row, as the client counts
+        steps = dataset.look_ahead - 1 + np.arange(dataset.horizons)
+        usable = steps < LEADS["day"] * parts
+        leads = np.arange(1, 1 + -(-int(steps[usable].max(initial=-1) + 1) // parts))
+        for pad in range(parts):
+            some = np.flatnonzero((ends + pad + 1) % parts == 0)
+            if not len(some) or not len(leads):
+                continue
+            last = (ends[some] + pad) // parts
+            intervals = predict_intervals(self.model, self._readings(client, pad), last, leads)
+            forecasts[np.ix_(some, usable)] = intervals.reshape(len(some), -1)[:, steps[usable]]
+        return forecasts[:, 0] if dataset.horizons == 1 else forecasts
+
+    def _readings(self, client: int, pad: int) -> MeterReadings:
+        """The readings of a client in hours, of which the first lacks `pad` rows."""
+        if (client, pad) not in self._meters:
+            dataset, parts = self.dataset, 60 // self.dataset.interval
+            first, end = dataset.bounds[client, [0, 3]].tolist()
+            end -= (end - first + pad) % parts
+            load = np.concatenate([np.full(pad, np.nan), dataset.load[first:end]])
+            stamps = dataset.stamps[first:end].astype("datetime64[s]")[parts - 1 - pad :: parts]
+            readings = MeterReadings(load.reshape(-1, parts), stamps, dataset.interval)
+            self._meters[client, pad] = readings
+        return self._meters[client, pad]
+
+    def seen_client(self) -> str:
+        """The name of a client on which the model was trained; empty if there is none."""
+        parts = 60 // self.dataset.interval
+        for client, name in enumerate(self.dataset.clients.tolist()):
+            for pad in range(parts):
+                readings = self._readings(client, pad)
+                if is_seen(readings.hours.load, readings.stamps, self.model.marks):
+                    return str(name)
+        return ""
