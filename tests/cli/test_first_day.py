@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 PARIS = ("--kind", "homes", "--timezone", "Europe/Paris")
 
@@ -124,3 +125,41 @@ def test_a_backtest_scores_the_last_two_weeks(invoke: Callable) -> None:
     assert pd.Timestamp(attic["last"]) == pd.Timestamp("2024-03-20")
     assert 0 < attic["mae"] < attic["naive_day"]
     assert "day: has too few readings for forecasts of earlier days" in printed.err
+
+
+class TestStudy:
+    """`plfl init meters` writes the public model into the study."""
+
+    def further(self, invoke: Callable, *options: str) -> tuple[list[dict], str]:
+        export("attic", days=40), export("basement", days=40)
+        printed = invoke("init", "meters", "exports", "--timezone", "Europe/Paris", *options).out
+        study = yaml.safe_load(Path("meters.yaml").read_text())
+        return study["baselines"]["further"], printed
+
+    def test_with_the_kind_it_is_a_rival_and_a_member(self, invoke: Callable) -> None:
+        further, _ = self.further(invoke, "--kind", "homes")
+        own = ["naive_day", "ridge", "lightgbm_bagged"]
+        received = ["lightgbm_federated", "public"]
+        assert further[2:] == [
+            {"name": "public", "kind": "homes"},
+            {"name": "combined", "of": own},
+            {"name": "combined_public", "of": [*own, "public"]},
+            {"name": "mean_received", "of": received},
+            {"name": "combined_received", "of": [*own, *received]},
+        ]
+
+    def test_without_the_kind_a_line_says_so(self, invoke: Callable) -> None:
+        further, printed = self.further(invoke)
+        assert "public" not in [entry["name"] for entry in further]
+        assert "without --kind homes or --kind buildings, no model of public meters" in printed
+
+    def test_meters_that_trained_it_make_it_count_for_nothing(
+        self, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("plfl.pipeline.starter.is_meter_seen", lambda *_: True)
+        further, printed = self.further(invoke, "--kind", "homes")
+        assert {"name": "public", "kind": "homes", "trained_on_this_dataset": True} in further
+        assert {"name": "combined_received", "of": [
+            "naive_day", "ridge", "lightgbm_bagged", "lightgbm_federated"
+        ]} in further  # fmt: skip
+        assert "the model of public homes was trained on these meters: it does not count" in printed
