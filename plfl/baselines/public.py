@@ -32,12 +32,11 @@ class Public(Baseline):
     needs_training: ClassVar[bool] = False
 
     kind: Kind
-    """The kind of the meters: `homes` or `buildings`."""
+    """Kind of the meters."""
     file: Path | None = None
-    """A model that `benchmarks/starter.py` made, such as one without a site; null: plfl's own."""
+    """Model of `benchmarks/starter.py`; null: plfl's."""
     trained_on_this_dataset: bool = False
-    """Whether it was trained on these meters. Then it never counts as the best baseline. A study
-    that says no is refused if it was."""
+    """Whether it was trained on these meters, and does not count."""
 
     @property
     def is_received(self) -> bool:

@@ -10,9 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from plfl.baselines import BASELINE
+from plfl.baselines.public import Public
 from plfl.report.forest import Scale
 from plfl.results import words
-from plfl.results.comparisons import gains, lead
+from plfl.results.comparisons import duel, gains, lead
 from plfl.results.contest import Contest, Variant
 from plfl.results.tables import Tables
 from plfl.results.words import spaced
@@ -66,7 +68,7 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
         for state, state_clients in clients.groupby("state", sort=False)
     }
     short, *weeks_needed = _short(comparisons)
-    sentences = [_difference(study, comparisons, contest), *weeks_needed]
+    sentences = [_difference(study, comparisons, contest), *_of_public(variant), *weeks_needed]
     sentences += [_who(clients, study.participant), *_of_new(study, comparisons)]
     sentences += left_out(tables)
     return FederationAnswer(
@@ -117,6 +119,27 @@ def _difference(study: Study, comparisons: pd.DataFrame, contest: Contest) -> st
         f"{alone_error:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
         f"reading (MASE){beaten}. The error with the federation is {better}{interval}."
         f"{_in_percent(contest)}"
+    )
+
+
+def _of_public(variant: Variant) -> Iterator[str]:
+    """What a model of public meters alone gives, and what the best federation adds to it."""
+    study, public = variant.tables.study, f"{BASELINE}-{Public.name}"
+    if Public.name in variant.tables.have_seen_the_data:
+        yield "The model of public meters was trained on these meters, so it does not count."
+        return
+    contest = duel(study, [variant], [words.FEDERATION], [public])
+    if contest is None:
+        return
+    gain = contest.comparison.effect
+    low, high = contest.comparison.interval
+    saved = pd.DataFrame(gains(contest))["kwh_a_month"].mean()
+    interval = f" [{low:+.3f}, {high:+.3f}]" if math.isfinite(low) else ""
+    yield study.worded(
+        f"The model of public meters alone, for which nothing is sent, had an error of "
+        f"{contest.error(1):.2f}, and the best federation ({contest.label(0)}) "
+        f"{contest.error(0):.2f}: it gains {gain:+.3f}{interval}, or {saved:+.1f} kWh of errors a "
+        f"month for each client, for {contest.bytes(0) / 1e6:.1f} MB of messages of each."
     )
 
 

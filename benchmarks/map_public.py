@@ -1,0 +1,85 @@
+"""The public model at the tests of the map: docs/map_public.csv.
+
+    python -m benchmarks.starter DATA MODELS --without london cambridge fox bear panther
+    python -m benchmarks.map_public MODELS [map-homes …]     # in a folder with the studies' data
+
+For each study of the map, the windows, tests and scores are those of the study. The model of a site
+was trained on the other sites of its kind, so it has seen nothing of it. It reads up to four weeks,
+so that longer histories give the same numbers. A mean over meters and origins is a row.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from plfl.baselines.public import PublicFit
+from plfl.data import sources
+from plfl.data.windows import build
+from plfl.public.models import load_file
+from plfl.study import Study
+from plfl.tasks import task_of
+
+ROOT = Path(__file__).parents[1]
+STUDIES = ("map-homes", "map-homes-40", "map-cambridge", "map")
+LONGEST = 4
+"""Weeks of history from which on the forecasts are the same."""
+SCORES = ("mase", "wape")
+
+
+def scores(study: Study, models: Path) -> pd.DataFrame:
+    """The scores of each meter in each variant of a study."""
+    rows = []
+    kind = "homes" if "homes" in study.name else "buildings"
+    for state in study.data.states:
+        model = load_file(kind, models / f"without-{state}.xz")
+        tables = sources.of(study.data).load(study.data, state)
+        for variant in study.variants.values():
+            weeks = variant.windows.history
+            if weeks is None or weeks > max(LONGEST, min(study_weeks(study))):
+                continue
+            data = build(tables, variant.windows, origin=variant.data.cut)
+            fitted = PublicFit(data, model)
+            for client, name in enumerate(data.clients.tolist()):
+                forecasts = fitted.predict(client, data.starts(client, "test"))
+                found = task_of(variant).scores(data, client, "test", forecasts)
+                keys = {"study": study.name, "state": state, "weeks": weeks, "client": name}
+                rows.append(keys | {"origin": variant.data.cut} | {s: found[s] for s in SCORES})
+            print(f"{variant.name}, {state}: {np.mean([r['mase'] for r in rows]):.3f}", flush=True)
+    return pd.DataFrame(rows)
+
+
+def study_weeks(study: Study) -> list[int]:
+    """The lengths of history in a study."""
+    return [variant.windows.history or 0 for variant in study.variants.values()]
+
+
+def table(found: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The means of a study, of all sites and of each, for every length of its history."""
+    parts = [found.assign(site="all")]
+    if len(study.data.states) > 1:
+        parts.append(found.assign(site=found["state"]))
+    means = pd.concat(parts).groupby(["site", "study", "weeks"])[list(SCORES)].mean().reset_index()
+    last = means[means["weeks"] == means["weeks"].max()]
+    longer = {w for w in study_weeks(study) if w > means["weeks"].max()}
+    return pd.concat([means, *(last.assign(weeks=weeks) for weeks in sorted(longer))])
+
+
+def main() -> None:
+    """Add the studies that were asked for to the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("models", type=Path)
+    parser.add_argument("studies", nargs="*", default=STUDIES)
+    parser.add_argument("--out", type=Path, default=Path("docs/map_public.csv"))
+    options = parser.parse_args()
+    whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})
+    for name in options.studies:
+        study = Study.load(ROOT / "config" / f"{name}.yaml")
+        rows = table(scores(study, options.models), study)
+        whole = pd.concat([whole[whole["study"] != name], rows])
+        whole.to_csv(options.out, index=False, float_format="%.4f")
+
+
+if __name__ == "__main__":
+    main()
