@@ -14,7 +14,7 @@ from plfl.baselines import BASELINE
 from plfl.baselines.public import Public
 from plfl.report.forest import Scale
 from plfl.results import words
-from plfl.results.comparisons import duel, gains, lead
+from plfl.results.comparisons import contest_of, gains, lead
 from plfl.results.contest import Contest, Variant
 from plfl.results.tables import Tables
 from plfl.results.words import spaced
@@ -128,7 +128,7 @@ def _of_public(variant: Variant) -> Iterator[str]:
     if Public.name in variant.tables.have_seen_the_data:
         yield "The model of public meters was trained on these meters, so it does not count."
         return
-    contest = duel(study, [variant], [words.FEDERATION], [public])
+    contest = contest_of(study, [variant], [words.FEDERATION], [public])
     if contest is None:
         return
     gain = contest.comparison.effect
