@@ -37,7 +37,7 @@ class Combined(Baseline):
     has_quantiles: ClassVar[bool] = True
 
     of: list[str] = Field(min_length=1)
-    """Baselines that stand before it."""
+    """Baselines before it."""
 
     @property
     def needs(self) -> tuple[str, ...]:

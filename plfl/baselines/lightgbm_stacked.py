@@ -25,7 +25,7 @@ class LightgbmStacked(LightgbmBagged):
     needs_received: ClassVar[bool] = True
 
     of: list[str] = Field(min_length=1)
-    """Baselines that stand before it and that other clients have trained."""
+    """Baselines before it that others have trained."""
 
     @property
     def needs(self) -> tuple[str, ...]:

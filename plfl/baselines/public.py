@@ -32,11 +32,11 @@ class Public(Baseline):
     needs_training: ClassVar[bool] = False
 
     kind: Kind
-    """Kind of the meters."""
+    """Of the meters."""
     file: Path | None = None
-    """Model of `benchmarks/starter.py`; null: plfl's."""
+    """Of `benchmarks/starter.py`; null: plfl's."""
     trained_on_this_dataset: bool = False
-    """Whether it was trained on these meters, and does not count."""
+    """Whether it was: then it does not count."""
 
     @property
     def is_received(self) -> bool:

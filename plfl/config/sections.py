@@ -939,16 +939,16 @@ class Baselines(Section):
     """Baselines (docs/baselines.md)."""
 
     trees: int = Field(400, ge=1)
-    """Most trees; training stops early on the validation set."""
+    """Most trees; validation stops earlier."""
     learning_rate: float = Field(0.1, gt=0)
-    """Learning rate of the trees."""
+    """Learning rate."""
     leaves: int = Field(31, ge=2)
-    """Most leaves of a tree."""
+    """Most, of a tree."""
     search: TreeSearch = TreeSearch()
     max_bin: int = Field(255, ge=2)
     """Bins per feature."""
     further: list[ChosenBaseline] = []
-    """Baselines in addition to those of every study."""
+    """Added to those of every study."""
     leave_out: list[LeftOut] = []
     """Those of every study left out."""
 
