@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     }
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
     assumed = sources.of(study.data).assumed
-    measured = f"{short_number(speed)} client-steps/s measured now"
+    speed_text = f"{short_number(speed)} client-steps/s measured now"
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         f"training and baselines take {' to '.join(map(duration, span))} in one job"
         + ("" if "cuda" in devices else on_cores)
         + ", besides the start of jobs, figures and pages "
-        f"({measured}{f', for {assumed}' if assumed else ''})\n"
+        f"({speed_text}{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
     notes = [undecidable(study), *left_out_claims(study.claims, study.data.states)]

@@ -90,13 +90,14 @@ def _far_values(column: pd.Series) -> str:
     if not len(steps) or not steps.any():
         return ""
     widest = int(steps.argmax()) + 1
-    most, few = sorted((values[:widest], values[widest:]), key=len, reverse=True)
-    span = most[-1] - most[0]
-    if len(np.unique(most)) < VARIED or steps[widest - 1] <= FAR * span:
+    majority, minority = sorted((values[:widest], values[widest:]), key=len, reverse=True)
+    span = majority[-1] - majority[0]
+    if len(np.unique(majority)) < VARIED or steps[widest - 1] <= FAR * span:
         return ""
     return (
-        f"{column.name}: {counted(len(few), 'value')} from {few[0]:g} to {few[-1]:g}, far from all "
-        f"others, which are between {most[0]:g} and {most[-1]:g}"
+        f"{column.name}: {counted(len(minority), 'value')} from {minority[0]:g} to "
+        f"{minority[-1]:g}, far from all others, which are between {majority[0]:g} and "
+        f"{majority[-1]:g}"
     )
 
 

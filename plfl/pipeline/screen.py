@@ -73,8 +73,8 @@ def refused(error: PlflError) -> Exception:
 
     if _screen:
         _screen.refusal = str(error)
-    shown: Exception = WorkflowError(str(error))
-    return shown
+    workflow_error: Exception = WorkflowError(str(error))
+    return workflow_error
 
 
 def say(text: str) -> None:
