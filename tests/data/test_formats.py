@@ -174,6 +174,20 @@ def test_columns_can_be_meters(tmp_path: Path) -> None:
     assert load(exports, "Oven").tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(("circuit", "words"), [(",Oven (kWh)", "circuits"), ("", "")])
+def test_columns_of_readings_are_not_left_out(tmp_path: Path, circuit: str, words: str) -> None:
+    form = """
+    recognise.header = ["Time", "Mains (kWh)"]
+    time = { column = "Time", marks = "start" }
+    load.columns = "Mains (kWh)"
+    left_out.circuits = "* (kWh)"
+    """
+    rows = [f"2023-01-01 0{hour}:00,{hour},1" for hour in range(3)]
+    content = "\n".join([f"Time,Mains (kWh){circuit}", *rows])
+    exports = read(tmp_path, form, content if circuit else content.replace(",1\n", "\n")[:-2])
+    assert exports.forms[tmp_path / "m.csv"].partition("left out: ")[2] == words
+
+
 def test_totals_of_registers_have_factors(tmp_path: Path) -> None:
     form = """
     recognise.header = ["t", "day", "night"]

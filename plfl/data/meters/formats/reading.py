@@ -136,8 +136,9 @@ class _Reader:
 
     def _leave_out_columns(self) -> None:
         """Note the columns with values that are left out."""
+        loads = find_columns(self.form.load.columns, self.cells)
         for what, names in self.form.left_out.items():
-            columns = find_columns(names, self.cells)
+            columns = [name for name in find_columns(names, self.cells) if name not in loads]
             if any(as_text(self.cells[column]).str.strip("0.,- ").any() for column in columns):
                 self.left_out[what] = 0
 
