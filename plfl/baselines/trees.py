@@ -80,7 +80,7 @@ def _read_lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Flo
 def unit_of(dataset: Dataset, client: int) -> Unit:
     """The unit of the loads of a client's training set."""
     first, end = dataset.bounds[client, :2]
-    return Unit.of(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
+    return Unit.from_load(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
 
 
 def _read_own_inputs(dataset: Dataset, _client: int, starts: Rows, _unit: Unit) -> Floats:

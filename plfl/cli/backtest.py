@@ -68,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)
 
-    scored = for_each_meter(tables, problems, score)
-    rows = [row for row, _, _ in scored.values()]
+    results_of_meters = for_each_meter(tables, problems, score)
+    rows = [row for row, _, _ in results_of_meters.values()]
     for row in rows:
         if row["drift_low"] > 0:
             print(
@@ -86,7 +86,10 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.out, text)
         print(f"wrote {options.out}", file=sys.stderr)
     if options.plot is not None:
-        _draw({client: (past, now) for client, (_, past, now) in scored.items()}, options.plot)
+        _draw(
+            {client: (history, now) for client, (_, history, now) in results_of_meters.items()},
+            options.plot,
+        )
         print(f"wrote {options.plot}", file=sys.stderr)
     return INCOMPLETE if problems else 0
 
@@ -103,8 +106,8 @@ def _draw(weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]], path: 
     matplotlib.use("agg")
     parts = {
         (client, name): mase
-        for client, both in weeks.items()
-        for name, mase in zip(("test set", "new readings"), both, strict=True)
+        for client, series_pair in weeks.items()
+        for name, mase in zip(("test set", "new readings"), series_pair, strict=True)
     }
     y = "MASE of a week"
     table = pd.concat(parts, names=["meter", "readings", "week"]).rename(y).reset_index()

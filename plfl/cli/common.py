@@ -31,12 +31,12 @@ def add_parser(
 ) -> argparse.ArgumentParser:
     """Add a subcommand, still without arguments. Its help begins with `about` and ends with the
     `examples`, one command per line. `run` returns the exit status; None is 0."""
-    listed = "".join(f"\n  {line.strip()}" for line in examples.strip().splitlines())
+    example_lines = "".join(f"\n  {line.strip()}" for line in examples.strip().splitlines())
     parser = commands.add_parser(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
-        epilog=f"examples:{listed}",
+        epilog=f"examples:{example_lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
@@ -89,10 +89,10 @@ def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
 
     with tqdm(desc=name, unit=unit, leave=False, disable=None) as bar:
 
-        def advance(what: str, done: int, total: int) -> None:
+        def advance(label: str, finished_count: int, total: int) -> None:
             bar.total = total
-            bar.update(done - bar.n)
-            bar.set_postfix_str(what)
+            bar.update(finished_count - bar.n)
+            bar.set_postfix_str(label)
 
         yield advance
 
@@ -109,8 +109,10 @@ def for_each_meter(
         except PlflError as error:
             problems.append(str(error))
     if not results:
-        none = "none of the study's meters is in these files; name another one with --client"
-        raise DataError("\n".join(problems) or none)
+        absent_meters = (
+            "none of the study's meters is in these files; name another one with --client"
+        )
+        raise DataError("\n".join(problems) or absent_meters)
     for problem in problems:
         print(f"plfl: {problem}", file=sys.stderr)
     return results

@@ -62,18 +62,18 @@ def run(options: argparse.Namespace) -> None:
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(print_table(description[list(COLUMNS)].reset_index()))
-        worries = judge(description, first.windows, first.data.cut)
-        warnings = [f"- {study.worded(worry)}" for worry in worries]
-        refused = _refused(study, tables)
-        problems += [f"{state}: {refused}"] if refused else []
-        lines = warnings or ([] if refused else ["no problems found"])
+        window_warnings = judge(description, first.windows, first.data.cut)
+        warnings = [f"- {study.worded(worry)}" for worry in window_warnings]
+        refusal = _refusal_of(study, tables)
+        problems += [f"{state}: {refusal}"] if refusal else []
+        lines = warnings or ([] if refusal else ["no problems found"])
         print("\n".join([*lines, ""]))
     if problems:
         raise DataError("\n".join(problems))
     print(f"next: plfl cells {options.config}, then plfl study {options.config}")
 
 
-def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
+def _refusal_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
     """Why variants of the study cannot make windows, or widths, of these clients; or empty."""
     from plfl.data.sources import windows_of
     from plfl.tasks import task_of

@@ -105,7 +105,7 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
     option("--timeout", type=float, default=600.0, metavar="S", help=text)
 
 
-def _chosen(options: argparse.Namespace) -> tuple[Study, Cell]:
+def _read_choice(options: argparse.Namespace) -> tuple[Study, Cell]:
     from plfl.deploy.protocol.agreement import deployable
 
     study = Study.load(options.config)
@@ -128,7 +128,7 @@ def _federate(options: argparse.Namespace) -> None:
     from plfl.deploy.local import federate
     from plfl.deploy.protocol.agreement import roster
 
-    study, cell = _chosen(options)
+    study, cell = _read_choice(options)
     names, folders = roster(study, cell), CellFolders(study, cell)
     federate(options.config, folders, names, _policy(options, len(names)), options.rounds, _say)
     _say(f"results in {folders.results}")
@@ -143,14 +143,14 @@ def _serve(options: argparse.Namespace) -> None:
     from plfl.deploy.protocol.agreement import roster
     from plfl.deploy.server_host import serve
 
-    study, cell = _chosen(options)
+    study, cell = _read_choice(options)
     rounds = study.federation.rounds
 
     def report(summary: RoundSummary) -> None:
         absent = sorted(set(summary.asked) - set(summary.took_part))
         missing = f"; no answer from {', '.join(absent)}" if absent else ""
-        refused = [f"{name} ({'; '.join(why)})" for name, why in summary.refused.items()]
-        missing += f"; refused: {', '.join(refused)}" if refused else ""
+        refusals = [f"{name} ({'; '.join(reasons)})" for name, reasons in summary.refused.items()]
+        missing += f"; refused: {', '.join(refusals)}" if refusals else ""
         _say(
             f"round {summary.t} of {rounds}: {len(summary.took_part)} of {len(summary.asked)} "
             f"clients took part, {summary.seconds:.1f} s{missing}"
@@ -174,7 +174,7 @@ def _attend(options: argparse.Namespace) -> None:
         raise PlflError(
             f"--server: {server!r} is not HOST:PORT; write it as in 10.0.0.1:{DEFAULT_PORT}"
         )
-    study, cell = _chosen(options)
+    study, cell = _read_choice(options)
     folder = options.folder or CellFolders(study, cell).client(name)
     attend(study, cell, name, folder, server, ClientKeys(options.keys), options.retry_seconds)
 
@@ -191,8 +191,11 @@ def _keys(options: argparse.Namespace) -> None:
     flower.require()
     from plfl.deploy.keys import make
 
-    made = make(options.folder, options.client, options.host)
-    _say("\n".join(f"{path}: copy this folder to its host" for path in made) or "nothing to create")
+    key_files = make(options.folder, options.client, options.host)
+    _say(
+        "\n".join(f"{path}: copy this folder to its host" for path in key_files)
+        or "nothing to create"
+    )
 
 
 def _check(_options: argparse.Namespace) -> None:

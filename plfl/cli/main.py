@@ -26,15 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     can fix (its message is printed without a traceback), 3 if some of many meters could not be
     forecast, 130 after Ctrl-C and 1 if the reader of the output has gone. Control characters in its
     output, for example in the name of a meter, are escaped."""
-    out, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
-    with redirect_stdout(out), redirect_stderr(err):
+    output, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(output), redirect_stderr(err):
         return _main(arguments)
 
 
 def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given:
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words:
         parser.print_help(sys.stderr)
         return 2
     options = parser.parse_args(arguments)

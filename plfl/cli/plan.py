@@ -111,12 +111,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _check_states(study: Study) -> None:
     from plfl.data import sources
-    from plfl.data.checks import collected
+    from plfl.data.checks import collect_problems
 
     problems: list[str] = []
     for variant in study.variants.values():
         for state in variant.data.states:
-            with collected(problems):
+            with collect_problems(problems):
                 sources.of(variant.data).buildings(variant.data, state)
     if problems:
         raise DataError("\n".join(dict.fromkeys(problems)))
@@ -136,13 +136,15 @@ def privacy(options: argparse.Namespace) -> None:
         table["cell"] = [f"{label}/{cell}" if label else cell for cell in table["cell"]]
         tables.append(table)
         notes |= dict.fromkeys(statement.outside(variant))
-    shown = pd.concat(tables, ignore_index=True)
-    shown["cell"] = shown["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
-    named = {"cell": "cell without its seed", "noise": "noise/C"}
-    print(print_table(shown.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
+    all_rows = pd.concat(tables, ignore_index=True)
+    all_rows["cell"] = all_rows["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
+    headings = {"cell": "cell without its seed", "noise": "noise/C"}
+    print(
+        print_table(all_rows.drop_duplicates().rename(columns=headings).dropna(axis=1, how="all"))
+    )
     if notes:
-        listed = "".join(f"\n- {note}" for note in notes)
-        print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")
+        note_lines = "".join(f"\n- {note}" for note in notes)
+        print(f"\n{statement.THREAT}\n\nOutside of ε:{note_lines}")
 
 
 def methods(options: argparse.Namespace) -> None:
@@ -150,14 +152,14 @@ def methods(options: argparse.Namespace) -> None:
     from plfl import plugins
 
     study = Study.load(options.config) if options.config else None
-    listed = _algorithms()
-    listed["plug-ins"] = {
+    algorithms = _algorithms()
+    algorithms["plug-ins"] = {
         plugin.origin: plugin.contents for plugin in plugins.active(study.plugins if study else [])
     }
     if options.json:
-        print(json.dumps(listed, indent=1, ensure_ascii=False))
+        print(json.dumps(algorithms, indent=1, ensure_ascii=False))
     else:
-        print(FLOATS + yaml.safe_dump(listed, sort_keys=False, allow_unicode=True, width=100))
+        print(FLOATS + yaml.safe_dump(algorithms, sort_keys=False, allow_unicode=True, width=100))
 
 
 def _algorithms() -> dict[str, dict[str, Any]]:
@@ -175,22 +177,26 @@ def _algorithms() -> dict[str, dict[str, Any]]:
         paragraphs = (inspect.getdoc(module) or "").split("\n\n")
         sources = [p.removeprefix("Source: ") for p in paragraphs if p.startswith("Source: ")]
         plugin = plugins.of(block) if issubclass(block, Algorithm) else None
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "origin": plugin.origin if plugin else module.__name__.partition(".")[0],
             "citation": " ".join([*sources, paragraphs[0]][0].split()),
         }
-        sent = block().sends if issubclass(block, MethodRules) and "sends" in vars(block) else None
-        if sent:
-            found["floats"] = {when: n for when, n in sent._asdict().items() if n != "0"}
-        found["parameters"] = block().model_dump(mode="json")
-        return found
+        message_sizes = (
+            block().sends if issubclass(block, MethodRules) and "sends" in vars(block) else None
+        )
+        if message_sizes:
+            facts["floats"] = {
+                occasion: n for occasion, n in message_sizes._asdict().items() if n != "0"
+            }
+        facts["parameters"] = block().model_dump(mode="json")
+        return facts
 
     rooms = {"method": of_methods, "server_opt": server, "client_opt": client}
-    listed = {
+    algorithms = {
         key: {name: described(cls, sys.modules[cls.__module__]) for name, cls in classes.items()}
         for key, classes in ((key, room.available()) for key, room in rooms.items())
     }
-    return listed | {"federation": {"calibration": described(Calibration, calibration)}}
+    return algorithms | {"federation": {"calibration": described(Calibration, calibration)}}
 
 
 def schema(_options: argparse.Namespace) -> None:

@@ -49,7 +49,7 @@ def claims(options: argparse.Namespace) -> None:
     from plfl.results.overview import study_of
 
     study = study_of(options.results)
-    variants = reporting.of(study).variants(study, options.results)
+    variants = reporting.reporting_of(study).variants(study, options.results)
     table = comparisons.read(options.results, study, variants)
     table = table[table["about"] == "claim"]
     if options.json:
@@ -75,7 +75,7 @@ def compare(options: argparse.Namespace) -> None:
         return
     folder = Path(options.a)
     study = study_of(folder)
-    table = comparisons.read(folder, study, reporting.of(study).variants(study, folder))
+    table = comparisons.read(folder, study, reporting.reporting_of(study).variants(study, folder))
     for row in table[table["about"] != "claim"].to_dict("records"):
         place = f"{row['place']}: " if row["place"] else ""
         print(

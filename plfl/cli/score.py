@@ -19,7 +19,7 @@ plfl score config/smoke.yaml predictions.parquet --results results/smoke
 plfl score sample predictions.parquet --submit --method Mine --trials 1 --bytes-up 0 --bytes-down 0
 plfl score sample --results results/demo --submit
 """
-SAID = {
+MEANINGS = {
     "method": "name of the method in the leaderboard",
     "exchanged": "what clients exchange: nothing (the default if no bytes are sent), models (the "
     "default otherwise), sums or raw data",
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--submit", type=Path, nargs="?", const=Path(), metavar="FILE.csv", help=text
     )
-    for option, text in SAID.items():
+    for option, text in MEANINGS.items():
         number = option in ("bytes-up", "bytes-down", "trials")
         kind: Any = {"type": int, "metavar": "N"} if number else {"metavar": "TEXT"}
         parser.add_argument(f"--{option}", help=text, **kind)
@@ -71,20 +71,22 @@ def run(options: argparse.Namespace) -> None:
         raise PlflError("score: --submit needs a file, as the study is no task with a leaderboard")
     if not (options.predictions or options.results):
         raise PlflError("score: name a file of predictions, or --results")
-    given = {name: getattr(options, name) for name in (key.replace("-", "_") for key in SAID)}
+    given = {name: getattr(options, name) for name in (key.replace("-", "_") for key in MEANINGS)}
     submission = {name: "" if value is None else value for name, value in given.items()}
     check_row("score", submission)
     if options.submit and options.predictions:
-        needed = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
-        if lacking := [f"--{name.replace('_', '-')}" for name in needed if submission[name] == ""]:
-            raise PlflError(f"score: --submit needs {', '.join(lacking)}")
+        required_keys = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
+        if missing_flags := [
+            f"--{name.replace('_', '-')}" for name in required_keys if submission[name] == ""
+        ]:
+            raise PlflError(f"score: --submit needs {', '.join(missing_flags)}")
     data = datasets(study) if options.predictions else examples(study)
     if task:
         task.check(data)
         submission["version"] = task.version
-    scored = _of_predictions if options.predictions else _of_results
+    make_rows = _of_predictions if options.predictions else _of_results
     metric = task.metric if task else "mase"
-    rows = scored(study, data, options, submission, metric)
+    rows = make_rows(study, data, options, submission, metric)
     if options.submit is None:
         return
     if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
@@ -108,18 +110,18 @@ def _of_predictions(
 
     is_silent = submission["bytes_up"] == submission["bytes_down"] == 0
     submission["exchanged"] = submission["exchanged"] or ("nothing" if is_silent else "models")
-    scored = score(study, options.predictions, options.results, data, metric)
+    scored_predictions = score(study, options.predictions, options.results, data, metric)
     name = metric.replace("_", " ").replace("mase", "MASE").replace("crps", "CRPS")
     print(
         f"Test set, means over clients and seeds. {name} with its interval of 95 % over clients, "
         f"weeks and seeds;\nlead: by how much your {name} is lower."
     )
-    print(print_table(scored.table))
+    print(print_table(scored_predictions.table))
     print("\nYour predictions by client")
-    print(print_table(scored.clients))
-    place = f"rank {scored.yours['rank']} of {len(scored.table)}"
-    print(f"\n{place}: {name} {scored.yours[metric]:.4f}")
-    return [scored.submission(submission)]
+    print(print_table(scored_predictions.clients))
+    place = f"rank {scored_predictions.yours['rank']} of {len(scored_predictions.table)}"
+    print(f"\n{place}: {name} {scored_predictions.yours[metric]:.4f}")
+    return [scored_predictions.submission(submission)]
 
 
 def _of_results(
@@ -131,8 +133,8 @@ def _of_results(
     from plfl.base.text import print_table
     from plfl.outside.leaderboard import rows_of
 
-    kept = {name: submission.get(name, "") for name in ("version", "used", "command")}
-    rows = [row | kept for row in rows_of(options.results, study, data, metric)]
+    stated_keys = {name: submission.get(name, "") for name in ("version", "used", "command")}
+    rows = [row | stated_keys for row in rows_of(options.results, study, data, metric)]
     if options.method:
         rows = [row | {"method": f"{options.method}: {row['method']}"} for row in rows]
     table = pd.DataFrame(rows).sort_values("score", ignore_index=True)

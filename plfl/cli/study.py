@@ -54,11 +54,13 @@ def run(options: argparse.Namespace) -> None:
     from plfl.pipeline import shipped
     from plfl.results.statistics import undecidable
 
-    given = options.snakemake
-    given = given[1:] if given[:1] == ["--"] else given
+    snakemake_options = options.snakemake
+    snakemake_options = (
+        snakemake_options[1:] if snakemake_options[:1] == ["--"] else snakemake_options
+    )
     # All errors of the user are reported before Snakemake starts.
     study = Study.load(options.config)
-    elsewhere = any(option.startswith(("-d", "--directory")) for option in given)
+    elsewhere = any(option.startswith(("-d", "--directory")) for option in snakemake_options)
     if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
         raise PlflError(
             f"{Path.cwd()}: cannot be written, but the results go there; change to a folder of "
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     for data in with_data.values() if not elsewhere else ():
         for state in data.states:
             sources.of(data).own_files(data, state)
-    if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(given)):
+    if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(snakemake_options)):
         busy = "another process is running this study; wait until it has finished, or stop it"
         hold(study.results / ".lock", busy=busy).release()
     if note := undecidable(study):
@@ -79,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     start += "from plfl.pipeline.screen import main; main()"
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # Not after --configfile, which takes several files: a target would count as another file.
-    command += ["--snakefile", str(shipped.snakefile()), *given]
+    command += ["--snakefile", str(shipped.snakefile()), *snakemake_options]
     sys.stdout.flush()
     os.execve(sys.executable, command, os.environ | _writable_cache())
 
@@ -119,7 +121,7 @@ def train_cell(options: argparse.Namespace) -> None:
     if options.models:
         assert isinstance(dataset, Dataset)
         _write_models(options.models, study, cell, result, dataset)
-    print(reporting.of(study).sentence(study, cell, result.records))
+    print(reporting.reporting_of(study).sentence(study, cell, result.records))
 
 
 def _write_models(

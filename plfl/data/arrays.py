@@ -62,10 +62,10 @@ class Rows:
 
     def whole(self) -> Array:
         """All parts."""
-        like, shape = self._parts[0], (self._rows, *self._parts[0].shape[1:])
-        if self._file is None or not like[:0].itemsize * np.prod(shape):
+        first_part, shape = self._parts[0], (self._rows, *self._parts[0].shape[1:])
+        if self._file is None or not first_part[:0].itemsize * np.prod(shape):
             return np.concatenate(self._parts).reshape(shape)
-        return np.memmap(self._file, like.dtype, "c", shape=shape)
+        return np.memmap(self._file, first_part.dtype, "c", shape=shape)
 
 
 def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
@@ -74,9 +74,9 @@ def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
         for name, array in arrays.items():
             member = ZipInfo(f"{name}.npy")
             assert archive.fp is not None
-            before = archive.fp.tell() + _HEADERS + len(member.filename) + 4
+            offset = archive.fp.tell() + _HEADERS + len(member.filename) + 4
             # A field of the header that readers skip, as zipalign writes it.
-            filler = bytes(-before % _ALIGNED)
+            filler = bytes(-offset % _ALIGNED)
             member.extra = struct.pack("<HH", 0xD935, len(filler)) + filler
             with archive.open(member, "w", force_zip64=True) as file:
                 npy.write_array(file, np.asanyarray(array), allow_pickle=False)
@@ -107,8 +107,8 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
 def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array:
     with archive.open(member) as file:
         if member.file_size < MAPPED or npy.read_magic(file) != (1, 0):
-            with archive.open(member) as whole:
-                return np.asarray(npy.read_array(whole, allow_pickle=False))
+            with archive.open(member) as stream:
+                return np.asarray(npy.read_array(stream, allow_pickle=False))
         shape, by_column, dtype = npy.read_array_header_1_0(file)
         header = file.tell()
     with Path(path).open("rb") as raw:
@@ -116,6 +116,6 @@ def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array
         first = raw.tell() + 4 + sum(struct.unpack("<HH", raw.read(4))) + header
         is_plain = member.compress_type == ZIP_STORED and not by_column and not dtype.hasobject
         if not is_plain or first % _ALIGNED:
-            with archive.open(member) as whole:
-                return np.asarray(npy.read_array(whole, allow_pickle=False))
+            with archive.open(member) as stream:
+                return np.asarray(npy.read_array(stream, allow_pickle=False))
         return np.memmap(raw, dtype, "c", first, shape)

@@ -17,38 +17,38 @@ RARE = 0.1
 """Other falls of a register are at most this fraction of its rises, by number or by size."""
 
 
-def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
+def check_stamps(place: str, stamps: pd.DatetimeIndex, interval: int) -> None:
     """Refuse stamps that do not advance in steps of `interval` minutes with a DataError, which
     names the file, the first wrong one, their number and the remedy."""
     if len(stamps) == 0:
-        raise DataError(f"{where}: has no rows; replace the file or leave this building out")
+        raise DataError(f"{place}: has no rows; replace the file or leave this building out")
     is_wrong = np.asarray(stamps[1:] - stamps[:-1] != pd.Timedelta(minutes=interval))
     if is_wrong.any():
-        at = int(is_wrong.argmax())
+        row = int(is_wrong.argmax())
         raise DataError(
-            f"{where}: {stamps[at]} is followed by {stamps[at + 1]} "
+            f"{place}: {stamps[row]} is followed by {stamps[row + 1]} "
             f"({_count(is_wrong, 'such step')}), but rows must be {interval} minutes apart; sort "
             "them, keep one for each time, and fill gaps with empty rows"
         )
 
 
 def check_load(
-    where: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
+    place: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
 ) -> None:
     """Refuse a load series (kWh per interval) that is empty or constant, or has infinite, missing
     (unless `gaps` are allowed) or negative values (unless allowed), like `check_finite`."""
-    check_finite(where, load, gaps=gaps)
+    check_finite(place, load, gaps=gaps)
     if not allow_negative:
-        _refuse(where, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
+        _refuse(place, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
     load = load.dropna()
     if load.empty:
         raise DataError(
-            f"{where}: column {load.name!r} has no values; replace the file or leave this building "
+            f"{place}: column {load.name!r} has no values; replace the file or leave this building "
             "out"
         )
     if (load == load.iloc[0]).all():
         raise DataError(
-            f"{where}: column {load.name!r} is constant, all {len(load)} values from "
+            f"{place}: column {load.name!r} is constant, all {len(load)} values from "
             f"{load.index[0]} on are {load.iloc[0]:g}; there is nothing to forecast, leave this "
             "building out"
         )
@@ -66,8 +66,8 @@ def is_register(load: pd.Series) -> bool:
     if not len(falls) or len(falls) + len(rises) < ENOUGH_CHANGES:
         return len(rises) > 0 and not len(falls)
     if len(falls) <= RARE * len(rises):
-        left = np.median(values[1:][steps < 0] / values[:-1][steps < 0])
-        return len(falls) <= SWAPS or bool(abs(left) <= RARE)
+        share_left = np.median(values[1:][steps < 0] / values[:-1][steps < 0])
+        return len(falls) <= SWAPS or bool(abs(share_left) <= RARE)
     return bool(falls[:-SWAPS].sum() < RARE * rises[:-SWAPS].sum())
 
 
@@ -89,21 +89,23 @@ def are_two_registers(values: NDArray[np.float64]) -> bool:
     )
 
 
-def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:
+def check_finite(place: str, column: pd.Series, *, gaps: bool = False) -> None:
     """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
     The DataError names the file, the column, the first stamp, the number of values and the remedy.
     """
     values = column.to_numpy(dtype=float)
     if not gaps:
         missing = np.isnan(values)
-        _refuse(where, column, missing, "missing (NaN)", "fill them or leave this file out")
-    _refuse(where, column, np.isinf(values), "infinite", "correct them or leave this file out")
+        _refuse(place, column, missing, "missing (NaN)", "fill them or leave this file out")
+    _refuse(place, column, np.isinf(values), "infinite", "correct them or leave this file out")
 
 
-def _refuse(where: str, column: pd.Series, wrong: np.ndarray, what: str, remedy: str) -> None:
+def _refuse(
+    place: str, column: pd.Series, wrong: np.ndarray, description: str, remedy: str
+) -> None:
     if wrong.any():
         raise DataError(
-            f"{where}: column {column.name!r}: {_count(wrong, 'value')} {what}, first at "
+            f"{place}: column {column.name!r}: {_count(wrong, 'value')} {description}, first at "
             f"{column.index[int(wrong.argmax())]}; {remedy}"
         )
 
@@ -118,7 +120,7 @@ def counted(number: int, noun: str) -> str:
 
 
 @contextmanager
-def collected(problems: list[str]) -> Iterator[None]:
+def collect_problems(problems: list[str]) -> Iterator[None]:
     """Add an error to a list of problems, so that one message can have all of them."""
     try:
         yield

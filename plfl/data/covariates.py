@@ -63,8 +63,8 @@ class Series:
     def back(self, steps: int) -> Floats:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
         rows = self.rows - steps
-        there = (rows >= self.training.start) & (steps >= 0)
-        return self.load[np.where(there, rows, self.rows)]
+        is_inside = (rows >= self.training.start) & (steps >= 0)
+        return self.load[np.where(is_inside, rows, self.rows)]
 
 
 def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:
@@ -91,8 +91,8 @@ def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, inte
     rows = look_back
     for transform in transforms:
         if isinstance(transform, Lags):
-            farthest = max(transform.distances(interval))
-            rows = max(rows, farthest - look_ahead + transform.around + 1)
+            largest_distance = max(transform.distances(interval))
+            rows = max(rows, largest_distance - look_ahead + transform.around + 1)
         elif isinstance(transform, Encoding):
             rows = max(rows, look_ahead + 1, 2)
     return rows
@@ -127,7 +127,7 @@ def public(windows: Windows, inputs: int, rows: int) -> Floats:
 def _estimate(series: Series, transform: Transform) -> Floats:
     match transform:
         case Level():
-            unit = Unit.of(
+            unit = Unit.from_load(
                 series.load[series.training], series.windows.look_ahead, series.windows.horizons
             )
             return np.array([unit.change, unit.mean, unit.deviation])
@@ -226,11 +226,11 @@ def _quantiles(series: Series, bins: int) -> Floats:
     """The edges (4, bins + 1) of `encoding`, from the client's training windows."""
     # The last input rows of these windows.
     first = series.training.start + series.windows.look_back - 1
-    trained = slice(
+    training_rows = slice(
         first, series.training.stop - series.windows.look_ahead - series.windows.horizons + 1
     )
     shares = np.linspace(0, 1, bins + 1)
-    values = [known(z[trained]) for z in _encoded(series)]
+    values = [known(z[training_rows]) for z in _encoded(series)]
     # If all values are missing, no window is left to encode.
     return np.stack([np.quantile(z, shares) if len(z) else np.zeros(bins + 1) for z in values])
 

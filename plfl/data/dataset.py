@@ -46,12 +46,12 @@ _BLOCK = 2**20
 """Rows that are searched for gaps at a time."""
 
 
-def nobody() -> NDArray[np.int64]:
+def no_clients() -> NDArray[np.int64]:
     """An empty array, for fields that have no value for any client."""
     return np.empty(0, np.int64)
 
 
-def _nothing() -> NDArray[np.float64]:
+def _no_numbers() -> NDArray[np.float64]:
     return np.empty(0)
 
 
@@ -96,26 +96,26 @@ class Dataset:
     scaling: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, np.str_))
     """`plfl.data.windows.Scaling` (N,) of each client as JSON, which makes windows of later
     readings; empty for made-up series."""
-    held: NDArray[np.int64] = field(default_factory=nobody)
+    held: NDArray[np.int64] = field(default_factory=no_clients)
     """Number of rows (N,) at the end of each client's history that are held out to choose on: a
     window is for validation if its targets are there. Empty: there is a separate validation set."""
-    federation: NDArray[np.int64] = field(default_factory=nobody)
+    federation: NDArray[np.int64] = field(default_factory=no_clients)
     """Number (N,) of the federation of each client; empty: all are in one federation."""
-    whole_bounds: NDArray[np.int64] = field(default_factory=nobody)
+    whole_bounds: NDArray[np.int64] = field(default_factory=no_clients)
     """`bounds` of the same clients with their whole history before the test set, not only its
     latest weeks; empty if that is the same. These rows are a copy with another scale."""
-    whole_offset: NDArray[np.float64] = field(default_factory=_nothing)
+    whole_offset: NDArray[np.float64] = field(default_factory=_no_numbers)
     """`load_offset` of these rows."""
-    whole_scale: NDArray[np.float64] = field(default_factory=_nothing)
+    whole_scale: NDArray[np.float64] = field(default_factory=_no_numbers)
     """`load_scale` of these rows."""
-    new_bounds: NDArray[np.int64] = field(default_factory=nobody)
+    new_bounds: NDArray[np.int64] = field(default_factory=no_clients)
     """`bounds` of the same clients as if they were new, with few weeks before the test set;
     empty if no sharing scheme asks for it. These rows, too, are a copy with another scale."""
-    new_offset: NDArray[np.float64] = field(default_factory=_nothing)
+    new_offset: NDArray[np.float64] = field(default_factory=_no_numbers)
     """`load_offset` of these rows."""
-    new_scale: NDArray[np.float64] = field(default_factory=_nothing)
+    new_scale: NDArray[np.float64] = field(default_factory=_no_numbers)
     """`load_scale` of these rows."""
-    new_held: NDArray[np.int64] = field(default_factory=nobody)
+    new_held: NDArray[np.int64] = field(default_factory=no_clients)
     """`held` of these rows."""
 
     def of(self, clients: NDArray[np.int64]) -> Dataset:
@@ -125,9 +125,9 @@ class Dataset:
 
     def _on_the_same_rows(self, **changes: Any) -> Self:
         """A copy with other fields, but the same rows and the same cached `readable`."""
-        changed = replace(self, **changes)
-        changed.__dict__["readable"] = self.readable
-        return changed
+        dataset = replace(self, **changes)
+        dataset.__dict__["readable"] = self.readable
+        return dataset
 
     @property
     def is_rehearsal(self) -> bool:
@@ -138,11 +138,11 @@ class Dataset:
         """The same windows, where those that were held out are also for training."""
         if not self.is_rehearsal:
             return self
-        bounds, whole = self.bounds.copy(), self.whole_bounds.copy()
-        for edges in (bounds, whole):
+        bounds, whole_bounds = self.bounds.copy(), self.whole_bounds.copy()
+        for edges in (bounds, whole_bounds):
             if len(edges):
                 edges[:, 1] = edges[:, 2]
-        return self._on_the_same_rows(bounds=bounds, whole_bounds=whole)
+        return self._on_the_same_rows(bounds=bounds, whole_bounds=whole_bounds)
 
     @property
     def whole(self) -> Dataset:
@@ -179,10 +179,12 @@ class Dataset:
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
-        every = self._every(client, split)
-        last = self.persistence_rows(every)
+        all_starts = self._every(client, split)
+        last = self.persistence_rows(all_starts)
         missing = np.isnan(self.targets[last])
-        return every[self.readable[last] & ~(missing if missing.ndim == 1 else missing.any(axis=1))]
+        return all_starts[
+            self.readable[last] & ~(missing if missing.ndim == 1 else missing.any(axis=1))
+        ]
 
     def skipped(self, client: int, split: Split) -> int:
         """Number of windows in one split of a client that touch a gap."""
@@ -204,11 +206,11 @@ class Dataset:
         made_at = self.stamps[self.persistence_rows(starts)]
         midnight = np.flatnonzero(made_at == made_at.astype("datetime64[D]"))
         first = int(midnight[0]) if len(midnight) and midnight[0] * self.interval < WEEK // 7 else 0
-        kept = [first]
+        kept_starts = [first]
         for i, start in enumerate(starts):
-            if start >= starts[kept[-1]] + self.horizons:
-                kept.append(i)
-        return starts[kept]
+            if start >= starts[kept_starts[-1]] + self.horizons:
+                kept_starts.append(i)
+        return starts[kept_starts]
 
     def _every(self, client: int, split: Split) -> NDArray[np.int64]:
         if split == "validation" and len(self.held):
@@ -224,11 +226,11 @@ class Dataset:
         with too few rows before them in the table count as gaps."""
         readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
         for first in range(reach, len(readable), _BLOCK):
-            some = slice(first - reach, first + _BLOCK)
-            gaps = np.cumsum(np.isnan(self.features[some]).any(axis=1))
-            inside = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
-            readable[first : some.stop] = inside & ~np.isnan(
-                self.covariates[first : some.stop]
+            block = slice(first - reach, first + _BLOCK)
+            gaps = np.cumsum(np.isnan(self.features[block]).any(axis=1))
+            has_no_gap = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
+            readable[first : block.stop] = has_no_gap & ~np.isnan(
+                self.covariates[first : block.stop]
             ).any(1)
         return readable
 
@@ -298,22 +300,22 @@ class Dataset:
         return arrays.load(path, make)
 
 
-def joined(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
+def join_datasets(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
     """The clients of several datasets, which are otherwise equal, as one dataset. Their rows are in
     unnamed temporary files in `folder`, or in memory."""
     rows = {name: arrays.Rows(folder) for name in ROWS}
     of_clients: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}
-    before = 0
+    first_row = 0
     for part in parts:
-        for name, kept in rows.items():
-            kept.append(getattr(part, name))
+        for name, part_rows in rows.items():
+            part_rows.append(getattr(part, name))
         for name, blocks in of_clients.items():
             numbers = getattr(part, name)
-            blocks.append(numbers + before if name.endswith("bounds") else numbers)
-        before += len(part.load)
-    whole: dict[str, Any] = {name: kept.whole() for name, kept in rows.items()}
-    whole |= {name: np.concatenate(blocks) for name, blocks in of_clients.items()}
-    return replace(part, **whole)
+            blocks.append(numbers + first_row if name.endswith("bounds") else numbers)
+        first_row += len(part.load)
+    fields: dict[str, Any] = {name: part_rows.whole() for name, part_rows in rows.items()}
+    fields |= {name: np.concatenate(blocks) for name, blocks in of_clients.items()}
+    return replace(part, **fields)
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:

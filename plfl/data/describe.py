@@ -22,7 +22,7 @@ FAR = 20
 """
 VARIED = 10
 """Different values that tell the range of an input; with fewer, none is far from them."""
-MANY = 0.1
+MANY_SHARE = 0.1
 """A client that loses more than this fraction of its windows to gaps gets a warning."""
 SMALL = 0.01
 """A client whose peak is below this fraction of the largest client's peak gets a warning."""
@@ -122,16 +122,16 @@ def judge(description: pd.DataFrame, windows: Windows, origin: date | None = Non
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and not windows.is_relative
     largest = description["max"].max() if pooled else -np.inf
-    worries = [
+    warnings = [
         f"{client.Index}: {worry}"
         for client in description.itertuples()
-        for worry in _worries(client, largest, windows)
+        for worry in _warnings_of(client, largest, windows)
     ]
     # From an origin on, all clients have the same test set.
-    return worries if origin is not None else worries + _spans(description)
+    return warnings if origin is not None else warnings + _spans(description)
 
 
-def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
+def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
             "in the test set, the load at the target always equals the load at the last input "
@@ -167,7 +167,7 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
             f"{client.filled} of {client.rows} readings are filled with the reading before their "
             "gap; constant readings are easier to forecast than a load"
         )
-    if pd.notna(client.skipped) and client.skipped > MANY * (client.skipped + client.windows):
+    if pd.notna(client.skipped) and client.skipped > MANY_SHARE * (client.skipped + client.windows):
         yield (
             f"{client.skipped} of {client.skipped + client.windows} windows touch a gap longer "
             "than data.meters.max_gap and are left out; its scores say little about such times"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.data.dataset import Dataset, Split, joined
+from plfl.data.dataset import Dataset, Split, join_datasets
 from plfl.layout import WindowShape
 
 
@@ -62,10 +62,10 @@ def on_one_table(
     if len(parts) == 1:
         return parts
     series = cast(Mapping[str, Dataset], parts)
-    whole, of_state, before = joined(series.values(), folder), {}, 0
+    whole_table, of_state, first_client = join_datasets(series.values(), folder), {}, 0
     for name, part in series.items():
-        of_state[name] = whole.of(before + np.arange(len(part.clients)))
-        before += len(part.clients)
+        of_state[name] = whole_table.of(first_client + np.arange(len(part.clients)))
+        first_client += len(part.clients)
     return of_state
 
 

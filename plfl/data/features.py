@@ -26,11 +26,11 @@ def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     sum of the loads, and the mean of all other columns. An interval with a missing reading is
     missing. Incomplete intervals at both ends are left out."""
     groups = series.resample(f"{minutes}min", closed="right", label="right")
-    each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
-    means: pd.DataFrame = groups.mean().where(groups.count() == each)
-    means["load"] *= each
-    whole = groups.size() == each
-    means = means.loc[whole.cummax() & whole[::-1].cummax()[::-1]]
+    readings_each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
+    means: pd.DataFrame = groups.mean().where(groups.count() == readings_each)
+    means["load"] *= readings_each
+    is_complete = groups.size() == readings_each
+    means = means.loc[is_complete.cummax() & is_complete[::-1].cummax()[::-1]]
     means.attrs = dict(series.attrs)
     return means
 
@@ -88,7 +88,7 @@ class Unit:
     """Standard deviation of the load, kWh."""
 
     @classmethod
-    def of(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
+    def from_load(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
         """The units of a client, given the loads (R,) of its training set in kWh, NaN in gaps."""
         steps = range(look_ahead, look_ahead + horizons)
         errors = [np.abs(known(load[step:] - load[:-step])) for step in steps]

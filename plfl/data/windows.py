@@ -17,7 +17,7 @@ from plfl.base.errors import DataError
 from plfl.base.files import digest
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
-from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, joined, nobody
+from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, join_datasets, no_clients
 from plfl.data.features import Unit
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -30,7 +30,7 @@ def build(
     limits: Limits | None = None,
     *,
     origin: date | None = None,
-    lends: bool = False,
+    has_joiners: bool = False,
     new: int | None = None,
     size: int | None = None,
     folder: Path | None = None,
@@ -45,21 +45,21 @@ def build(
         windows: split, scaling, look-back and look-ahead.
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
-        lends: whether clients also need their whole history to train for others, who join late.
-        new: weeks that clients know in addition, as if they were new; None: no scheme asks for it.
-        size: clients per federation; None: all are in one federation.
+        has_joiners: whether clients also need their whole history to train for others, who join
+        late. new: weeks that clients know in addition, as if they were new; None: no scheme asks
+        for it. size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory.
 
     Raises:
         DataError: the clients differ in their features or interval, or a set of a client has no
             window, because it is too short or has too many gaps.
     """
-    limits = _agreed(tables, windows, limits, origin)
+    limits = _common_limits(tables, windows, limits, origin)
     parts = (
-        _of_client(name, table, windows, limits, origin, lends, new)
-        for name, table in _alike(tables)
+        _of_client(name, table, windows, limits, origin, has_joiners, new)
+        for name, table in _check_equal(tables)
     )
-    dataset = joined(parts, folder)
+    dataset = join_datasets(parts, folder)
     if size is not None:
         dataset = replace(dataset, federation=federations_of(list(tables), size))
     _check_windows(dataset, windows)
@@ -72,32 +72,34 @@ def _of_client(
     windows: Windows,
     limits: Limits | None,
     origin: date | None,
-    lends: bool,
+    has_joiners: bool,
     new: int | None,
 ) -> Dataset:
     cut = cut_of(name, table, windows, origin)
-    dataset = _built(name, cut, windows, limits)
+    dataset = _build_client(name, cut, windows, limits)
     if len(cut.held):
         dataset = replace(dataset, held=cut.held, bounds=_held_out(dataset.bounds, cut.held))
-    if lends and windows.history is not None:
-        everything = windows.model_copy(update={"history": None})
-        whole = _built(name, cut_of(name, table, everything, origin), everything, limits)
-        dataset = _with_copy(dataset, "whole", whole, dataset.held)
+    if has_joiners and windows.history is not None:
+        all_history = windows.model_copy(update={"history": None})
+        whole_dataset = _build_client(
+            name, cut_of(name, table, all_history, origin), all_history, limits
+        )
+        dataset = _with_copy(dataset, "whole", whole_dataset, dataset.held)
     if new is not None:
         short = windows.model_copy(update={"history": new})
         cut = cut_of(name, table, short, origin)
-        copy = _built(name, cut, short, limits)
+        copy = _build_client(name, cut, short, limits)
         dataset = _with_copy(dataset, "new", copy, cut.held, new_held=cut.held)
     return dataset
 
 
-def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
+def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
     dataset = _dataset(name, part, covariates.compute(part, scaling.covariates), cut.edges)
     return replace(dataset, scaling=np.array([json.dumps(scaling.stored())]))
 
 
-def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
+def _check_equal(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yields the tables, read one by one; other features or another interval are refused."""
     first, columns, intervals = "", set[str](), dict[int, str]()
     for name, table in tables.items():
@@ -112,9 +114,11 @@ def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFra
         if minutes := _interval(table):
             intervals.setdefault(minutes, name)
         if len(intervals) > 1:
-            seen = ", ".join(f"{minutes} min ({name})" for minutes, name in intervals.items())
+            interval_list = ", ".join(
+                f"{minutes} min ({name})" for minutes, name in intervals.items()
+            )
             raise DataError(
-                f"the clients of a state have different intervals: {seen}; resample them"
+                f"the clients of a state have different intervals: {interval_list}; resample them"
             )
         yield name, table
 
@@ -126,14 +130,16 @@ def _interval(table: pd.DataFrame) -> int:
     return int((table.index[1] - table.index[0]) / pd.Timedelta(minutes=1))
 
 
-def _agreed(
+def _common_limits(
     tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None, origin: date | None
 ) -> Limits | None:
     """The common limits by which all clients scale; None if each has its own."""
     if limits is not None or windows.scaling != "pooled":
         return limits
-    each = [limits_of(name, table, windows, origin) for name, table in _alike(tables)]
-    low, high = map(np.stack, zip(*each, strict=True))
+    client_limits = [
+        limits_of(name, table, windows, origin) for name, table in _check_equal(tables)
+    ]
+    low, high = map(np.stack, zip(*client_limits, strict=True))
     return low.min(0), high.max(0)
 
 
@@ -145,15 +151,15 @@ def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.
 
 
 def _with_copy(
-    dataset: Dataset, name: str, copy: Dataset, held: NDArray[np.int64], **others: Any
+    dataset: Dataset, name: str, copy: Dataset, held: NDArray[np.int64], **fields: Any
 ) -> Dataset:
     """`dataset` with the rows of a copy with another scale, and other fields. The fields of the
     copy begin with its name."""
-    others[f"{name}_bounds"] = _held_out(copy.bounds, held) + len(dataset.load)
-    others |= {f"{name}_offset": copy.load_offset, f"{name}_scale": copy.load_scale}
+    fields[f"{name}_bounds"] = _held_out(copy.bounds, held) + len(dataset.load)
+    fields |= {f"{name}_offset": copy.load_offset, f"{name}_scale": copy.load_scale}
     for rows in ROWS:
-        others[rows] = np.concatenate([getattr(part, rows) for part in (dataset, copy)])
-    return replace(dataset, **others)
+        fields[rows] = np.concatenate([getattr(part, rows) for part in (dataset, copy)])
+    return replace(dataset, **fields)
 
 
 def federation_count(clients: int, size: int) -> int:
@@ -215,7 +221,7 @@ class Scaling:
         return {**numbers, "covariates": covariates, "known": str(self.known)}
 
     @classmethod
-    def of(
+    def from_record(
         cls, covariates: list[Any], known: str = str(UNKNOWN), **numbers: list[float]
     ) -> Scaling:
         """The inverse of `stored`; earlier versions did not store `known`."""
@@ -231,7 +237,7 @@ NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("covari
 def scalings(dataset: Dataset) -> dict[str, Scaling]:
     """What `build` has estimated for each client, by name."""
     stored = zip(dataset.clients.tolist(), dataset.scaling.tolist(), strict=True)
-    return {name: Scaling.of(**json.loads(text)) for name, text in stored}
+    return {name: Scaling.from_record(**json.loads(text)) for name, text in stored}
 
 
 def _scaled(
@@ -239,18 +245,21 @@ def _scaled(
 ) -> tuple[Scaling, covariates.Series]:
     """The scaling of a client, and its scaled series."""
     part = _series(cut.table, windows, cut.training, offset, scale)
-    known = part.stamps[cut.edges[0, 2] - 1]
-    return Scaling(offset, scale, *_limits(cut), covariates.estimate(part), known=known), part
+    last_stamp = part.stamps[cut.edges[0, 2] - 1]
+    return Scaling(offset, scale, *_limits(cut), covariates.estimate(part), known=last_stamp), part
 
 
-def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
+def scaling_of_new(table: pd.DataFrame, windows: Windows, trained_scaling: Scaling) -> Scaling:
     """The scaling of a new client, which did not take part: all its readings are for training.
-    `trained`: that of a client that took part; with pooled scaling all have the same."""
+    `trained_scaling`: that of a client that took part; with pooled scaling all have the same."""
     cut = Cut(table, np.array([[0, *3 * [len(table)]]]))
     offset, scale = _scales(cut, windows)
     if windows.scaling == "pooled":
         first = 1 if windows.target == "change" else 0  # each client has its own scale of the load
-        offset[first:], scale[first:] = trained.offset[first:], trained.scale[first:]
+        offset[first:], scale[first:] = (
+            trained_scaling.offset[first:],
+            trained_scaling.scale[first:],
+        )
     return _scaled(cut, windows, offset, scale)[0]
 
 
@@ -264,8 +273,8 @@ def build_later(
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
     columns = covariates.compute(part, scaling.covariates)
-    end, known = len(table), int((part.stamps <= scaling.known).sum())
-    edges = np.array([[0, end, end, end] if training else [0, 0, known, end]])
+    end, known_rows = len(table), int((part.stamps <= scaling.known).sum())
+    edges = np.array([[0, end, end, end] if training else [0, 0, known_rows, end]])
     return _dataset(client, part, columns, edges)
 
 
@@ -278,7 +287,7 @@ def _scales(
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     if windows.target == "change":
-        unit = Unit.of(cut.trained[:, 0], windows.look_ahead, windows.horizons)
+        unit = Unit.from_load(cut.trained[:, 0], windows.look_ahead, windows.horizons)
         offset[0], scale[0] = unit.mean, unit.change
     return offset, scale
 
@@ -368,7 +377,7 @@ class Cut:
     table: pd.DataFrame
     edges: NDArray[np.int64]
     """`Dataset.bounds` (1, 4) of this table."""
-    held: NDArray[np.int64] = field(default_factory=nobody)
+    held: NDArray[np.int64] = field(default_factory=no_clients)
     """`Dataset.held`; the training set of `edges` then is the whole history."""
 
     @property
@@ -389,11 +398,11 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
     interval = _interval(table)
     first, test, end = _history(name, table, windows, origin, interval)
     held = max((test - first) // 5, WEEK // 7 // interval)
-    needed = windows.look_back + windows.farthest
+    needed_rows = windows.look_back + windows.farthest
     parts = {
-        "history, less what is held out to choose on,": (test - first - held, needed),
+        "history, less what is held out to choose on,": (test - first - held, needed_rows),
         "part of its history that is held out to choose on": (held, windows.horizons),
-        "test set": (end - test, needed),
+        "test set": (end - test, needed_rows),
     }
     share = "its fraction in windows.split"
     _check_rows(name, parts, windows, share if windows.history is None else "windows.history")
@@ -423,13 +432,15 @@ def _history(
 def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, key: str) -> None:
     """Refuse parts of a series without a window. Each part has its number of rows and the least
     that it needs. `key`: that of the configuration which would give them more rows."""
-    for part, (rows, least) in parts.items():
-        if rows < least:
-            several = f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
+    for part, (rows, fewest_rows) in parts.items():
+        if rows < fewest_rows:
+            horizon_text = (
+                f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
+            )
             raise DataError(
-                f"client {name}: its {part} has {rows} rows, but one window needs {least} "
+                f"client {name}: its {part} has {rows} rows, but one window needs {fewest_rows} "
                 f"(windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}{several}); use a longer series, raise {key}, or use a "
+                f"{windows.look_ahead}{horizon_text}); use a longer series, raise {key}, or use a "
                 "shorter window"
             )
 
@@ -438,9 +449,9 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     """Rows at which the training, validation and test sets of a client start, and its end."""
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
     cuts = np.round(shares * rows).astype(np.int64)
-    needed = windows.look_back + windows.farthest
+    needed_rows = windows.look_back + windows.farthest
     sets = zip(SPLITS, windows.split, np.diff(cuts).tolist(), strict=True)
-    parts = {f"{split} set": (length, needed) for split, share, length in sets if share}
+    parts = {f"{split} set": (length, needed_rows) for split, share, length in sets if share}
     _check_rows(name, parts, windows, "its fraction in windows.split")
     return cuts
 

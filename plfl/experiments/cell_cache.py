@@ -63,7 +63,7 @@ class CellCache:
         return self.folder / f"{digest}.safetensors"
 
     def _files(self, digest: str) -> Files:
-        return Files.of(self.folder, digest)
+        return Files.in_folder(self.folder, digest)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -484,7 +484,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
             f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
             f"{header.version}, or train it again"
         )
-    scalings = {name: Scaling.of(**stored) for name, stored in header.clients.items()}
+    scalings = {name: Scaling.from_record(**stored) for name, stored in header.clients.items()}
     widths = {name: np.array(rows, float) for name, rows in header.widths.items()}
     width = study.window_shape.inputs
     fitting = {

@@ -194,7 +194,7 @@ def fitting_variants(
     overall_study = study_of(results)
     variants = [
         variant
-        for variant in reporting.of(overall_study).variants(overall_study, results)
+        for variant in reporting.reporting_of(overall_study).variants(overall_study, results)
         if _data_of(variant.tables.study) == _data_of(study)
         and set(variant.tables.study.data.cuts) <= set(study.data.cuts)
     ]

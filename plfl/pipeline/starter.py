@@ -10,7 +10,7 @@ import pandas as pd
 import yaml
 
 from plfl.config.sections import Meters
-from plfl.data.checks import collected, counted
+from plfl.data.checks import collect_problems, counted
 from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.formats.schema import as_toml
@@ -87,9 +87,9 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         problems.append(
             f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
         )
-    with collected(problems):
+    with collect_problems(problems):
         check_chosen(exports.names, meters)
-    with collected(problems):
+    with collect_problems(problems):
         client_names(exports.files)
 
 

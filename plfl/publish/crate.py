@@ -55,7 +55,7 @@ class Citation(BaseModel):
 
     @field_validator("authors")
     @classmethod
-    def _named(cls, authors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _parse_authors(cls, authors: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not all(map(_name, authors)):
             raise ValueError("each needs a name")
         return authors
@@ -72,8 +72,8 @@ def read_citation(path: Path) -> Citation:
     try:
         return Citation.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        lacking = error.errors() if isinstance(error, ValidationError) else []
-        keys = [f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in lacking]
+        errors = error.errors() if isinstance(error, ValidationError) else []
+        keys = [f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in errors]
         raise PlflError(
             f"{path}: cannot be used ({'; '.join(keys) or error}). It names the title, the authors "
             "and the licence: write it as docs/publish.md shows, or name another with --citation"
@@ -102,14 +102,14 @@ def publish(
     places = [results / label for label in about.get("variants", [])] or [results]
     for place in places:
         _ = Tables(place).summary  # refuses a damaged one
-    chosen = _chosen(results, places, study, own_meters, models)
+    files = _choose_files(results, places, study, own_meters, models)
     is_simulated = about.get("engine", "simulator") == "simulator"
     privacy = state_for_readers([*study.variants.values()], is_simulated=is_simulated)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".tmp-", dir=to.parent) as temporary:
             folder = Path(temporary, to.stem)
-            _gather(chosen, folder, own_meters)
+            _gather(files, folder, own_meters)
             (folder / "requirements.txt").write_text(_requirements(about), encoding="utf-8")
             (folder / CONFIGURATION).write_text(as_yaml(about["study"]), encoding="utf-8")
             _describe(places, folder, study, about, citation, published, privacy)
@@ -124,7 +124,7 @@ def publish(
     return [*left_out, privacy] if privacy else left_out
 
 
-def _chosen(
+def _choose_files(
     results: Path, places: list[Path], study: Study, own_meters: bool, models: bool
 ) -> dict[str, Path]:
     """The files of a finished study, by their paths in a crate; `places` are the folders of its
@@ -136,37 +136,35 @@ def _chosen(
         )
     kinds = ["*.csv", "*.parquet", "study.json", *["models/*"] * models]
     kinds += [] if own_meters else ["index.html"]
-    chosen = {
+    files = {
         path.relative_to(results).as_posix(): path
         for place in dict.fromkeys([results, *places])
         for kind in kinds
         for path in place.glob(kind)
     }
-    if models and not any(Path(name).parent.name == "models" for name in chosen):
+    if models and not any(Path(name).parent.name == "models" for name in files):
         raise ResultsError(f"{results}: holds no models; leave out --models, or run the study")
     figures, own_code = figures_of(results, study), digests_of(study.description())
-    drawn = [] if own_meters else figures.glob("*.*")
-    chosen |= {f"figures/{path.name}": path for path in drawn}
-    chosen |= {name: Path(name) for name in own_code}
+    figure_files = [] if own_meters else figures.glob("*.*")
+    files |= {f"figures/{path.name}": path for path in figure_files}
+    files |= {name: Path(name) for name in own_code}
     allowed = [place.resolve() for place in (results, figures, Path())]
-    outside = [name for name in own_code if Path(name).is_absolute()]
-    outside += [
-        str(path)
-        for path in chosen.values()
-        if not any(map(path.resolve().is_relative_to, allowed))
+    outside_files = [name for name in own_code if Path(name).is_absolute()]
+    outside_files += [
+        str(path) for path in files.values() if not any(map(path.resolve().is_relative_to, allowed))
     ]
-    if outside:
+    if outside_files:
         raise ResultsError(
-            f"{list_names(outside, 3)}: outside of the results, the figures and the current "
+            f"{list_names(outside_files, 3)}: outside of the results, the figures and the current "
             "folder; to publish it, move it there, correct its path in the study, and run the "
             "study again"
         )
-    return chosen
+    return files
 
 
-def _gather(chosen: dict[str, Path], folder: Path, own_meters: bool) -> None:
+def _gather(files: dict[str, Path], folder: Path, own_meters: bool) -> None:
     """Copy files into a new folder, without what must not be published."""
-    for name, path in chosen.items():
+    for name, path in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         columns = schema(path) if name.endswith(".parquet") else None  # refuses a damaged one
@@ -241,13 +239,13 @@ def _describe(
         )
         for path, digest in digests.items()
     ]
-    given = [name for name in files if name == CONFIGURATION or name.endswith(".py")]
+    inputs = [name for name in files if name == CONFIGURATION or name.endswith(".py")]
     url, version = "https://arxiv.org/abs/2404.01517", about["version"]
     run = crate.add_action(
         add("#plfl", "SoftwareApplication", name="plfl", url=url, softwareVersion=version),
         identifier="#run",
-        object=[*map(files.get, given), *read],
-        result=[files[name] for name in files if name not in given],
+        object=[*map(files.get, inputs), *read],
+        result=[files[name] for name in files if name not in inputs],
         properties={"name": f"plfl study {CONFIGURATION}"},
     )
     run["agent"] = authors[0]

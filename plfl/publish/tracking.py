@@ -48,11 +48,11 @@ FIRST = "fig3_mase_local"
 BATCH = 1000
 """Largest number of metrics in one call."""
 CURVES = {"validation": "val", "test": "test"}
-SENT = ["bytes_down", "bytes_up", "message_down", "message_up"]
+BYTE_COLUMNS = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
 TRAFFIC = "bytes/per_round_and_client"
 """The number of Figure 2: mean bytes of a participant and round, in both directions."""
-TOTALS = [*SENT[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
+TOTALS = [*BYTE_COLUMNS[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
 """Columns of summary.csv with the cost of a whole training."""
 PATIENCE = 30.0
 """Seconds after which a server that does not answer is given up."""
@@ -121,14 +121,14 @@ def track(results: Path, figures: Path | None = None) -> str:
     """
     uri, about = location(), read_about(results)
     places: dict[str, dict[str, str]] = about.get("variants", {"": {}})
-    wanted = (run for label in places for run in runs(Tables(results / label), places[label]))
+    all_runs = (run for label in places for run in runs(Tables(results / label), places[label]))
     overview = overview_run(results, figures)
     if uri.startswith("http"):
         _await_server(uri)
     with _explained(uri), hold(results / ".mlflow.lock", waiting=_tell_wait):
         log = _Log(_client(uri), about)
         # None: the bar is shown only on a terminal.
-        for run in tqdm(wanted, desc="MLflow", unit="run", disable=None, leave=False):
+        for run in tqdm(all_runs, desc="MLflow", unit="run", disable=None, leave=False):
             log.add(run)
         log.describe(log.add(overview), list(overview.files))
         for id in log.others:
@@ -227,9 +227,9 @@ class _Log:
         from mlflow.entities import Metric, Param
 
         content = digest(self.about["version"], run.name, run.params, run.points, run.tables)
-        if known := self.finished.get((run.subject, content)):
-            self.others.discard(known)
-            return known
+        if run_id := self.finished.get((run.subject, content)):
+            self.others.discard(run_id)
+            return run_id
         tags = {
             "plfl.subject": run.subject,
             "plfl.content": content,
@@ -255,8 +255,8 @@ class _Log:
 
     def describe(self, overview: str, files: list[Path]) -> None:
         """Write the description of the experiment, with a link to a figure."""
-        shown = next((file for file in files if file.stem == FIRST), files[0]).name
-        link = f"#/experiments/{self.id}/runs/{overview}/artifacts/{shown}"
+        first_figure = next((file for file in files if file.stem == FIRST), files[0]).name
+        link = f"#/experiments/{self.id}/runs/{overview}/artifacts/{first_figure}"
         text = f"Study {self.name}. [Figures and tables]({link}) are in the run {OVERVIEW}."
         self.client.set_experiment_tag(self.id, "mlflow.note.content", text)
 
@@ -292,31 +292,36 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
         **(place or {}),
     }
     columns = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
-    columns += [column for column in SENT if column in tables.record_columns]
+    columns += [column for column in BYTE_COLUMNS if column in tables.record_columns]
     seeds = len(study.grid.seeds) > 1
     with fitting(tables.folder):
         summaries = dict(list(tables.summary.groupby(CELL)))
         # One state at a time, because the records of all states may not fit into memory.
         for state in study.data.states:
             clients = (tables.clients["state"] == state).sum()
-            here = {"state": state, "clients": clients, **common}
+            common_tags = {"state": state, "clients": clients, **common}
             records = dict(list(tables.records([*CELL, *columns], state=state).groupby(CELL)))
             for cell in study.cells:
                 key = astuple(cell)
                 if key not in records or study.combinations.repeats(*cell.combination):
                     continue
                 rows, summary = records[key], summaries[key]
-                alone = study.is_alone(cell)
-                how = cell.client_opt
-                how = how if alone else f"{cell.method} {how}+{cell.server_opt}"
+                trains_alone = study.is_alone(cell)
+                algorithm_text = cell.client_opt
+                algorithm_text = (
+                    algorithm_text
+                    if trains_alone
+                    else f"{cell.method} {algorithm_text}+{cell.server_opt}"
+                )
                 broken = ~np.isfinite(rows["mae"]) & (rows["split"] != "train")
                 broken |= np.isinf(rows["loss"])
                 yield Run(
                     subject=f"{prefix}{cell}",
-                    name=f"{prefix}{state}-{cell.sharing} {how}" + f" s{cell.seed}" * seeds,
-                    params=_texts({**_params(cell, study, summary), **here}),
+                    name=f"{prefix}{state}-{cell.sharing} {algorithm_text}"
+                    + f" s{cell.seed}" * seeds,
+                    params=_texts({**_params(cell, study, summary), **common_tags}),
                     points=[*_curves(rows), *_scores(summary)],
-                    tables={"clients.csv": _clients(rows), "client_bytes.csv": _sent(rows)},
+                    tables={"clients.csv": _clients(rows), "client_bytes.csv": _byte_table(rows)},
                     diverged_round=rows.loc[broken, "round"].min() if broken.any() else None,
                 )
             baselines = tables.baselines[tables.baselines["state"] == state]
@@ -326,7 +331,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                 yield Run(
                     subject=f"{prefix}{state}-{BASELINE}-{name}",
                     name=f"{prefix}{state}-{BASELINE} {name}",
-                    params=_texts({**here, **about}),
+                    params=_texts({**common_tags, **about}),
                     points=list(_of_baseline(scores, federation.rounds)),
                     tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
                 )
@@ -360,14 +365,16 @@ def _curves(rows: pd.DataFrame) -> Iterator[Point]:
     diverged; and, once, the number of Figure 2."""
     train = _training(rows)
     yield from _by_round("train/loss", train.groupby("round")["loss"].mean())
-    for column in (column for column in SENT if column in train):
+    for column in (column for column in BYTE_COLUMNS if column in train):
         yield from _by_round(column, train.groupby("round")[column].sum())
-    both = (train["bytes_down"] + train["bytes_up"]).mean()
-    yield from _by_round(TRAFFIC, pd.Series({0: both}))  # of no round: MLflow draws bars
-    scored = rows[rows["split"] != "train"]
+    mean_bytes = (train["bytes_down"] + train["bytes_up"]).mean()
+    yield from _by_round(TRAFFIC, pd.Series({0: mean_bytes}))  # of no round: MLflow draws bars
+    evaluated_rows = rows[rows["split"] != "train"]
     # The mean leaves out a client without a MASE, but must not leave out one that diverged.
-    scored = scored.assign(mase=scored["mase"].where(np.isfinite(scored["mae"]), np.inf))
-    for (split, model), of_model in scored.groupby(["split", "model"]):
+    evaluated_rows = evaluated_rows.assign(
+        mase=evaluated_rows["mase"].where(np.isfinite(evaluated_rows["mae"]), np.inf)
+    )
+    for (split, model), of_model in evaluated_rows.groupby(["split", "model"]):
         means = of_model.groupby("round")["mase"].mean()
         yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", means)
 
@@ -411,14 +418,18 @@ def _clients(rows: pd.DataFrame) -> str:
     scores = test.pivot(index="client", columns="model", values=["mase", "mae", "rmse"])
     scores.columns = scores.columns.map("_".join)
     train = _training(rows)
-    sent = train.groupby("client")[[column for column in SENT if column in train]].sum()
-    return as_csv(scores.join(sent, how="outer").reset_index(), digits=12)
+    byte_sums = train.groupby("client")[
+        [column for column in BYTE_COLUMNS if column in train]
+    ].sum()
+    return as_csv(scores.join(byte_sums, how="outer").reset_index(), digits=12)
 
 
-def _sent(rows: pd.DataFrame) -> str:
+def _byte_table(rows: pd.DataFrame) -> str:
     """The bytes of each client and round, as CSV."""
     train = _training(rows)
-    return as_csv(train[["round", "client", *(column for column in SENT if column in train)]], 12)
+    return as_csv(
+        train[["round", "client", *(column for column in BYTE_COLUMNS if column in train)]], 12
+    )
 
 
 def _training(rows: pd.DataFrame) -> pd.DataFrame:

@@ -62,14 +62,14 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
     clients = pd.DataFrame(gains(contest))
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
     errors = clients[["mase_federated", "mase_alone"]].to_numpy(float)
-    scale = Scale.of(errors.ravel(), marked=1.0)
+    scale = Scale.from_numbers(errors.ravel(), marked=1.0)
     extremes = {
         str(state): _extremes(state_clients)
         for state, state_clients in clients.groupby("state", sort=False)
     }
     short, *weeks_needed = _short(comparisons)
     sentences = [_difference(study, comparisons, contest), *_of_public(variant), *weeks_needed]
-    sentences += [_who(clients, study.participant), *_of_new(study, comparisons)]
+    sentences += [_gainers_and_losers(clients, study.participant), *_of_new(study, comparisons)]
     sentences += left_out(tables)
     return FederationAnswer(
         short,
@@ -191,7 +191,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
-def _who(clients: pd.DataFrame, participant: str) -> str:
+def _gainers_and_losers(clients: pd.DataFrame, participant: str) -> str:
     """How many clients gain and lose, and which most."""
     gaining, down = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
     if clients["low"].isna().all():

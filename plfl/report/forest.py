@@ -41,7 +41,7 @@ class Scale:
     """The value on the axis that always has a mark."""
 
     @classmethod
-    def of(cls, numbers: Iterable[float], marked: float = 0.0) -> Scale:
+    def from_numbers(cls, numbers: Iterable[float], marked: float = 0.0) -> Scale:
         """The scale on which all numbers that are known, and the marked one, fit."""
         values = [marked, *(value for value in numbers if math.isfinite(value))]
         return cls(min(values), max(values), marked)
@@ -86,7 +86,7 @@ def forest(study: Study, comparisons: pd.DataFrame) -> ForestPlot | None:
     if comparisons.empty:
         return None
     scored_rows = comparisons[~comparisons["score"].isin((*COUNTED, LOADS))]
-    scale = Scale.of(scored_rows[["difference", "low", "high"]].to_numpy(float).ravel())
+    scale = Scale.from_numbers(scored_rows[["difference", "low", "high"]].to_numpy(float).ravel())
     data = comparisons.apply(scope, axis=1, meters=study.participant == "meter")
     commonest = str(data.mode().iloc[0])
     comparisons = comparisons.assign(data=data.where(data != commonest, ""))

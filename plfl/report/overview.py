@@ -238,7 +238,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
             },
             compared=forest(study, overview.comparisons),
             note=undecidable(study),
-            found=list(found(overview)),
+            found=list(describe_axes(overview)),
             map=_map(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
@@ -247,7 +247,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
         )
 
 
-def found(overview: Overview) -> Iterator[str]:
+def describe_axes(overview: Overview) -> Iterator[str]:
     """Sentences about where the error with a federation is lower than that of the best forecaster
     without one, and where it is higher."""
     table = overview.comparisons

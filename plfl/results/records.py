@@ -112,7 +112,7 @@ class Files(NamedTuple):
     errors: Path
 
     @classmethod
-    def of(cls, folder: Path, name: str) -> Self:
+    def in_folder(cls, folder: Path, name: str) -> Self:
         """The files of a folder whose names begin with `name`."""
         return cls(*(folder / f"{name}{end}.parquet" for end in ("", ".forecasts", ".errors")))
 

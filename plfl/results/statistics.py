@@ -68,7 +68,9 @@ class VariancePart(NamedTuple):
     """Degrees of freedom; 0 if there are too few levels to estimate a variance."""
 
     @classmethod
-    def of(cls, levels: int, variances: Sequence[float], freedom: Sequence[float]) -> VariancePart:
+    def from_levels(
+        cls, levels: int, variances: Sequence[float], freedom: Sequence[float]
+    ) -> VariancePart:
         """The sum of independent variances, each with degrees of freedom (Satterthwaite 1946)."""
         if min(freedom) < 1:
             return cls(levels, 0.0, 0.0)
@@ -144,7 +146,9 @@ class Comparison:
         if self.sampled:
             means = self.clients()
             of_clients = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
-            parts["clients"] = VariancePart.of(total, of_clients, [len(m) - 1 for m in means])
+            parts["clients"] = VariancePart.from_levels(
+                total, of_clients, [len(m) - 1 for m in means]
+            )
         if any(table.ndim == 3 for table in self.differences.values()):
             # States with the same number of weeks share them.
             by_week: dict[tuple[int, int], Array] = {}
@@ -157,14 +161,16 @@ class Comparison:
                     ) + of_client * len(of_client)
             of_weeks = [_squared_error(weekly) for weekly in by_week.values()]
             longest = dict(sorted(by_week))  # of each origin
-            parts["weeks"] = VariancePart.of(
+            parts["weeks"] = VariancePart.from_levels(
                 sum(longest.values()), of_weeks, [n - 1 for _, n in by_week]
             )
         if self.trained:
             # The states train separately.
             seeds = [table.mean(axis=0) for table in self.scored.values()]
             of_seeds = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
-            parts["seeds"] = VariancePart.of(len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds])
+            parts["seeds"] = VariancePart.from_levels(
+                len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds]
+            )
         return parts
 
     @property
@@ -202,7 +208,7 @@ def sources(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
     """The variances that an effect is tested against: of all factors together, and of each."""
     parts_with_freedom = [part for part in parts.values() if part.freedom]
     return [
-        VariancePart.of(
+        VariancePart.from_levels(
             0, [p.variance for p in parts_with_freedom], [p.freedom for p in parts_with_freedom]
         ),
         *parts_with_freedom,

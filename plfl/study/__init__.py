@@ -373,7 +373,7 @@ class Study(Section):
         return {name: block.history for name, block in schemes.items() if block.history}
 
     @property
-    def lends(self) -> bool:
+    def has_joiners(self) -> bool:
         """Whether unseen clients receive a model that was trained by other clients."""
         return any(self.joins(name) == "unseen" for name in self.grid.sharing)
 

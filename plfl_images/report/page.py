@@ -47,7 +47,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             about, table = of_study.tables.about, best([of_study])
             compared = comparisons.read(results, of_study.study, [of_study])
         study = of_study.study
-        captions = reporting.of(study).captions(study)
+        captions = reporting.reporting_of(study).captions(study)
         if study.axes:
             captions = {"overview": ENDS, "accuracy": captions["accuracy"]}
         write_page(

@@ -197,7 +197,7 @@ def test_a_client_without_a_finite_score_keeps_its_last_model() -> None:
     (table,) = records(diverges, "XX-P3-fedopt-sgd-fedavg-10")
     tested = table[table["split"] == "test"]
     assert not np.isfinite(tested["mae"]).any()
-    told = reporting.of(diverges).sentence(diverges, diverges.cells[0], table)
+    told = reporting.reporting_of(diverges).sentence(diverges, diverges.cells[0], table)
     assert f"round {tested['round'].min()} " in told and "nan" not in told
 
 

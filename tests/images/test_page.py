@@ -28,15 +28,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.pool.save(folder / "pool.npz")
     cells = {}
     for cell, result in train(of, of.cells, data).items():
-        cells[cell] = Files.of(folder, str(cell))
+        cells[cell] = Files.in_folder(folder, str(cell))
         result.write(cells[cell], "digest")
-    baselines = Files.of(folder, "baselines.of")
+    baselines = Files.in_folder(folder, "baselines.of")
     write_table(of_images.evaluate("digits", data, [0, 1]), baselines.records)
     receipt = folder / "digits.files.json"
     write_text(receipt, json.dumps({"source": "digits", "files": {}}))
     pool = {"digits": folder / "pool.npz"}
     files = JobFiles(cells, [baselines], pool, {"digits": receipt})
-    collect(of, files, folder, None, reporting.of(of).collect)
+    collect(of, files, folder, None, reporting.reporting_of(of).collect)
     return folder
 
 
@@ -54,7 +54,9 @@ def test_tables(folder: Path) -> None:
 
 
 def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
-    assert list(render_all(folder, folder)) == list(reporting.of(study()).captions(study()))
+    assert list(render_all(folder, folder)) == list(
+        reporting.reporting_of(study()).captions(study())
+    )
     page.write(folder, folder, folder / "index.html")
     text = (folder / "index.html").read_text(encoding="utf-8")
     for shown in ("FedADC", "FedAvg", "logistic pooled", "(c1)", "FedADC is more accurate"):

@@ -32,7 +32,7 @@ def study(here: Path) -> Study:
 
 def outputs(study: Study) -> dict[Cell, Files]:
     shared = [cell for cell in study.cells if cell.sharing == "P2"]
-    return {cell: Files.of(Path(), str(cell)) for cell in shared}
+    return {cell: Files.in_folder(Path(), str(cell)) for cell in shared}
 
 
 def train(study: Study) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ def comparisons(*rows: dict[str, Any]) -> pd.DataFrame:
 
 
 def test_positions_are_linear_and_zero_is_inside() -> None:
-    scale = Scale.of([0.5, 0.2, 0.8, -0.3, -0.4, 0.1, np.nan])
+    scale = Scale.from_numbers([0.5, 0.2, 0.8, -0.3, -0.4, 0.1, np.nan])
     assert scale.at(-0.4) == 6 and scale.at(0.8) == 94
     assert scale.at(0.2) == pytest.approx(50)
     ticks = dict(scale.ticks)

@@ -41,8 +41,8 @@ RECEIPT = {"source": "sample", "files": {"a.parquet": "0" * 64}, "clients": {"a"
 
 def collect_again(study: Study, source: Path, folder: Path) -> None:
     """Gather the files in `source` into tables in `folder`."""
-    cells = {cell: Files.of(source, str(cell)) for cell in study.cells}
-    baselines = [Files.of(source / "baselines", "XX")]
+    cells = {cell: Files.in_folder(source, str(cell)) for cell in study.cells}
+    baselines = [Files.in_folder(source / "baselines", "XX")]
     datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
     collect(study, JobFiles(cells, baselines, datasets, receipts), folder, git="abc")
 
@@ -51,11 +51,11 @@ def collected(study: Study, dataset: Dataset, folder: Path) -> Path:
     """The folder, with what the jobs of a study write and the tables that are gathered of it."""
     dataset.save(folder / "XX.npz")
     for cell, result in train(study, study.cells, dataset).items():
-        result.write(Files.of(folder, str(cell)), "digest")
+        result.write(Files.in_folder(folder, str(cell)), "digest")
     (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
     found = evaluate("XX", dataset, FitSettings(trees=3), study.task)
     tables = CellResult(found.scores, found.forecasts, found.errors)
-    tables.write(Files.of(folder / "baselines", "XX"))
+    tables.write(Files.in_folder(folder / "baselines", "XX"))
     collect_again(study, folder, folder)
     return folder
 
@@ -160,7 +160,7 @@ def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Pa
     cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     result = train(STUDY, [cell], DATASET)[cell]
     trained = CellCache(tmp_path / "trained")
-    targets = Files.of(tmp_path, "a")
+    targets = Files.in_folder(tmp_path, "a")
     assert not trained.get("d1", targets)
     trained.put("d1", result, targets)
     pd.testing.assert_frame_equal(pd.read_parquet(targets.records), result.records)

@@ -229,7 +229,7 @@ def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> Non
         "the error is lower at": int((leads["lead_low"] > 0).sum()),
         "the error is higher at": int((leads["lead_high"] < 0).sum()),
     }
-    found = list(page.found(overview))
+    found = list(page.describe_axes(overview))
     for words, many in counts.items():
         told = [sentence for sentence in found if f"{words} {many} of {len(leads)}" in sentence]
         assert len(told) == (many > 0)

@@ -8,7 +8,7 @@ from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active, signature
 
-REPORTING = reporting.of(study)
+REPORTING = reporting.reporting_of(study)
 AXES = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 # All variants have the same cells.
 ANY = next(iter(study.variants.values()))

@@ -12,7 +12,7 @@ from plfl.results.records import write_models, write_table
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        *tables, fitted = reporting.of(study).baselines(
+        *tables, fitted = reporting.reporting_of(study).baselines(
             study, snakemake.wildcards.state, Path(snakemake.input.dataset)
         )
         *files, models = map(Path, snakemake.output)

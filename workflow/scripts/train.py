@@ -16,7 +16,9 @@ from plfl.study import Cell, Study
 def by_cell(study: Study, records: Iterable[str]) -> dict[Cell, Files]:
     """The files of every cell; those of its records are named after the cells."""
     names = {str(cell): cell for cell in study.cells}
-    return {names[path.stem]: Files.of(path.parent, path.stem) for path in map(Path, records)}
+    return {
+        names[path.stem]: Files.in_folder(path.parent, path.stem) for path in map(Path, records)
+    }
 
 
 if __name__ == "__main__":

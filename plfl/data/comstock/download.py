@@ -56,7 +56,7 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, str]:
             refuses access, or a file is missing or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
-    layout = ReleaseKeys.of(data)
+    layout = ReleaseKeys.from_data(data)
     store = Store(data.folder / "comstock", layout, state)
     store.fetch_metadata(set(ids))
     chosen_ids = ids or series.draw(store.root, data, state)

@@ -83,7 +83,7 @@ class ReleaseKeys:
     upgrade: int
 
     @classmethod
-    def of(cls, data: Data) -> ReleaseKeys:
+    def from_data(cls, data: Data) -> ReleaseKeys:
         """The layout of a study; DataError if it is unknown, or has no series of the upgrade."""
         release, upgrade = data.comstock.release, data.comstock.upgrade
         if release not in RELEASES:

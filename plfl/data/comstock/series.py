@@ -79,7 +79,7 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
     Raises:
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
-    layout = ReleaseKeys.of(data)
+    layout = ReleaseKeys.from_data(data)
     tables = buildings(root, layout, state, ids, data.features)
     by_name = {str(building.id): building for building in tables}
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
@@ -214,7 +214,7 @@ def draw(root: Path, data: Data, state: str) -> list[int]:
     They are the first `data.clients` ids in the order of the SHA-256 of "seed/state/id", so more
     clients do not change the order.
     """
-    layout = ReleaseKeys.of(data)
+    layout = ReleaseKeys.from_data(data)
     table = metadata(root, layout, state, metadata_keys(root, layout, state))
     if len(table) < (clients := data.clients_of(state)):
         raise DataError(

@@ -21,7 +21,7 @@ import pandas as pd
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import check_load, collected, counted, is_register
+from plfl.data.checks import check_load, collect_problems, counted, is_register
 from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
@@ -83,7 +83,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     problems: list[str] = []
     notes: list[str] = []
     for client, name in _chosen(exports, data, state).items():
-        with collected(problems):
+        with collect_problems(problems):
             tables[client] = _series(exports, name, data.meters, notes)
     if problems:
         raise DataError("\n".join(problems))
@@ -116,7 +116,7 @@ def read_files(
     left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}
     for of_name, name in _by_client(exports).items():
-        with collected(problems):
+        with collect_problems(problems):
             tables[of_name] = _new_series(exports, name, meters, notes)
     if client is not None and exports.names and client not in client_names(exports.names).values():
         problems.append(
@@ -140,7 +140,7 @@ def _read(data: Data, state: str) -> Exports:
     meters = meters.model_copy(update={"only": only})
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
-        with collected(exports.problems):
+        with collect_problems(exports.problems):
             check_chosen(exports.names, meters, one_of_several=len(data.states) > 1)
     exports.refuse()
     return exports

@@ -17,7 +17,7 @@ from plfl.base.errors import DataError
 from plfl.config.messages import flow
 from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
-from plfl.data.checks import collected, counted
+from plfl.data.checks import collect_problems, counted
 from plfl.data.meters import layout, tables
 from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc
 from plfl.data.meters.doubts import doubts
@@ -92,7 +92,7 @@ def read_exports(
     exports = Exports()
     weather = None
     if meters.weather is not None:
-        with collected(exports.problems):
+        with collect_problems(exports.problems):
             weather = _weather(meters.weather, meters, exports)
         elsewhere = meters.inputs if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
@@ -102,7 +102,7 @@ def read_exports(
     for done, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
             progress(name, done, 2 * len(pieces))
-        with collected(exports.problems):
+        with collect_problems(exports.problems):
             keys = exports.keys[name]
             zone = zone_named(keys.timezone_of(name))
             exports.meters[name] = clean(name, of_meter, zone, keys, interval, weather)
@@ -133,10 +133,10 @@ def _pieces(
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
         opened: list[RawFile] = []
-        with collected(exports.problems):
+        with collect_problems(exports.problems):
             opened = tables.open_files(path, meters)
         for raw in opened:
-            with collected(exports.problems):
+            with collect_problems(exports.problems):
                 found = _find(raw, meters)
                 file = read_file(found, meters, names.get(path))
                 exports.names += file.names

@@ -169,7 +169,7 @@ class LocalTime:
     level: Array
 
     @classmethod
-    def of(
+    def at_stamps(
         cls, stamps: pd.DatetimeIndex, zone: str, kind: Kind, rng: np.random.Generator
     ) -> LocalTime:
         """Draw the hours of every day on which `stamps`, Eastern Standard Time, fall in `zone`."""

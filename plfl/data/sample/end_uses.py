@@ -228,7 +228,7 @@ def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     )  # of the hour's middle
     is_dark = elevation(building.county, place.offset, standard) < -0.05
 
-    clock = LocalTime.of(stamps, place.zone, kind, rng)
+    clock = LocalTime.at_stamps(stamps, place.zone, kind, rng)
     ramp = rng.uniform(0.5, 3.5)
     present = clock.open(ramp=ramp) * clock.rhythm(kind.peaks, rng)
     lit = clock.open(lead=rng.uniform(0.2, 0.8), lag=rng.uniform(0.2, 1.2), ramp=0.7 * ramp)

@@ -184,9 +184,9 @@ class Source(SourceRules):
                 f"windows: one window needs {window:,} rows, but a year of data has only {year:,}"
             )
             raise ConfigError(study.name, [f"{problem}; shorten it, for example windows.look_back"])
-        each, columns = max(year, 10 * window), data.inputs
-        rows, test = clients * each, int(windows.split[0] * each)
-        firsts = each * np.arange(clients)
+        rows_each, columns = max(year, 10 * window), data.inputs
+        rows, test = clients * rows_each, int(windows.split[0] * rows_each)
+        firsts = rows_each * np.arange(clients)
         targets = rows if windows.horizons == 1 else (rows, windows.horizons)
         return Dataset(
             clients=np.array([f"noise {i}" for i in range(clients)]),
@@ -196,7 +196,7 @@ class Source(SourceRules):
             targets=random.random(targets, dtype=np.float32),
             load=np.ones(rows),
             stamps=np.arange(rows).astype("datetime64[s]"),
-            bounds=firsts[:, None] + np.array([0, test, test, each]),
+            bounds=firsts[:, None] + np.array([0, test, test, rows_each]),
             load_offset=np.zeros(clients),
             load_scale=np.ones(clients),
             relative=windows.is_relative,
@@ -221,7 +221,7 @@ def windows_of(
         study.windows,
         limits,
         origin=study.data.cut,
-        lends=study.lends,
+        has_joiners=study.has_joiners,
         new=max(study.for_new.values(), default=None),
         size=study.data.federations,
         folder=folder,

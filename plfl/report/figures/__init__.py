@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the workflow needs the names and captions only, without mat
     from plfl.study import Study
 
 
-def _several(study: Study, axes: list[str]) -> bool:
+def _has_several(study: Study, axes: list[str]) -> bool:
     """Whether the grid of a study has more than one value on any of these axes."""
     return any(len(getattr(study.grid, axis)) > 1 for axis in axes)
 
@@ -59,7 +59,7 @@ FIGURES = {
         " among those that send no data. Grey: diverged (div.) or no score (n/a). The colours of a"
         " state go from the lowest score of its local models to where outliers begin, in both"
         " figures; what lies beyond has the first or the last colour.",
-        lambda study: _several(study, ["method", "client_opt", "server_opt"]),
+        lambda study: _has_several(study, ["method", "client_opt", "server_opt"]),
     ),
     "ranks": FigureText(
         ("ranks",),
@@ -68,7 +68,7 @@ FIGURES = {
         " the left. Each has the ServerOpt of lowest validation MASE in its state; a diverged"
         " combination ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does"
         " not separate: their ranks differ by less than the critical difference (CD).",
-        lambda study: _several(study, ["sharing", "method", "client_opt"]),
+        lambda study: _has_several(study, ["sharing", "method", "client_opt"]),
     ),
 }
 """The figures by name, the paper's first."""

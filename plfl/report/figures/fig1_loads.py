@@ -20,20 +20,22 @@ def draw(tables: Tables) -> dict[str, Figure]:
     names = {"mean": "mean", "std": "standard deviation"}
     unit = f"Load ({tables.load_unit})"
     for axis, state in zip(axes.flat, states, strict=False):
-        here = tables.clients[tables.clients["state"] == state].rename(columns=names)
-        here["number"] = range(1, len(here) + 1)
-        loads = here.melt(["number"], [*names.values()], "statistic", unit)
+        state_clients = tables.clients[tables.clients["state"] == state].rename(columns=names)
+        state_clients["number"] = range(1, len(state_clients) + 1)
+        loads = state_clients.melt(["number"], [*names.values()], "statistic", unit)
         look = {"palette": [COLOURS[0], COLOURS[2]], "s": 16, "markers": ["o", "s"]}
-        by = {"hue": "statistic", "style": "statistic"}
-        sns.scatterplot(loads, x="number", y=unit, ax=axis, **by, **look)
+        encoding = {"hue": "statistic", "style": "statistic"}
+        sns.scatterplot(loads, x="number", y=unit, ax=axis, **encoding, **look)
         lines = axis.get_legend_handles_labels()
         axis.get_legend().remove()
         axis.set_title(fit(state, 26, lines=2))
         axis.set_xlabel(tables.study.participant.capitalize())
-        axis.set_xlim(0.4, len(here) + 0.6)
-        if len(here) <= 12:
-            labels = [fit(str(name), 24) for name in here["client"]]
-            axis.set_xticks(here["number"], labels, rotation=60, ha="right", rotation_mode="anchor")
+        axis.set_xlim(0.4, len(state_clients) + 0.6)
+        if len(state_clients) <= 12:
+            labels = [fit(str(name), 24) for name in state_clients["client"]]
+            axis.set_xticks(
+                state_clients["number"], labels, rotation=60, ha="right", rotation_mode="anchor"
+            )
         else:
             axis.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axis.grid(axis="y")

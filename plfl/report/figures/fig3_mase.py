@@ -59,8 +59,8 @@ def _heat_maps(
     grid, schemes, states = study.grid, study.grid.sharing, study.data.states
     clients = list(product(grid.method, grid.client_opt))
     # Without a server, all ServerOpts are the same training: one column stands for all.
-    alone = {s: all(study.combinations.trains_alone(s, m) for m in grid.method) for s in schemes}
-    servers = {s: grid.server_opt[:1] if alone[s] else grid.server_opt for s in schemes}
+    is_local = {s: all(study.combinations.trains_alone(s, m) for m in grid.method) for s in schemes}
+    servers = {s: grid.server_opt[:1] if is_local[s] else grid.server_opt for s in schemes}
     widths = [max(len(servers[scheme]), 2) for scheme in schemes] + [1.6] * (len(baselines) > 0)
     height = max(len(clients) * _ROW, 0.14 * len(baselines.columns)) + 0.15
     width = min(_LABELS + 0.42 * sum(widths), PAGE)
@@ -70,24 +70,24 @@ def _heat_maps(
     )
     for (i, state), (j, scheme) in product(enumerate(states), enumerate(schemes)):
         axis, names = axes[i, j], [server_label(name) for name in servers[scheme]]
-        wanted = [(*row, server) for row, server in product(clients, servers[scheme])]
-        here = scores.xs((state, scheme)).reindex(wanted)
-        values, lost = (
-            here[column].to_numpy(float).reshape(len(clients), -1)
+        row_keys = [(*row, server) for row, server in product(clients, servers[scheme])]
+        state_scores = scores.xs((state, scheme)).reindex(row_keys)
+        values, diverged = (
+            state_scores[column].to_numpy(float).reshape(len(clients), -1)
             for column in ("mase_mean", "diverged")
         )
         table = pd.DataFrame(values, [tables.client_side(*row) for row in clients], names)
-        _heat_map(axis, table, scales[state], np.where(lost == 1, "div.", "n/a"))
+        _heat_map(axis, table, scales[state], np.where(diverged == 1, "div.", "n/a"))
         if table.count().sum() > 1:  # a single score is not marked as the lowest
             _frame(axis, *divmod(int(np.nanargmin(values)), values.shape[1]))
         axis.set_ylabel(f"{fit(state, 18, lines=2)}\nClientOpt" if j == 0 else "")
-        axis.tick_params(labelleft=j == 0, labeltop=i == 0 and not alone[scheme])
+        axis.tick_params(labelleft=j == 0, labeltop=i == 0 and not is_local[scheme])
         if i == 0:
             letters = max(int(inches * widths[j] / _LETTER), 11)
             title = fit(f"{scheme}: {shares(study, scheme)}", letters, lines=8)
             axis.set_title(title, fontsize=7)
             axis.xaxis.set_label_position("top")
-            axis.set_xlabel("" if alone[scheme] else "ServerOpt", fontsize=7)
+            axis.set_xlabel("" if is_local[scheme] else "ServerOpt", fontsize=7)
     for axis, (place, row) in zip(axes[:, len(schemes) :].flat, baselines.iterrows(), strict=False):
         table = row.rename(baseline_label).to_frame()
         _heat_map(axis, table, scales[str(place)], np.full(table.shape, "n/a"))

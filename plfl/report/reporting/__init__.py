@@ -104,7 +104,7 @@ class Reporting(Algorithm):
 available = partial(registry.available, __name__, Reporting)
 
 
-def of(study: Study) -> Reporting:
+def reporting_of(study: Study) -> Reporting:
     """The reporting of a study."""
     return registry.find(__name__, Reporting, study.task.examples)()
 
@@ -119,7 +119,7 @@ def make(results: Path, figures: Path, path: Path) -> None:
     `path`; PlflError if a file cannot be written."""
     from plfl.results.overview import is_overview, study_of
 
-    its = of(study_of(results))
+    its = reporting_of(study_of(results))
     if is_overview(results):
         its.write_overview(results, figures, path)
         return

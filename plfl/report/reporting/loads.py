@@ -38,12 +38,17 @@ class LoadReporting(Reporting):
         from plfl.experiments.baselines import evaluate
         from plfl.tasks import task_of
 
-        data, listed = Dataset.load_file(dataset), study.baselines
-        found = evaluate(
-            state, data, listed.fit_settings, task_of(study), listed.further, listed.leave_out
+        data, baseline_keys = Dataset.load_file(dataset), study.baselines
+        tables = evaluate(
+            state,
+            data,
+            baseline_keys.fit_settings,
+            task_of(study),
+            baseline_keys.further,
+            baseline_keys.leave_out,
         )
-        packed = pack(listed, found.fitted, found.widths, len(data.clients))
-        return found.scores, found.forecasts, found.errors, packed
+        packed = pack(baseline_keys, tables.fitted, tables.widths, len(data.clients))
+        return tables.scores, tables.forecasts, tables.errors, packed
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise

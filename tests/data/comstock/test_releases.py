@@ -52,7 +52,7 @@ def test_keys_are_those_of_the_bucket() -> None:
 )
 def test_what_the_bucket_does_not_have_is_refused(keys, told):
     with naming(DataError, *told):
-        ReleaseKeys.of(Data(comstock=Comstock(**keys)))
+        ReleaseKeys.from_data(Data(comstock=Comstock(**keys)))
 
 
 def test_the_paper_has_42_buildings_in_each_of_three_states() -> None:
@@ -77,4 +77,4 @@ def test_the_guide_names_every_release_and_its_configurations_are_valid() -> Non
     studies = blocks("docs/comstock.md", "yaml")
     assert len(studies) == 2
     for block in studies:
-        ReleaseKeys.of(Study.parse(yaml.safe_load(block), "docs/comstock.md").data)
+        ReleaseKeys.from_data(Study.parse(yaml.safe_load(block), "docs/comstock.md").data)

@@ -13,7 +13,7 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
-from plfl.data.checks import collected, counted
+from plfl.data.checks import collect_problems, counted
 from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.meters.cleaning import Piece
 from plfl.data.meters.formats.recognition import (
@@ -94,9 +94,9 @@ class _Reader:
             loads = [column for column in loads if name_of[column] in wanted]
         problems: list[str] = []
         inputs = list(self.meters.inputs.values())
-        with collected(problems):
+        with collect_problems(problems):
             frame, times = self._with_times(frame, keys)
-        with collected(problems):
+        with collect_problems(problems):
             values = self._numbers(frame, [*loads, *inputs])
         if problems:
             raise DataError("\n".join(problems))
