@@ -2,7 +2,7 @@ import math
 
 from plfl.report import reporting
 from plfl.data import sources
-from plfl.experiments.effort import AGREED, cost_of_step, local_steps, stack_of
+from plfl.experiments.effort import COMMON_AXES, cost_of_step, local_steps, stack_of
 from plfl.pipeline.fingerprint import digests_of
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code

@@ -1,5 +1,5 @@
 # Hyperparameters are selected once for all seeds, so all seeds train in one job.
-SPANNED = [axis for axis in AXES if axis not in AGREED[stack_of(study)]]
+SPANNED = [axis for axis in AXES if axis not in COMMON_AXES[stack_of(study)]]
 # Which methods a ServerOpt can be combined with may depend on the ClientOpt.
 SPANNED_LOCAL = SPANNED + [
     axis
