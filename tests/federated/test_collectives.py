@@ -9,7 +9,7 @@ import pytest
 
 from plfl.base.errors import PlflError
 from plfl.federated.collectives import self_test
-from plfl.federated.collectives.layout import SPLIT, TESTED
+from plfl.federated.collectives.layout import SPLIT, SPLITS, TESTED
 from plfl.federated.collectives.self_test import check_layout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def test_a_split_whose_numbers_lie_elsewhere_is_noticed(
 
 
 def test_splits_of_another_size_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_test, "SPLITS", self_test.SPLITS - 32)
+    monkeypatch.setattr(self_test, "SPLITS", SPLITS - 32)
     with pytest.raises(PlflError, match="its messages are not known"):
         check_layout()
 
