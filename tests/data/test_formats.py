@@ -32,8 +32,10 @@ SAMPLES = [
 
 
 def keys_for(sample: Sample) -> Meters:
-    """The only option that a recognised file needs: the place, where its zone depends on it."""
-    return Meters() if sample.timezone is None else Meters(timezone=sample.timezone)
+    """The only options that a recognised file needs: the place, where its zone depends on it, and
+    an interval, where that of the readings is shorter than a study's."""
+    keys = {"timezone": sample.timezone, "interval": sample.interval}
+    return Meters.model_validate({key: value for key, value in keys.items() if value is not None})
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)

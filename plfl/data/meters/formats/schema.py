@@ -206,7 +206,9 @@ class Sample(Section):
     file: str
     """Its name, beside that of the format."""
     timezone: Zone | None = None
-    """The place, which is the only option that is given."""
+    """The place."""
+    interval: int | None = None
+    """The interval that is asked for; needed only where readings are shorter than a study's."""
     minutes: int
     """Minutes between the rows of the series."""
     first: datetime
