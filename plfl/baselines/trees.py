@@ -14,12 +14,14 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from plfl.base.errors import DataError
 from plfl.baselines import features
 from plfl.baselines.fitting import join_sent
 from plfl.config.sections import Calendar, Lags, Level, Windows
 from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.features import Unit
+from plfl.federated.lightgbm_text import check_model, load_booster
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
@@ -362,9 +364,18 @@ def saved(texts: Sequence[str], unit: Unit) -> Arrays:
 
 
 def texts_of(arrays: Arrays) -> list[str]:
-    """The models among saved arrays, as LightGBM writes them."""
-    count = sum(key.startswith("trees_") for key in arrays)
-    return [arrays[f"trees_{k}"].tobytes().decode() for k in range(count)]
+    """The models among saved arrays, as LightGBM writes them.
+
+    Raises:
+        DataError: an array is missing, or is no model that plfl could have made.
+    """
+    texts = []
+    for k in range(sum(key.startswith("trees_") for key in arrays)):
+        if f"trees_{k}" not in arrays:
+            raise DataError(f"the models have no array trees_{k}; train them again")
+        texts.append(arrays[f"trees_{k}"].tobytes().decode("ascii", "backslashreplace"))
+        check_model(texts[-1], f"trees_{k}")
+    return texts
 
 
 def restore(
@@ -375,12 +386,10 @@ def restore(
     members: Sequence[Fitted] = (),
 ) -> TreesFit:
     """The saved models of the only client of a dataset."""
-    import lightgbm  # here, because it takes a second to load
-
     if members:
         design = add_forecasts(design, members, dataset, 0)
     windows = TreeWindows(dataset, design, (Unit(*arrays["unit"].tolist()),))
-    boosters = [lightgbm.Booster(model_str=text) for text in texts_of(arrays)]
+    boosters = [load_booster(text, f"trees_{k}") for k, text in enumerate(texts_of(arrays))]
     levels = len(settings.levels)
     size = max(levels, 1)
     models = [

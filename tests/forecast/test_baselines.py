@@ -1,5 +1,8 @@
 """A stored baseline gives the scores that the study has recorded, and the same forecasts again."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import BaselineTables
 from plfl.forecast.model import ForecastModel, load
-from plfl.results.records import read_arrays
+from plfl.results.records import read_arrays, write_models
 from plfl.study import Study
 from tests.forecast.test_model import MLP, RECIPE, study_of, write_tables
 from tests.helpers.kept_baselines import keep, pack_all, score
@@ -113,3 +116,22 @@ def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch)
     for name, array in arrays.items():
         number, _, key = name.partition(".")
         np.testing.assert_array_equal(array, members[f"{number}.lightgbm_bagged/{key}"])
+
+
+def test_a_kept_model_with_an_impossible_tree_is_refused() -> None:
+    """The file is whole. LightGBM would end the process, since a tree states 10⁸ bytes."""
+    study = study_of(baselines={"trees": 5})
+    write_tables()
+    dataset = plfl.load_dataset(study, "XX")
+    kept(study, dataset, score(study, dataset), "lightgbm_lags")
+    arrays, about = read_arrays(Path("lightgbm_lags.safetensors"))
+    text = arrays["0.trees_0"].tobytes().decode()
+    forged = re.sub(r"tree_sizes=\d+", "tree_sizes=99999999", text)
+    arrays["0.trees_0"] = np.frombuffer(forged.encode(), np.uint8)
+    write_models(Path("forged.safetensors"), arrays, about)
+    forecast, export = ["forecast", "forged.safetensors", "meters/a.csv"], ["export", "--to"]
+    for command in (forecast, [*export, "a.onnx", "forged.safetensors"]):
+        words = [sys.executable, "-m", "plfl", *command, "--client", "a"]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+        assert "trees_0, tree 0: has not the 99999999 bytes" in ended.stderr
