@@ -8,6 +8,7 @@ what one endpoint sends, the other receives. No update rule is implemented here.
 - `host`: processes, a socket and private files of one machine; `keys`: who is who
 - `folders`: the folders of a deployed cell, and the names of the files in the server's folder
 - `server_host`: the server's SuperLink and ServerApp: started, watched
+- `gate`: which requests of other machines reach the SuperLink, and how large they are
 - `client_host`: the long-lived process of one building, and its SuperNode
 - `local`: a complete federation on this machine, and its comparison with the simulator
 - `forecasts`: a building's forecasts for programs of its machine

@@ -7,6 +7,7 @@ listens on 127.0.0.1 only; a web server in front of it admits others.
 
 import json
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -86,6 +87,12 @@ class ForecastServer(ThreadingHTTPServer):
             raise PlflError(
                 f"{HOST}:{port}: cannot listen there ({error}); choose another --port"
             ) from None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log an error in answering a request, unless the program that asked has gone."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError):
+            log.error("this is a bug in plfl; please report it", exc_info=error)
 
 
 def serve(forecasts: Forecasts, port: int, say: Callable[[str], None]) -> None:

@@ -1,10 +1,13 @@
 """A program of this machine asks for forecasts, over real connections."""
 
 import json
+import socket
+import struct
 import urllib.error
 import urllib.request
 from pathlib import Path
-from threading import Thread
+from threading import Event, Semaphore, Thread
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -75,6 +78,37 @@ def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment, tmp_pa
         with naming(PlflError, "cannot listen there", "--port"):
             ForecastServer(forecasts(deployed), server.server_port)
         server.shutdown()
+
+
+def test_programs_that_break_off_leave_no_trace(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys, caplog
+) -> None:
+    """Each has gone when its answer, larger than what the system takes, is written."""
+    gone, counted = Event(), Semaphore(0)
+
+    def document(self: Forecasts) -> dict[str, str]:
+        gone.wait(60)
+        return {"answer": "x" * 10**7}
+
+    class Counting(ForecastServer):
+        def process_request_thread(self, *arguments: Any) -> None:
+            super().process_request_thread(*arguments)
+            counted.release()
+
+    monkeypatch.setattr(Forecasts, "document", document)
+    with Counting(forecasts(deployed), 0) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        connections = [
+            socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(100)
+        ]
+        for connection in connections:
+            connection.sendall(b"GET /forecasts HTTP/1.0\r\n\r\n")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        gone.set()
+        assert all(counted.acquire(timeout=60) for _ in connections)
+        server.shutdown()
+    assert "Traceback" not in capsys.readouterr().err + caplog.text
 
 
 def test_what_cannot_be_forecast_is_refused_at_the_start(deployed: Deployment, tmp_path) -> None:
