@@ -141,7 +141,7 @@ def _run_supernode(
                 return
         output = processes.tail("supernode", 20) if started[0].poll() == 1 else ""
         processes.stop(*commands)
-        reason = _wrong_clock(link)
+        reason = _explain_clock(link)
         if not reason and flower.REFUSED.search(output):
             reason = (
                 f"the server at {link.address} refuses it: it does not know the client's key or "
@@ -160,7 +160,7 @@ def _run_supernode(
         is_over.wait(1)
 
 
-def _wrong_clock(link: flower.Link) -> str:
+def _explain_clock(link: flower.Link) -> str:
     """What to do about the clock of this machine, if the server refuses messages with its time;
     empty if it does not, or cannot be asked."""
     host, _, port = link.address.rpartition(":")

@@ -35,15 +35,15 @@ PLAIN = {*ascii_letters, *digits, *"/-_"}
 """Characters of the paths that the gate passes on."""
 STRANGERS = 128
 """Most connections that are open at once without a request that a client has signed."""
-TINY = 1 << 12
+TINY_REQUEST = 1 << 12
 """Most bytes of a request that no client has signed."""
-SMALL = 1 << 16
+SMALL_REQUEST = 1 << 16
 """Most bytes of a client's request that is not the content of an answer."""
 ENVELOPE = 1 << 16
 """Most bytes that the seal and Flower add to an answer."""
 WAIT = 120.0
 """Seconds within which a request has to arrive, and within which a SuperLink has to answer it."""
-PASSED = (b"content-type", b"accept", b"user-agent")
+HEADERS = (b"content-type", b"accept", b"user-agent")
 """Names of the headers that the gate passes on, besides those of Flower."""
 FLOWER = b"flwr-"
 """First characters of the names of Flower's own headers."""
@@ -62,21 +62,25 @@ class Door(socket.socket):
 
     def __init__(self, family: socket.AddressFamily):
         super().__init__(family)
-        self.admitted: set[Address] = set()
+        self.admitted_addresses: set[Address] = set()
         """Connections on which a client has signed a request."""
-        self._open: dict[Address, socket.socket] = {}
+        self._connections: dict[Address, socket.socket] = {}
 
     def accept(self) -> tuple[socket.socket, Any]:
         """A new connection, and the address of its other end."""
-        connection, address = super().accept()
-        self._open = {a: known for a, known in self._open.items() if known.fileno() >= 0}
-        self._open[address[:2]] = connection
-        self.admitted &= self._open.keys()
-        strangers = [known for a, known in self._open.items() if a not in self.admitted]
-        for oldest in strangers[:-STRANGERS]:
+        newest, address = super().accept()
+        self._connections = {
+            place: one for place, one in self._connections.items() if one.fileno() >= 0
+        }
+        self._connections[address[:2]] = newest
+        self.admitted_addresses &= self._connections.keys()
+        strangers = [
+            one for place, one in self._connections.items() if place not in self.admitted_addresses
+        ]
+        for connection in strangers[:-STRANGERS]:
             with suppress(OSError):
-                oldest.shutdown(socket.SHUT_RDWR)
-        return connection, address
+                connection.shutdown(socket.SHUT_RDWR)
+        return newest, address
 
 
 class RefusedError(Exception):
@@ -124,7 +128,7 @@ class Gate:
         self._superlink = httpx.AsyncClient(
             base_url=f"https://{link.address}", verify=trusted, timeout=WAIT, trust_env=False
         )
-        self._door, self._largest, self._keys = door, largest + ENVELOPE, keys.public
+        self._door, self._largest, self._keys = door, largest + ENVELOPE, keys.public_keys
         self._turns: defaultdict[bytes, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -135,7 +139,7 @@ class Gate:
         try:
             client = self._signer_of(headers)
             if client is not None:
-                self._door.admitted.add(scope["client"])
+                self._door.admitted_addresses.add(scope["client"])
             response = await self._answer(scope, headers, client, receive)
         except RefusedError as refused:
             response = httpx.Response(refused.status, text=str(refused))
@@ -143,10 +147,10 @@ class Gate:
             return
         # What else a client sends too much of is read and dropped: its SuperNode would take the end
         # of the connection for a fault of the network, and send it again.
-        closes = client is None or response.status_code == HTTPStatus.FORBIDDEN
-        ending = [(b"connection", b"close")] if closes else []
+        is_last = client is None or response.status_code == HTTPStatus.FORBIDDEN
+        last_header = [(b"connection", b"close")] if is_last else []
         start = {"type": "http.response.start", "status": response.status_code}
-        await send(start | {"headers": [*response.headers.raw, *ending]})
+        await send(start | {"headers": [*response.headers.raw, *last_header]})
         await send({"type": "http.response.body", "body": response.content})
 
     async def _answer(
@@ -171,14 +175,18 @@ class Gate:
         if b"transfer-encoding" in headers:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED)
         size = int(headers.get(b"content-length", 0))
-        if size > (TINY if client is None else self._largest if path == ANSWERS else SMALL):
+        if size > (
+            TINY_REQUEST if client is None else self._largest if path == ANSWERS else SMALL_REQUEST
+        ):
             raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        forwarded = [(n, v) for n, v in headers.items() if n in PASSED or n.startswith(FLOWER)]
+        forwarded_headers = [
+            (n, v) for n, v in headers.items() if n in HEADERS or n.startswith(FLOWER)
+        ]
         try:
             # A client sends its long requests one after the other.
-            async with self._turns[client] if client and size > TINY else nullcontext():
+            async with self._turns[client] if client and size > TINY_REQUEST else nullcontext():
                 return await self._superlink.request(
-                    scope["method"], path, headers=forwarded, content=await _read(receive)
+                    scope["method"], path, headers=forwarded_headers, content=await _read(receive)
                 )
         except httpx.TransportError:  # a SuperNode then tries again
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE) from None

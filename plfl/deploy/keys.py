@@ -92,7 +92,7 @@ class ServerKeys:
         return {name: Seal(own, key, b"server", b"client") for name, key in public.items()}
 
     @property
-    def public(self) -> dict[bytes, ec.EllipticCurvePublicKey]:
+    def public_keys(self) -> dict[bytes, ec.EllipticCurvePublicKey]:
         """The public keys of the clients by their text, as PEM."""
         keys = [load_ssh_public_key(path.read_bytes()) for path in self.clients.values()]
         form = PublicFormat.SubjectPublicKeyInfo

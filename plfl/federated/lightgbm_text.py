@@ -69,7 +69,7 @@ END = re.compile(
 """What follows the trees. LightGBM reads the parameters, without a check, too."""
 
 
-def _lines(title: str, forms: dict[str, str]) -> list[str]:
+def _make_lines(title: str, forms: dict[str, str]) -> list[str]:
     """Patterns of a title and of lines `NAME=VALUE`."""
     lines = {name: rf"{name}=(?P<{name}>{form})\n" for name, form in forms.items()}
     if "objective" in lines:
@@ -77,10 +77,10 @@ def _lines(title: str, forms: dict[str, str]) -> list[str]:
     return [title, *lines.values()]
 
 
-_HEADER, _TREE = _lines("tree\n", HEADER), _lines(r"Tree=\d{1,9}\n", TREE)
+_HEADER, _TREE = _make_lines("tree\n", HEADER), _make_lines(r"Tree=\d{1,9}\n", TREE)
 _HEADER_FORM, _TREE_FORM = (re.compile("".join(each), re.ASCII) for each in (_HEADER, _TREE))
 
-_sound: set[bytes] = set()
+_sound_texts: set[bytes] = set()
 """Digests of texts that were found sound: a check takes longer than LightGBM's own reading."""
 
 
@@ -96,7 +96,7 @@ def load_booster(text: str, name: str) -> lightgbm.Booster:
     try:
         return lightgbm.Booster(model_str=text)
     except (lightgbm.basic.LightGBMError, ValueError) as error:  # of its parameters
-        raise _refusal(name, f"cannot be read ({error})") from None
+        raise _make_refusal(name, f"cannot be read ({error})") from None
 
 
 def check_model(text: str, name: str) -> None:
@@ -110,41 +110,41 @@ def check_model(text: str, name: str) -> None:
         DataError: it is not the text of a model that plfl could have made.
     """
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    if digest not in _sound:
+    if digest not in _sound_texts:
         _check_model(text, name)
-        _sound.add(digest)
+        _sound_texts.add(digest)
 
 
 def _check_model(text: str, name: str) -> None:
-    begin, header = _matched(name, text, 0, _HEADER_FORM, _HEADER, ["its first line", *HEADER])
+    begin, header = _match_lines(name, text, 0, _HEADER_FORM, _HEADER, ["its first line", *HEADER])
     inputs = int(header["max_feature_idx"]) + 1
     for field in ("feature_names", "feature_infos"):
-        if _count(header[field]) != inputs:
-            raise _refusal(name, f"{field} has not {inputs} entries, one for each input")
+        if _count_values(header[field]) != inputs:
+            raise _make_refusal(name, f"{field} has not {inputs} entries, one for each input")
     if text[begin : begin + 1] != "\n":
-        raise _refusal(name, "has no empty line before its trees")
+        raise _make_refusal(name, "has no empty line before its trees")
     begin += 1
     for number, size in enumerate(map(int, header["tree_sizes"].split())):
         place = f"{name}, tree {number}"
-        end, tree = _matched(place, text, begin, _TREE_FORM, _TREE, ["its title", *TREE])
+        end, tree = _match_lines(place, text, begin, _TREE_FORM, _TREE, ["its title", *TREE])
         begin += size
         if text[end:begin] != "\n\n":
-            raise _refusal(place, f"has not the {size} bytes that tree_sizes states")
+            raise _make_refusal(place, f"has not the {size} bytes that tree_sizes states")
         _check_tree(place, tree, inputs)
     if not END.fullmatch(text, begin):
-        raise _refusal(name, "does not end with importances and parameters")
+        raise _make_refusal(name, "does not end with importances and parameters")
 
 
 def _check_tree(place: str, tree: dict[str, str], inputs: int) -> None:
     """Check the lengths of lists, and the structure, of a tree."""
     leaves = int(tree["num_leaves"])
     if not 1 <= leaves <= MOST_LEAVES:
-        raise _refusal(place, f"num_leaves is {leaves}")
+        raise _make_refusal(place, f"num_leaves is {leaves}")
     for name in TREE.keys() - NOT_OF_NODES:
         count = leaves if name.startswith("leaf_") else leaves - 1
         # Of a single leaf, LightGBM may leave out all but its value.
-        if _count(tree[name]) != count and (leaves > 1 or name == "leaf_value"):
-            raise _refusal(place, f"{name} has not {count} numbers, as num_leaves demands")
+        if _count_values(tree[name]) != count and (leaves > 1 or name == "leaf_value"):
+            raise _make_refusal(place, f"{name} has not {count} numbers, as num_leaves demands")
     if leaves == 1:
         return
     feature, left, right = (
@@ -152,12 +152,12 @@ def _check_tree(place: str, tree: dict[str, str], inputs: int) -> None:
         for name in ("split_feature", "left_child", "right_child")
     )
     if feature.min() < 0 or feature.max() >= inputs:
-        raise _refusal(place, f"split_feature is not from 0 to {inputs - 1}")
+        raise _make_refusal(place, f"split_feature is not from 0 to {inputs - 1}")
     nodes = np.arange(leaves - 1)
     children = np.sort(np.concatenate([left, right]))
     once = np.concatenate([np.arange(-leaves, 0), nodes[1:]])
     if not np.array_equal(children, once) or not (_are_later(left) and _are_later(right)):
-        raise _refusal(
+        raise _make_refusal(
             place,
             "left_child and right_child do not lead from each node to later ones, and to each "
             "node and leaf once",
@@ -169,7 +169,7 @@ def _are_later(children: NDArray[np.int64]) -> bool:
     return bool(((children < 0) | (children > np.arange(len(children)))).all())
 
 
-def _matched(
+def _match_lines(
     place: str, text: str, begin: int, form: re.Pattern[str], lines: list[str], names: list[str]
 ) -> tuple[int, dict[str, str]]:
     """The end of lines of this form in a text, and their values by name."""
@@ -180,15 +180,15 @@ def _matched(
         for count, name in enumerate(names, 1)
         if not re.compile("".join(lines[:count]), re.ASCII).match(text, begin)
     )
-    raise _refusal(place, f"has an unexpected value or line where {wrong} should be")
+    raise _make_refusal(place, f"has an unexpected value or line where {wrong} should be")
 
 
-def _count(values: str) -> int:
+def _count_values(values: str) -> int:
     """How many values there are in a list."""
     return values.count(" ") + 1 if values else 0
 
 
-def _refusal(place: str, problem: str) -> DataError:
+def _make_refusal(place: str, problem: str) -> DataError:
     return DataError(
         f"{place}: {problem}; plfl has made no such model of LightGBM. Train the model again, or "
         "restore its file"

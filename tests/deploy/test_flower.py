@@ -91,8 +91,8 @@ def test_who_has_no_right_gets_nothing(tmp_path):
             parts, size = itertools.repeat(bytes(1 << 20), 200), {"Content-Length": str(200 << 20)}
             connection.request("POST", "/v1/fleet/activate-node", parts, size)
         connection.close()
-        again = running_superlink(tmp_path / "again", "127.0.0.1", port, server_keys, 1)
-        with naming(PlflError, f":{port}: cannot listen there", "--port"), again:
+        second_server = running_superlink(tmp_path / "again", "127.0.0.1", port, server_keys, 1)
+        with naming(PlflError, f":{port}: cannot listen there", "--port"), second_server:
             pass
     assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))
 

@@ -144,14 +144,14 @@ def test_a_client_can_send_the_longest_answer_and_no_longer_one(server: SimpleNa
     for excess, status in ((0, 200), (1, 413)):
         request = PushObjectRequest(object_content=b"x" * (most - frame + excess))
         assert status_of(client.PushObject, request) == status
-    small = ActivateNodeRequest(public_key=b"x" * gate.SMALL)
+    small = ActivateNodeRequest(public_key=b"x" * gate.SMALL_REQUEST)
     assert status_of(client.ActivateNode, small) == 413
     assert status_of(client.ActivateNode, ActivateNodeRequest()) == 200
 
 
 def test_a_key_that_has_not_signed_admits_nothing_large(server: SimpleNamespace) -> None:
     server.sizes.clear()
-    request = PushObjectRequest(object_content=b"x" * gate.SMALL)
+    request = PushObjectRequest(object_content=b"x" * gate.SMALL_REQUEST)
     assert status_of(supernode(server, "b", public="a").PushObject, request) in (413, ENDED)
     assert server.sizes == []
     assert status_of(supernode(server, "a").PushObject, request) == 200

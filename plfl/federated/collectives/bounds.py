@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plfl.federated.codecs import LARGEST
 
 ROUNDING = 1e-6
-"""Relative difference of two numbers that are computed in another order."""
+"""Difference, also relative, of two numbers of which the terms were added in another order."""
 
 
 class Bounds(NamedTuple):
@@ -52,23 +52,28 @@ class Bounds(NamedTuple):
         (left_value, right_value, left_sum, left_count) = splits["values"].T
         right_sum, right_count = splits["sums"].T
         with np.errstate(all="ignore"):  # counts may be 0, and sums anything
-            whole = (left_sum + right_sum) ** 2 / (left + right)
-            parts = left_sum**2 / left + right_sum**2 / right
+            parent_gain = (left_sum + right_sum) ** 2 / (left + right)
+            children_gain = left_sum**2 / left + right_sum**2 / right
             return np.asarray(
                 (left > 0)
                 & (right > 0)
                 & (left + right <= self.windows[clients].sum())
-                & (left_count == left)
-                & (right_count == right)
+                & _are_near(left_count, left)
+                & _are_near(right_count, right)
                 & self._hold(left_sum, left)
                 & self._hold(right_sum, right)
-                & np.isclose(left_value * left, -left_sum, rtol=ROUNDING, atol=ROUNDING)
-                & np.isclose(right_value * right, -right_sum, rtol=ROUNDING, atol=ROUNDING)
-                & (abs(splits["gain"] - (parts - whole)) <= ROUNDING * (1 + parts))
+                & _are_near(left_value * left, -left_sum)
+                & _are_near(right_value * right, -right_sum)
+                & _are_near(splits["gain"] + parent_gain, children_gain)
             )
 
     def _hold(self, gradients: Any, counts: Any) -> Any:
-        return abs(gradients) <= np.minimum(self.slope * counts, LARGEST)
+        most = np.minimum(self.slope * counts, LARGEST)
+        return abs(gradients) <= most * (1 + ROUNDING) + ROUNDING
+
+
+def _are_near(numbers: Any, others: Any) -> Any:
+    return np.isclose(numbers, others, rtol=ROUNDING, atol=ROUNDING)
 
 
 def _are_counts(numbers: NDArray[np.float64]) -> bool:
