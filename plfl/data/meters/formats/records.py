@@ -113,10 +113,11 @@ _BEHAVIOURS = {"1": "total", "3": "total"}
 
 def read_espi(raw: RawFile) -> pd.DataFrame:
     """The readings of Green Button (NAESB ESPI), one a row: `point` (its usage point), `reading`
-    (the link to its meter reading), `direction` (forward, reverse, net, total), `unit`, `length`
+    (the link to its meter reading), `meter` (that of the first of the readings of a point that
+    take turns, such as one a month), `direction` (forward, reverse, net, total), `unit`, `length`
     (`shortest`, or `longer` such as the days beside the hours of a point), `start` in seconds since
-    1970, `value` in the unit, `commodity` (electricity, gas), `behaviour` (delta, total), `quality`
-    (a number of the standard)."""
+    1970, `value` in the unit, `content` (`value`, or `cost` of one without), `commodity`
+    (electricity, gas), `behaviour` (delta, total), `quality` (a number of the standard)."""
     root = parse_xml(raw.content)
     kinds: dict[str, ElementTree.Element] = {}
     kind_of: dict[str, str] = {}
@@ -151,6 +152,11 @@ def read_espi(raw: RawFile) -> pd.DataFrame:
     usual = table.groupby("reading")["seconds"].transform("median")
     shortest = usual.groupby([table[c] for c in ("point", "direction", "unit")]).transform("min")
     table["length"] = np.where(usual > shortest, "longer", "shortest")
+    alike = ["point", "direction", "unit", "commodity", "length", "content"]
+    is_twice = table.duplicated([*alike, "start"], keep=False)
+    groups = [table[column] for column in alike]
+    first = table.groupby(alike)["reading"].transform("first")
+    table["meter"] = first.where(~is_twice.groupby(groups).transform("any"), table["reading"])
     return table.drop(columns=["seconds", "factor"]).set_axis(pd.RangeIndex(1, len(table) + 1))
 
 
@@ -160,12 +166,15 @@ def _espi_readings(entry: ElementTree.Element, own: str) -> Iterator[dict[str, A
         period = reading.find(f"{_ESPI}timePeriod")
         if period is None:
             raise ValueError("an interval reading has no time")
+        value = reading.findtext(f"{_ESPI}value")
+        is_cost = value is None and reading.find(f"{_ESPI}cost") is not None
         yield {
             "point": own.partition("/MeterReading")[0],
             "reading": own.partition("/IntervalBlock")[0],
             "start": int(period.findtext(f"{_ESPI}start") or ""),
             "seconds": float(period.findtext(f"{_ESPI}duration") or "nan"),
-            "value": float(reading.findtext(f"{_ESPI}value") or "nan"),
+            "value": float(value or "nan"),
+            "content": "cost" if is_cost else "value",
             "quality": reading.findtext(f"{_ESPI}ReadingQuality/{_ESPI}quality") or "0",
         }
 
