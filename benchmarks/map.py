@@ -17,7 +17,6 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
-from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests
@@ -137,8 +136,9 @@ def of_a_new_site(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(told)
 
 
-def draw(rows: pd.DataFrame, path: Path) -> None:
-    """A panel for homes, for buildings and for an unseen site, with the intervals of the leads."""
+def draw(rows: pd.DataFrame, public: pd.DataFrame, path: Path) -> None:
+    """A panel for homes, for buildings and for an unseen site, with the intervals of the leads;
+    `public`: the errors of the public model (`benchmarks.map_public`)."""
     titles = [
         title
         for title in dict.fromkeys(STUDIES.values())
@@ -159,17 +159,25 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
                 places, line["mase"], bars, color=colour, linestyle=dash, label=label,
                 marker="o", markersize=4, capsize=3,
             )  # fmt: skip
+        line = public[(public["study"].map(STUDIES) == title) & (public["site"] == "all")]
+        line = line.sort_values("weeks")
+        panel.plot(
+            [weeks.index(week) for week in line["weeks"]], line["mase"], color="#D55E00",
+            marker="s", markersize=4, label="a model of public meters of other places",
+        )  # fmt: skip
         panel.set_title(title, fontsize=11)
         panel.set_xticks(range(len(weeks)), [str(week) for week in weeks])
         panel.set_xlabel("weeks of own readings")
         panel.grid(axis="y", alpha=0.3)
     panels[0][0].set_ylabel("error (1: repeat the last reading)")
     handles, labels = panels[0][0].get_legend_handles_labels()
-    order = [0, None, 1, 3, 2, 4]  # of columns of two
-    nothing = Line2D([], [], linestyle="none")
+    # Columns of two: without others, then each way with its dotted line.
+    names = [STYLES["alone"][0], "a model of public meters of other places"]
+    names += [STYLES[way][0] for way in ("received", "received, pooled")]
+    order = [labels.index(name) for name in names]
+    order += [k for k in range(len(labels)) if k not in order]
     figure.legend(
-        [nothing if k is None else handles[k] for k in order],
-        ["" if k is None else labels[k] for k in order],
+        [handles[k] for k in order], [labels[k] for k in order],
         loc="lower center", ncols=3, frameon=False,
     )  # fmt: skip
     figure.tight_layout(rect=(0, 0.13, 1, 1))
@@ -190,7 +198,8 @@ def main() -> None:
         rows = rows[rows["site"] != NEW_SITE]
         rows = pd.concat([rows, of_a_new_site(rows)])
         rows.to_csv(path, index=False, float_format="%.4f")
-    draw(pd.read_csv(path), arguments.out / "images" / "map.png")
+    public = pd.read_csv(arguments.out / "map_public.csv")
+    draw(pd.read_csv(path), public, arguments.out / "images" / "map.png")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
     python -m benchmarks.starter DATA MODELS --without london cambridge fox bear panther
     python -m benchmarks.map_public MODELS [map-homes …]     # in a folder with the studies' data
+    python -m benchmarks.map_public MODELS --task home-1-week --predictions FILE.parquet
 
 For each study of the map, the windows, tests and scores are those of the study. The model of a site
 was trained on the other sites of its kind, so it has seen nothing of it. It reads up to four weeks,
-so that longer histories give the same numbers. A mean over meters and origins is a row.
+so that longer histories give the same numbers. A mean over meters and origins is a row. With
+`--task` the forecasts are written for `plfl score`.
 """
 
 import argparse
@@ -17,7 +19,8 @@ import pandas as pd
 from plfl.baselines.public import PublicFit
 from plfl.data import sources
 from plfl.data.windows import build
-from plfl.public.models import load_file
+from plfl.outside.frozen import opened
+from plfl.public.models import Kind, load_file
 from plfl.study import Study
 from plfl.tasks import task_of
 
@@ -31,7 +34,7 @@ SCORES = ("mase", "wape")
 def scores(study: Study, models: Path) -> pd.DataFrame:
     """The scores of each meter in each variant of a study."""
     rows = []
-    kind = "homes" if "homes" in study.name else "buildings"
+    kind: Kind = "homes" if "homes" in study.name else "buildings"
     for state in study.data.states:
         model = load_file(kind, models / f"without-{state}.xz")
         tables = sources.of(study.data).load(study.data, state)
@@ -48,6 +51,29 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
                 rows.append(keys | {"origin": variant.data.cut} | {s: found[s] for s in SCORES})
             print(f"{variant.name}, {state}: {np.mean([r['mase'] for r in rows]):.3f}", flush=True)
     return pd.DataFrame(rows)
+
+
+def predictions(study: Study, models: Path, kind: Kind) -> pd.DataFrame:
+    """The forecasts of the test sets of a task, as `plfl score` reads them."""
+    parts = []
+    for state in study.data.states:
+        model = load_file(kind, models / f"without-{state}.xz")
+        tables = sources.of(study.data).load(study.data, state)
+        for variant in study.variants.values():
+            data = build(tables, variant.windows, origin=variant.data.cut)
+            fitted = PublicFit(data, model)
+            for client, name in enumerate(data.clients.tolist()):
+                starts = data.starts(client, "test")
+                targets, made_at = data.target_rows(starts), data.persistence_rows(starts)
+                columns = {
+                    "client": f"{state}/{name}" if len(study.data.states) > 1 else name,
+                    "origin": str(variant.data.cut),
+                    "made_at": np.repeat(data.stamps[made_at], data.horizons),
+                    "stamp": data.stamps[targets].ravel(),
+                    "forecast": fitted.predict(client, starts).ravel(),
+                }
+                parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
 
 
 def study_weeks(study: Study) -> list[int]:
@@ -72,12 +98,20 @@ def main() -> None:
     parser.add_argument("models", type=Path)
     parser.add_argument("studies", nargs="*", default=STUDIES)
     parser.add_argument("--out", type=Path, default=Path("docs/map_public.csv"))
+    parser.add_argument("--task", type=Path)
+    parser.add_argument("--predictions", type=Path, default=Path("predictions.parquet"))
     options = parser.parse_args()
+    if options.task:
+        study, _ = opened(options.task)
+        kind: Kind = "homes" if "home" in study.name else "buildings"
+        predictions(study, options.models, kind).to_parquet(options.predictions)
+        return
     whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})
     for name in options.studies:
         study = Study.load(ROOT / "config" / f"{name}.yaml")
         rows = table(scores(study, options.models), study)
         whole = pd.concat([whole[whole["study"] != name], rows])
+        whole = whole.astype({"weeks": int}).sort_values(["study", "site", "weeks"])
         whole.to_csv(options.out, index=False, float_format="%.4f")
 
 
