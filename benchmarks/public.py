@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.public.inputs import LEADS, WEEK, Ahead, Floats, HourlyLoads, Inputs, inputs_of
+from plfl.public.inputs import LEADS, WEEK, Floats, HourlyLoads, Inputs, LeadTime, inputs_of
 from plfl.public.training import TreeSizes, fit, gather
 
 TABLES = {
@@ -54,7 +54,7 @@ KINDS = {
 }
 JUDGES_ONLY = ("zonnedael",)
 """Sites on which no model that is shipped may be trained."""
-AHEADS: tuple[Ahead, ...] = ("hour", "day")
+AHEADS: tuple[LeadTime, ...] = ("hour", "day")
 WEEKS = (1, 4, 16, 40)
 TEST = 4 * WEEK
 FIRST_DAYS = WEEK
@@ -110,7 +110,7 @@ class PublicModel:
     """What a public model is trained on."""
 
     sites: tuple[str, ...]
-    ahead: Ahead
+    ahead: LeadTime
     most_meters: int = 10_000
     sizes: TreeSizes = PUBLIC
 
@@ -143,13 +143,13 @@ def booster(file: str) -> Any:
     return lightgbm.Booster(model_file=file)
 
 
-def public_of(site: str, ahead: Ahead) -> PublicModel:
+def public_of(site: str, ahead: LeadTime) -> PublicModel:
     """The public model of a site: of the other sites of its kind that may be shipped."""
     sites = KINDS[kind_of(site)]
     return PublicModel(tuple(s for s in sites if s != site and s not in JUDGES_ONLY), ahead)
 
 
-def windows(begin: int, hours: int, ahead: Ahead, hour: np.ndarray) -> tuple[Any, Any]:
+def windows(begin: int, hours: int, ahead: LeadTime, hour: np.ndarray) -> tuple[Any, Any]:
     """Last known rows and leads of the windows that are made in `hours` hours, the first before
     row `begin`, with targets in these hours."""
     last = np.arange(begin - 1, begin + hours - LEADS[ahead])
@@ -189,7 +189,7 @@ class Judged:
     site: str
     origin: int
     half: int
-    ahead: Ahead
+    ahead: LeadTime
 
     def results(self) -> list[dict[str, Any]]:
         """A row for each meter and length of history."""

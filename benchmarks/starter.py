@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from benchmarks import public
 from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST, WEEK
-from plfl.public.inputs import Ahead, inputs_of
+from plfl.public.inputs import LeadTime, inputs_of
 from plfl.public.packing import pack
 from plfl.public.seen import marks_of
 from plfl.public.training import TreeSizes, fit, gather
@@ -42,7 +42,7 @@ class Booster:
     """One model: what it is trained on, and the quantile."""
 
     sites: tuple[str, ...]
-    ahead: Ahead
+    ahead: LeadTime
     level: float
 
     @property
@@ -67,7 +67,7 @@ class Judged:
     """Models of three quantiles, whose training did not include the site."""
 
     site: str
-    ahead: Ahead
+    ahead: LeadTime
     texts: tuple[str, ...]
 
     def rows(self) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 
 LEAST = 8
 """The least number of readings that it needs."""
@@ -38,20 +38,26 @@ class Fracast(Baseline):
     def has_seen_the_data(self) -> bool:
         return self.trained_on_this_dataset
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         from fracast import FracastModel
 
         model = FracastModel.from_pretrained(weights="fp32")
         return Pretrained(dataset, model, settings.levels, self.context)
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return self.fit(dataset, settings, members)
 
 
 @dataclass(frozen=True)
-class Pretrained(Fitted):
+class Pretrained(FittedBaseline):
     """The pretrained model with what it reads."""
 
     dataset: Dataset

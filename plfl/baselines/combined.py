@@ -12,7 +12,7 @@ from pydantic import Field
 
 from plfl.baselines.fitting import join_sent
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 MOST = 5_000
@@ -43,7 +43,9 @@ class Combined(Baseline):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.of))
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         forecasters = [*members.values()]
         weights = [
             _weights(dataset, client, forecasters, settings.levels)
@@ -52,13 +54,21 @@ class Combined(Baseline):
         return WeightedMean(dataset, forecasters, weights, join_sent(members))
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
-        return fitted
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
+        return fitted_baseline
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return RestoredMean([*members.values()], arrays["weights"])
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
@@ -66,7 +76,7 @@ class Combined(Baseline):
 
 
 def _weights(
-    dataset: Dataset, client: int, members: Sequence[Fitted], levels: Sequence[float]
+    dataset: Dataset, client: int, members: Sequence[FittedBaseline], levels: Sequence[float]
 ) -> Floats:
     """Weights (3, K) from all validation windows of a client, from the second half of them, and
     from the first."""
@@ -76,20 +86,20 @@ def _weights(
     forecasts = np.array([member.predict(client, starts).reshape(shape) for member in members])
     half = len(starts) // 2
     halves = (slice(None), slice(half, None), slice(None, half))
-    wanted = np.array(levels or (0.5,))
-    return np.array([best_weights(truth[part], forecasts[:, part], wanted) for part in halves])
+    level_array = np.array(levels or (0.5,))
+    return np.array([best_weights(truth[part], forecasts[:, part], level_array) for part in halves])
 
 
 @dataclass(frozen=True)
-class WeightedMean(Fitted):
+class WeightedMean(FittedBaseline):
     """The forecasts of members, each multiplied with its weight."""
 
     dataset: Dataset
-    members: Sequence[Fitted]
+    members: Sequence[FittedBaseline]
     weights: Sequence[Floats]
     """Of each client (3, K): for windows that are not of its validation set, for those of the first
     half of that set, and for those of the second."""
-    sent: Mapping[str, Sequence[int]]
+    sent_bytes: Mapping[str, Sequence[int]]
 
     def predict(self, client: int, starts: Rows) -> Floats:
         validation = self.dataset.starts(client, "validation")
@@ -102,10 +112,10 @@ class WeightedMean(Fitted):
 
 
 @dataclass(frozen=True)
-class RestoredMean(Fitted):
+class RestoredMean(FittedBaseline):
     """The same for later windows of one client."""
 
-    members: Sequence[Fitted]
+    members: Sequence[FittedBaseline]
     weights: Floats
     """(K,)"""
 
@@ -113,7 +123,7 @@ class RestoredMean(Fitted):
         return _mean(self.members, self.weights, client, starts)
 
 
-def _mean(members: Sequence[Fitted], weights: Floats, client: int, starts: Rows) -> Floats:
+def _mean(members: Sequence[FittedBaseline], weights: Floats, client: int, starts: Rows) -> Floats:
     """The forecasts of a client by members with weights (K,), or (K, W) of each window."""
     mean: Floats | float = 0.0
     for member, shares in zip(members, weights, strict=True):
@@ -137,7 +147,7 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
     shares = np.full(len(usable), 1 / len(usable))
     if len(usable) > 1 and truth.size:
         step = -(-forecasts[0].size // MOST)
-        known = forecasts[usable, ::step].reshape(len(usable), -1)
+        usable_forecasts = forecasts[usable, ::step].reshape(len(usable), -1)
         values = np.broadcast_to(truth, forecasts.shape[1:])[::step].ravel()
         of_level = np.tile(levels, len(values) // len(levels))
         unit = np.abs(values).mean() or 1.0
@@ -146,7 +156,7 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
         # row of known @ d is above `most`. The weights are the shadow prices of these rows.
         solution = linprog(
             np.append(-values / unit, 1.0),
-            A_ub=np.column_stack([known / unit, np.full(len(usable), -1.0)]),
+            A_ub=np.column_stack([usable_forecasts / unit, np.full(len(usable), -1.0)]),
             b_ub=np.zeros(len(usable)),
             bounds=[*zip(of_level - 1, of_level, strict=True), (None, None)],
         )

@@ -15,7 +15,7 @@ LAGS = (1, 2, 7)
 """Days before the target around which the baselines with day and week lags read loads."""
 SEASONS = tuple(days * naive.DAY for days in LAGS)
 """Day and week lags, in minutes before the target."""
-AROUND = range(-2, 3)
+STEPS_AROUND = range(-2, 3)
 """Offsets, in rows, around each lag."""
 
 
@@ -38,13 +38,13 @@ def season_lags(dataset: Dataset, client: int, starts: Rows) -> Floats:
     """Loads (W, 15) around one day, two days and a week before the target. A load that is unknown,
     because it is before the client's first row, after the last input row or in a gap, is replaced
     by the load of the last input row."""
-    known = last(dataset, starts)
+    last_rows = last(dataset, starts)
     lags = [
-        naive.loads_before(dataset, client, starts, season - around * dataset.interval)
+        naive.loads_before(dataset, client, starts, season - step * dataset.interval)
         for season in SEASONS
-        for around in AROUND
+        for step in STEPS_AROUND
     ]
-    return np.stack([np.where(np.isnan(lag), known, lag) for lag in lags], axis=1)
+    return np.stack([np.where(np.isnan(lag), last_rows, lag) for lag in lags], axis=1)
 
 
 def target_time_of_day(dataset: Dataset, starts: Rows, harmonics: int) -> Floats:
@@ -57,7 +57,7 @@ def target_weekday(dataset: Dataset, starts: Rows) -> Floats:
     return weekday(dataset.stamps[dataset.target_rows(starts)])
 
 
-def further(dataset: Dataset) -> list[int]:
+def extra_columns(dataset: Dataset) -> list[int]:
     """Columns of the study's inputs other than the load and the calendar."""
     columns = dataset.columns.tolist()
     return [columns.index(name) for name in further_of(columns)]
@@ -77,12 +77,12 @@ def raw_bytes(dataset: Dataset) -> list[int]:
     """Bytes that each client sends if all raw data are brought to one place: four for each load of
     its training and validation sets and, for each further input, for each of these rows, or once if
     it never changes. The calendar need not be sent, and neither do gaps."""
-    columns = further(dataset)
-    sent = []
+    columns = extra_columns(dataset)
+    bytes_of_clients = []
     for first, _, end, _ in dataset.bounds.tolist():
         part = dataset.features[first:end]
         varies = np.fmax.reduce(part) > np.fmin.reduce(part)
         numbers = np.where(varies, np.isfinite(part).sum(axis=0), 1)
         loads = np.isfinite(part[:, 0]).sum()
-        sent.append(4 * int(loads + numbers[columns].sum()))
-    return sent
+        bytes_of_clients.append(4 * int(loads + numbers[columns].sum()))
+    return bytes_of_clients

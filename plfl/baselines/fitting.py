@@ -11,50 +11,58 @@ import numpy as np
 
 from plfl.baselines.features import raw_bytes
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 
 RESIDUALS = "residuals"
 """What is saved of a forecast with the quantiles of its errors, beside what it saves itself."""
 
 
 def fit(
-    baseline: Baseline, dataset: Dataset, settings: FitSettings, known: Mapping[str, Fitted]
-) -> Fitted:
+    baseline: Baseline,
+    dataset: Dataset,
+    settings: FitSettings,
+    fitted_members: Mapping[str, FittedBaseline],
+) -> FittedBaseline:
     """Fit a baseline to all clients of a dataset, for forecasts of all its sets.
 
-    `known`: fitted baselines, among them all that this one needs. RuntimeError if one is lacking.
+    `fitted_members`: fitted baselines, among them all that this one needs. RuntimeError if one is
+    lacking.
     """
-    if lacking := [name for name in baseline.needs if name not in known]:
-        raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
-    members = {name: known[name] for name in baseline.needs}
-    fitted = baseline.fit(dataset, settings, members)
-    stages = [_with_quantiles(baseline, fitted, dataset, settings)]
+    if missing_members := [name for name in baseline.needs if name not in fitted_members]:
+        raise RuntimeError(f"there are no forecasts of {', '.join(missing_members)}")
+    members = {name: fitted_members[name] for name in baseline.needs}
+    fitted_baseline = baseline.fit(dataset, settings, members)
+    stages = [_with_quantiles(baseline, fitted_baseline, dataset, settings)]
     if dataset.is_rehearsal:
-        whole = dataset.refit()
-        fitted = baseline.refit(fitted, whole, settings, members)
-        stages.append(_with_quantiles(baseline, fitted, whole, settings))
-    sent = fitted.sent
-    if sent is None:
-        sent = {"raw data": raw_bytes(dataset.whole)} if baseline.crosses == "raw data" else {}
-    return Stages(dataset, stages[0], stages[-1], sent)
+        whole_history = dataset.refit()
+        fitted_baseline = baseline.refit(fitted_baseline, whole_history, settings, members)
+        stages.append(_with_quantiles(baseline, fitted_baseline, whole_history, settings))
+    bytes_sent = fitted_baseline.sent_bytes
+    if bytes_sent is None:
+        bytes_sent = (
+            {"raw data": raw_bytes(dataset.whole)} if baseline.crosses == "raw data" else {}
+        )
+    return Stages(dataset, stages[0], stages[-1], bytes_sent)
 
 
 def _with_quantiles(
-    baseline: Baseline, fitted: Fitted, dataset: Dataset, settings: FitSettings
-) -> Fitted:
+    baseline: Baseline, fitted_baseline: FittedBaseline, dataset: Dataset, settings: FitSettings
+) -> FittedBaseline:
     if not settings.levels or baseline.has_quantiles:
-        return fitted
+        return fitted_baseline
     clients = range(len(dataset.clients))
-    errors = [residuals(dataset, fitted, client, settings.levels) for client in clients]
-    return WithErrors(fitted, dataset.horizons, errors)
+    errors = [residuals(dataset, fitted_baseline, client, settings.levels) for client in clients]
+    return WithErrors(fitted_baseline, dataset.horizons, errors)
 
 
-def residuals(dataset: Dataset, fitted: Fitted, client: int, levels: Sequence[float]) -> Floats:
+def residuals(
+    dataset: Dataset, fitted_baseline: FittedBaseline, client: int, levels: Sequence[float]
+) -> Floats:
     """Quantiles (H, Q) of the errors of a forecast in a client's training set, minus their median,
     so that the forecast itself is the median. Each target has its own errors. Windows without a
     forecast are left out; NaN if there are no others."""
     starts = dataset.starts(client, "train")
-    errors = dataset.truth(starts) - fitted.predict(client, starts)
+    errors = dataset.truth(starts) - fitted_baseline.predict(client, starts)
     errors = errors.reshape(len(starts), dataset.horizons)
     errors = errors[~np.isnan(errors).any(axis=1)]
     if not len(errors):
@@ -63,13 +71,13 @@ def residuals(dataset: Dataset, fitted: Fitted, client: int, levels: Sequence[fl
 
 
 @dataclass(frozen=True)
-class Stages(Fitted):
+class Stages(FittedBaseline):
     """A baseline that forecasts windows of the test set by its last stage, others by its first."""
 
     dataset: Dataset
-    first: Fitted
-    last: Fitted
-    sent: Mapping[str, Sequence[int]] | None
+    first: FittedBaseline
+    last: FittedBaseline
+    sent_bytes: Mapping[str, Sequence[int]] | None
 
     def predict(self, client: int, starts: Rows) -> Floats:
         if self.first is self.last:
@@ -83,53 +91,53 @@ class Stages(Fitted):
 
 
 @dataclass(frozen=True)
-class WithErrors(Fitted):
+class WithErrors(FittedBaseline):
     """Quantiles (W, H, Q): a forecast plus quantiles of its errors."""
 
-    fitted: Fitted
+    fitted_baseline: FittedBaseline
     horizons: int
     errors: Sequence[Floats]
     """Of each client (H, Q), see `residuals`."""
 
     def predict(self, client: int, starts: Rows) -> Floats:
-        forecast = self.fitted.predict(client, starts).reshape(len(starts), self.horizons)
+        forecast = self.fitted_baseline.predict(client, starts).reshape(len(starts), self.horizons)
         return np.asarray(forecast[..., None] + self.errors[client], float)
 
     def save(self, client: int) -> Arrays:
-        return {**self.fitted.save(client), RESIDUALS: self.errors[client]}
+        return {**self.fitted_baseline.save(client), RESIDUALS: self.errors[client]}
 
 
 @dataclass(frozen=True)
-class Remembered(Fitted):
+class Remembered(FittedBaseline):
     """A fitted baseline that computes no forecast twice."""
 
-    fitted: Fitted
-    sent: Mapping[str, Sequence[int]] | None
+    fitted_baseline: FittedBaseline
+    sent_bytes: Mapping[str, Sequence[int]] | None
     forecasts: dict[tuple[int, bytes], Floats] = field(default_factory=dict)
 
     def predict(self, client: int, starts: Rows) -> Floats:
         key = client, starts.tobytes()
         if key not in self.forecasts:
-            self.forecasts[key] = self.fitted.predict(client, starts)
+            self.forecasts[key] = self.fitted_baseline.predict(client, starts)
             self.forecasts[key].flags.writeable = False
         return self.forecasts[key]
 
     def save(self, client: int) -> Arrays:
-        return self.fitted.save(client)
+        return self.fitted_baseline.save(client)
 
 
-def join_sent(members: Mapping[str, Fitted]) -> dict[str, Sequence[int]]:
+def join_sent(members: Mapping[str, FittedBaseline]) -> dict[str, Sequence[int]]:
     """What clients send for several baselines: messages or raw data that several of them need are
     sent once."""
-    joined: dict[str, Sequence[int]] = {}
+    largest_sizes: dict[str, Sequence[int]] = {}
     for member in members.values():
-        for source, sizes in (member.sent or {}).items():
-            most = np.maximum(joined.get(source, 0), sizes)
-            joined[source] = np.asarray(most).tolist()
-    return joined
+        for source, sizes in (member.sent_bytes or {}).items():
+            largest = np.maximum(largest_sizes.get(source, 0), sizes)
+            largest_sizes[source] = np.asarray(largest).tolist()
+    return largest_sizes
 
 
-def total_sent(fitted: Fitted, clients: int) -> list[int]:
+def total_sent(fitted_baseline: FittedBaseline, clients: int) -> list[int]:
     """Bytes that each client sends in all."""
-    sizes = [[0] * clients, *(fitted.sent or {}).values()]
+    sizes = [[0] * clients, *(fitted_baseline.sent_bytes or {}).values()]
     return [int(size) for size in np.sum(sizes, axis=0)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plfl.baselines.trees import Chosen, TreeWindows, boost
+from plfl.baselines.trees import TreeChoice, TreeWindows, boost
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import PUBLIC
 from plfl.federated.trees import Part, binned, grow
@@ -26,16 +26,16 @@ class Growth:
         self,
         windows: TreeWindows,
         settings: FitSettings,
-        chosen: Sequence[Chosen],
+        tree_choices: Sequence[TreeChoice],
     ) -> list[Any]:
         grid = windows.public(settings.max_bin)
-        fitted = boost(windows, settings, chosen, public=grid, binning=PUBLIC)
+        boosters = boost(windows, settings, tree_choices, public=grid, binning=PUBLIC)
         bins = binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
         parts = [Part(*windows.part("train", [client])) for client in clients]
         for k, level in enumerate(settings.levels or (0.5,)):
             pairs = [*product(settings.leaves, settings.learning_rate)]
-            first, times = (chosen[k][:2], 1) if chosen else (pairs[0], len(pairs))
+            first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))
             grow(parts, bins, *first, level, self.channel)
-            self.up += times * fitted[k].num_trees() * self.channel.close_round()["bytes_up"]
-        return fitted
+            self.up += times * boosters[k].num_trees() * self.channel.close_round()["bytes_up"]
+        return boosters

@@ -18,7 +18,7 @@ from plfl.baselines.trees import (
     unit_of,
 )
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, Crosses, FitSettings, Fitted
+from plfl.interfaces.baseline import Arrays, Baseline, Crosses, FitSettings, FittedBaseline
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 
@@ -45,26 +45,32 @@ class LightgbmFederated(Baseline):
         return self.turns is not None
 
     def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
         return self._grown(None, dataset, settings)
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        return self._grown(fitted, dataset, settings)
+        return self._grown(fitted_baseline, dataset, settings)
 
-    def _grown(self, earlier: Fitted | None, dataset: Dataset, settings: FitSettings) -> TreesFit:
+    def _grown(
+        self, earlier: FittedBaseline | None, dataset: Dataset, settings: FitSettings
+    ) -> TreesFit:
         from plfl.baselines.growth import Growth  # here, because it imports torch
 
         models: dict[int, list[TreeModel]] = {}
         messages: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, clients in share(dataset, self.turns):
-            chosen = []
+            tree_choices = []
             if isinstance(earlier, GrownFit):
-                chosen = earlier.models[int(clients[0])][0].chosen
+                tree_choices = earlier.models[int(clients[0])][0].tree_choices
             growth = Growth(len(numbers))
-            model = train(members, dataset, settings, chosen=chosen, grow=growth)
+            model = train(members, dataset, settings, tree_choices=tree_choices, grow=growth)
             models |= {client: [model] for client in clients.tolist()}
             for client, size in zip(numbers, growth.up, strict=True):
                 messages[client].append(int(size))
@@ -76,7 +82,11 @@ class LightgbmFederated(Baseline):
         return GrownFit(dataset, len(settings.levels), models, {self.name: means}, messages)
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
         return restore(arrays, dataset, settings)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from plfl.baselines.trees import TreeModel, TreesFit, train
 from plfl.data.dataset import WEEK, Dataset
-from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, Fitted
+from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
 from plfl.tasks.metrics import pinball
 
 
@@ -26,26 +26,36 @@ class LightgbmMean(Baseline):
     has_quantiles: ClassVar[bool] = True
 
     def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
-        return self._fitted(None, dataset, settings)
+        return self._fit_trees(None, dataset, settings)
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        return self._fitted(fitted, dataset, settings)
+        return self._fit_trees(fitted_baseline, dataset, settings)
 
-    def _fitted(self, earlier: Fitted | None, dataset: Dataset, settings: FitSettings) -> TreesFit:
+    def _fit_trees(
+        self, earlier: FittedBaseline | None, dataset: Dataset, settings: FitSettings
+    ) -> TreesFit:
         sent_models = []
         for client in range(len(dataset.clients)):
-            chosen = earlier.sent_models[client].chosen if isinstance(earlier, MeanOfOthers) else []
-            own = dataset.whole.of(np.array([client]))
-            sent_models.append(train(own, dataset, settings, chosen=chosen))
+            tree_choices = (
+                earlier.sent_models[client].tree_choices
+                if isinstance(earlier, MeanOfOthers)
+                else []
+            )
+            own_dataset = dataset.whole.of(np.array([client]))
+            sent_models.append(train(own_dataset, dataset, settings, tree_choices=tree_choices))
         best: dict[int, Sequence[TreeModel]] = {}
         for clients in dataset.federations():
             for client in clients.tolist():
-                if received := [sent_models[k] for k in clients if k != client]:
-                    best[client] = _choose_best(received, dataset, client, settings.levels)
+                if received_models := [sent_models[k] for k in clients if k != client]:
+                    best[client] = _choose_best(received_models, dataset, client, settings.levels)
         sizes = [sum(map(len, model.texts)) for model in sent_models]
         return MeanOfOthers(dataset, len(settings.levels), best, {self.name: sizes}, sent_models)
 
@@ -59,16 +69,16 @@ class MeanOfOthers(TreesFit):
 
 
 def _choose_best(
-    received: Sequence[TreeModel], dataset: Dataset, client: int, levels: Sequence[float]
+    received_models: Sequence[TreeModel], dataset: Dataset, client: int, levels: Sequence[float]
 ) -> list[TreeModel]:
     """The better half of models, by the error in the last week of a client's training set."""
     starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
     truth = dataset.truth(starts)
-    forecasts = [model.predict(client, starts) for model in received]
+    forecasts = [model.predict(client, starts) for model in received_models]
     if levels:
         truth = truth.reshape(len(truth), -1)
         errors = [float(pinball(truth, quantiles, levels).mean()) for quantiles in forecasts]
     else:
         errors = [float(np.abs(truth - forecast).mean()) for forecast in forecasts]
-    half = np.argsort(errors, kind="stable")[: -(-len(received) // 2)]
-    return [received[k] for k in half]
+    half = np.argsort(errors, kind="stable")[: -(-len(received_models) // 2)]
+    return [received_models[k] for k in half]

@@ -8,7 +8,7 @@ from pydantic import Field
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import TreesFit, fit_pooled
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, Fitted
+from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
 
 
 class LightgbmOthers(Baseline):
@@ -28,11 +28,15 @@ class LightgbmOthers(Baseline):
     """Groups of clients, left out in turn."""
 
     def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
         return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole))
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole), fitted)
+        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole), fitted_baseline)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import TreesFit, fit_pooled
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, Fitted
+from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
 
 
 class LightgbmPooled(Baseline):
@@ -22,11 +22,15 @@ class LightgbmPooled(Baseline):
     has_quantiles: ClassVar[bool] = True
 
     def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
         return fit_pooled(dataset, settings, None, raw_bytes(dataset))
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        return fit_pooled(dataset, settings, None, raw_bytes(dataset), fitted)
+        return fit_pooled(dataset, settings, None, raw_bytes(dataset), fitted_baseline)

@@ -12,7 +12,7 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 
@@ -29,13 +29,19 @@ class Linear(Baseline):
     def reach(self) -> int:
         return 0
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         clients = range(len(dataset.clients))
         return LeastSquares(dataset, [coefficients_of(dataset, client) for client in clients])
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return LeastSquares(dataset, [arrays["coefficients"]])
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
@@ -43,7 +49,7 @@ class Linear(Baseline):
 
 
 @dataclass(frozen=True)
-class LeastSquares(Fitted):
+class LeastSquares(FittedBaseline):
     """The last load plus a constant and weighted changes of the look-back."""
 
     dataset: Dataset

@@ -9,7 +9,7 @@ import numpy as np
 from plfl.baselines.combined import Combined, RestoredMean
 from plfl.baselines.fitting import join_sent
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Crosses, FitSettings, Fitted
+from plfl.interfaces.baseline import Arrays, Crosses, FitSettings, FittedBaseline
 
 
 class MeanReceived(Combined):
@@ -29,13 +29,19 @@ class MeanReceived(Combined):
     def is_received(self) -> bool:
         return True
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         weights = np.full(len(members), 1 / len(members))
         return PlainMean([*members.values()], weights, join_sent(members))
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return self.fit(dataset, settings, members)
 
 
@@ -43,7 +49,7 @@ class MeanReceived(Combined):
 class PlainMean(RestoredMean):
     """Forecasts with equal weights, for all clients."""
 
-    sent: Mapping[str, Sequence[int]]
+    sent_bytes: Mapping[str, Sequence[int]]
 
     def save(self, client: int) -> Arrays:
         return {"weights": self.weights}

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from plfl.data.dataset import WEEK, Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 DAY = WEEK // 7
@@ -26,12 +26,18 @@ class Naive(Baseline):
     def reach(self) -> int:
         return DAY * max(self.days, default=0)
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         return PastLoads(dataset, self.days)
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return PastLoads(dataset, self.days)
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
@@ -39,7 +45,7 @@ class Naive(Baseline):
 
 
 @dataclass(frozen=True)
-class PastLoads(Fitted):
+class PastLoads(FittedBaseline):
     """The mean of the loads some days before the target, or the last load."""
 
     dataset: Dataset
@@ -71,8 +77,8 @@ def loads_before(dataset: Dataset, client: int, starts: Rows, season: int) -> Fl
     this is after the last input row, before the client's first row, or in a gap."""
     rows = dataset.target_rows(starts) - season // dataset.interval
     last = _last(dataset, starts)
-    known = (rows >= dataset.bounds[client, 0]) & (rows <= last)
-    return np.where(known, dataset.load[np.where(known, rows, last)], np.nan)
+    is_known = (rows >= dataset.bounds[client, 0]) & (rows <= last)
+    return np.where(is_known, dataset.load[np.where(is_known, rows, last)], np.nan)
 
 
 def _last(dataset: Dataset, starts: Rows) -> Rows:

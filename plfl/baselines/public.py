@@ -13,7 +13,7 @@ import numpy as np
 
 from plfl.base.errors import DataError
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.public.inputs import LEADS
 from plfl.public.meter import MeterReadings, predict_intervals
 from plfl.public.models import Kind, PublicModel, load, load_file
@@ -47,7 +47,7 @@ class Public(Baseline):
         return self.trained_on_this_dataset
 
     def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> "PublicFit":
         if dataset.interval > 60 or 60 % dataset.interval:
             raise DataError(
@@ -55,26 +55,30 @@ class Public(Baseline):
                 "up to hours; remove it"
             )
         model = load(self.kind) if self.file is None else load_file(self.kind, self.file)
-        fitted = PublicFit(dataset, model)
-        if not self.trained_on_this_dataset and (client := fitted.seen_client()):
+        public_fit = PublicFit(dataset, model)
+        if not self.trained_on_this_dataset and (client := public_fit.seen_client()):
             raise DataError(
                 f"baselines.further: the public model of {self.kind} was trained on readings of "
                 f"{client}; set `trained_on_this_dataset: true` beside `name: public`, so that it "
                 "does not count, or `file` to a model without this site"
             )
-        return fitted
+        return public_fit
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return self.fit(dataset, settings, members)
 
-    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> Fitted:
+    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
         return self.fit(dataset, settings, {})
 
 
 @dataclass(frozen=True)
-class PublicFit(Fitted):
+class PublicFit(FittedBaseline):
     """A public model with the readings of the clients."""
 
     dataset: Dataset
@@ -93,12 +97,14 @@ class PublicFit(Fitted):
         usable = steps < LEADS["day"] * parts
         leads = np.arange(1, 1 + -(-int(steps[usable].max(initial=-1) + 1) // parts))
         for pad in range(parts):
-            some = np.flatnonzero((ends + pad + 1) % parts == 0)
-            if not len(some) or not len(leads):
+            whole_hours = np.flatnonzero((ends + pad + 1) % parts == 0)
+            if not len(whole_hours) or not len(leads):
                 continue
-            last = (ends[some] + pad) // parts
+            last = (ends[whole_hours] + pad) // parts
             intervals = predict_intervals(self.model, self._readings(client, pad), last, leads)
-            forecasts[np.ix_(some, usable)] = intervals.reshape(len(some), -1)[:, steps[usable]]
+            forecasts[np.ix_(whole_hours, usable)] = intervals.reshape(len(whole_hours), -1)[
+                :, steps[usable]
+            ]
         return forecasts[:, 0] if dataset.horizons == 1 else forecasts
 
     def _readings(self, client: int, pad: int) -> MeterReadings:

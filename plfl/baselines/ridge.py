@@ -8,7 +8,7 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 PENALTY = 1.0
@@ -31,15 +31,21 @@ class Ridge(Baseline):
     def reach(self) -> int:
         return 0
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         views = views_of(dataset)
         clients = range(len(dataset.clients))
         coefficients = [np.stack([self._solve(view, i) for view in views]) for i in clients]
         return Regression(dataset, coefficients, self.has_lags)
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         return Regression(dataset, [arrays["coefficients"]], self.has_lags)
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
@@ -52,7 +58,7 @@ class Ridge(Baseline):
 
 
 @dataclass(frozen=True)
-class Regression(Fitted):
+class Regression(FittedBaseline):
     """The last load plus a constant and weighted inputs."""
 
     dataset: Dataset
@@ -87,7 +93,7 @@ def inputs_of(dataset: Dataset, client: int, starts: Rows, has_lags: bool) -> Fl
         features.look_back(dataset, starts),
         features.target_time_of_day(dataset, starts, harmonics=1),
         features.target_weekday(dataset, starts),
-        features.inputs(dataset, starts, features.further(dataset)),
+        features.inputs(dataset, starts, features.extra_columns(dataset)),
     ]
     inputs = np.concatenate(parts, axis=1)
     if not has_lags:

@@ -29,8 +29,8 @@ class RidgeLags(Ridge):
     def _solve(self, view: Dataset, client: int) -> Floats:
         starts = view.starts(client, "train")
         late = starts >= view.bounds[client, 0] + WEEK // view.interval
-        used = starts[late] if late.any() else starts
-        inputs = inputs_of(view, client, used, has_lags=True)
+        used_starts = starts[late] if late.any() else starts
+        inputs = inputs_of(view, client, used_starts, has_lags=True)
         if not late.any():
-            inputs = inputs[:, : -len(features.AROUND)]
-        return solve(view, used, inputs)
+            inputs = inputs[:, : -len(features.STEPS_AROUND)]
+        return solve(view, used_starts, inputs)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plfl.baselines.fitting import RESIDUALS, WithErrors, fit
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats
 from plfl.study import Study
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
@@ -45,14 +45,17 @@ def storable(baselines: Baselines) -> list[str]:
 
 
 def pack(
-    baselines: Baselines, fitted: Mapping[str, Fitted], widths: Mapping[str, Floats], clients: int
+    baselines: Baselines,
+    fitted_baselines: Mapping[str, FittedBaseline],
+    widths: Mapping[str, Floats],
+    clients: int,
 ) -> Arrays:
     """All that is saved of fitted baselines that can be stored, and the widths of their intervals,
     as the arrays of one file; `clients`: their number."""
     packed: dict[str, NDArray[Any]] = {}
-    for name in filter(fitted.__contains__, storable(baselines)):
+    for name in filter(fitted_baselines.__contains__, storable(baselines)):
         for client in range(clients):
-            arrays = fitted[name].save(client)
+            arrays = fitted_baselines[name].save(client)
             packed |= {f"{name}/{client}.{key}": array for key, array in arrays.items()}
         if name in widths:
             packed[f"{name}/{WIDTHS}"] = widths[name]
@@ -66,23 +69,27 @@ def widths_of(packed: Arrays, name: str) -> Floats | None:
 
 def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> list[Arrays]:
     """What each client needs of a packed baseline and of those that it needs."""
-    every: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
+    arrays_of_clients: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
     for path, array in part_of(packed, name).items():
         client, _, key = path.partition(".")
         if key:
-            every[int(client)][key] = array
+            arrays_of_clients[int(client)][key] = array
     for member in baselines.find(name).needs:
-        for arrays, saved in zip(every, unpack(baselines, member, packed, clients), strict=True):
+        for arrays, saved in zip(
+            arrays_of_clients, unpack(baselines, member, packed, clients), strict=True
+        ):
             arrays.update({f"{member}/{key}": array for key, array in saved.items()})
-    return [*every]
+    return [*arrays_of_clients]
 
 
-def save(baselines: Baselines, name: str, fitted: Mapping[str, Fitted], client: int) -> Arrays:
-    """What a client needs of a fitted baseline and of those that it needs; `fitted`: these all, by
-    name."""
-    arrays = dict(fitted[name].save(client))
+def save(
+    baselines: Baselines, name: str, fitted_baselines: Mapping[str, FittedBaseline], client: int
+) -> Arrays:
+    """What a client needs of a fitted baseline and of those that it needs; `fitted_baselines`:
+    these all, by name."""
+    arrays = dict(fitted_baselines[name].save(client))
     for member in baselines.find(name).needs:
-        saved = save(baselines, member, fitted, client)
+        saved = save(baselines, member, fitted_baselines, client)
         arrays |= {f"{member}/{key}": array for key, array in saved.items()}
     return arrays
 
@@ -95,30 +102,30 @@ def part_of(arrays: Arrays, member: str) -> Arrays:
 
 def restore(
     baselines: Baselines, name: str, arrays: Arrays, dataset: Dataset, settings: FitSettings
-) -> Fitted:
+) -> FittedBaseline:
     """A saved baseline, which forecasts windows of the only client of a dataset."""
     baseline = baselines.find(name)
     members = {
         member: restore(baselines, member, part_of(arrays, member), dataset, settings)
         for member in baseline.needs
     }
-    fitted = baseline.restore(arrays, dataset, settings, members)
+    fitted_baseline = baseline.restore(arrays, dataset, settings, members)
     if RESIDUALS not in arrays:
-        return fitted
-    return WithErrors(fitted, dataset.horizons, [arrays[RESIDUALS]])
+        return fitted_baseline
+    return WithErrors(fitted_baseline, dataset.horizons, [arrays[RESIDUALS]])
 
 
 def fit_to_new(
     baselines: Baselines, name: str, arrays: Arrays, dataset: Dataset, settings: FitSettings
-) -> dict[str, Fitted]:
+) -> dict[str, FittedBaseline]:
     """A baseline and those that it needs, by name, for the only client of a dataset, which did not
     take part. `arrays`: what is saved for another client, for baselines that are used as received.
     """
     baseline = baselines.find(name)
-    fitted: dict[str, Fitted] = {}
+    new_arrays: dict[str, FittedBaseline] = {}
     if adopted := baseline.adopt(arrays, dataset, settings):
         return {name: adopted}
     for member in baseline.needs:
-        fitted |= fit_to_new(baselines, member, part_of(arrays, member), dataset, settings)
-    fitted[name] = fit(baseline, dataset, settings, fitted)
-    return fitted
+        new_arrays |= fit_to_new(baselines, member, part_of(arrays, member), dataset, settings)
+    new_arrays[name] = fit(baseline, dataset, settings, new_arrays)
+    return new_arrays

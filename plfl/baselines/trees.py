@@ -22,7 +22,7 @@ from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 PARAMETERS: dict[str, Any] = {
@@ -38,7 +38,7 @@ PARAMETERS: dict[str, Any] = {
     "verbosity": -1,
 }
 """All other parameters have LightGBM's defaults."""
-DRAWN: dict[str, Any] = {
+BAGGING: dict[str, Any] = {
     "bagging_fraction": 0.8,
     "bagging_freq": 1,
     "feature_fraction": 0.8,
@@ -48,7 +48,7 @@ DRAWN: dict[str, Any] = {
 PATIENCE = 30
 """Training stops after this many trees without a smaller error on validation: the L1 error, or the
 pinball loss of a quantile."""
-MOST = 10_000
+MOST_ROWS = 10_000
 """Approximate maximum of pairs of a window and a target on which a client's model is trained. If
 windows have several targets, only every second, third, … window is used to keep to it."""
 
@@ -74,7 +74,7 @@ def _read_lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Flo
         unit.level(last),
         features.target_time_of_day(dataset, starts, harmonics=4),
         features.target_weekday(dataset, starts),
-        features.inputs(dataset, starts, features.further(dataset)),
+        features.inputs(dataset, starts, features.extra_columns(dataset)),
     ]
     return np.concatenate(parts, axis=1)
 
@@ -87,8 +87,8 @@ def unit_of(dataset: Dataset, client: int) -> Unit:
 
 def _read_own_inputs(dataset: Dataset, _client: int, starts: Rows, _unit: Unit) -> Floats:
     """The loads of the look-back, and the other features at the last input row."""
-    others = features.inputs(dataset, starts, range(1, len(dataset.columns)))
-    return np.concatenate([features.look_back(dataset, starts), others], axis=1)
+    other_inputs = features.inputs(dataset, starts, range(1, len(dataset.columns)))
+    return np.concatenate([features.look_back(dataset, starts), other_inputs], axis=1)
 
 
 def _read_covariates(dataset: Dataset, _client: int, starts: Rows, unit: Unit) -> Floats:
@@ -98,7 +98,7 @@ def _read_covariates(dataset: Dataset, _client: int, starts: Rows, unit: Unit) -
     parts = [
         changes / unit.change,
         np.asarray(dataset.covariates[rows], float),
-        features.inputs(dataset, starts, features.further(dataset)),
+        features.inputs(dataset, starts, features.extra_columns(dataset)),
     ]
     return np.concatenate(parts, axis=1)
 
@@ -109,7 +109,7 @@ COVARIATES = Design("lightgbm_covariates", _read_covariates)
 
 
 def add_forecasts(
-    design: Design, members: Sequence[Fitted], dataset: Dataset, client: int
+    design: Design, members: Sequence[FittedBaseline], dataset: Dataset, client: int
 ) -> Design:
     """A design with the members' forecasts of the same target, as changes from the last load in the
     client's unit, as further features of this client's windows."""
@@ -170,18 +170,18 @@ class TreeWindows:
         last, unit = self._last(starts, targets), self.unit(client).change
         return np.asarray(last + unit * targets, float)
 
-    def _last(self, starts: Rows, like: Floats) -> Floats:
+    def _last(self, starts: Rows, forecasts: Floats) -> Floats:
         last = features.last(self.dataset, starts)
-        return last.reshape(-1, *[1] * (like.ndim - 1))
+        return last.reshape(-1, *[1] * (forecasts.ndim - 1))
 
     def part(self, split: Split, clients: Sequence[int] | None = None) -> tuple[Floats, Floats]:
         """Features and targets of all windows in a split, or of those of some clients."""
-        some = range(len(self.dataset.clients)) if clients is None else clients
-        starts = {i: self.dataset.starts(i, split) for i in some}
+        client_numbers = range(len(self.dataset.clients)) if clients is None else clients
+        starts = {i: self.dataset.starts(i, split) for i in client_numbers}
         if len(self.views) > 1:
             for i, client_starts in starts.items():
                 starts[i] = client_starts[
-                    :: max(1, -(-len(client_starts) * len(self.views) // MOST))
+                    :: max(1, -(-len(client_starts) * len(self.views) // MOST_ROWS))
                 ]
         pairs = [
             (h, *client_starts) for h in range(len(self.views)) for client_starts in starts.items()
@@ -197,12 +197,12 @@ class TreeWindows:
         columns = [covariates.public(windows, 1, rows)]
         if len(self.views) > 1:
             columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.views))
-        further = len(features.further(self.dataset))
-        columns.append(np.linspace(0, 1, rows)[:, None].repeat(further, axis=1))
+        extra_columns = len(features.extra_columns(self.dataset))
+        columns.append(np.linspace(0, 1, rows)[:, None].repeat(extra_columns, axis=1))
         return np.concatenate(columns, axis=1)
 
 
-class Chosen(NamedTuple):
+class TreeChoice(NamedTuple):
     """The settings that were chosen for a model."""
 
     leaves: int
@@ -210,59 +210,62 @@ class Chosen(NamedTuple):
     trees: int
 
     @classmethod
-    def of(cls, booster: Any) -> Chosen:
+    def from_booster(cls, booster: Any) -> TreeChoice:
         """The choice of `boost`."""
-        used, trees = booster.params, booster.best_iteration
+        parameters, trees = booster.params, booster.best_iteration
         trees = trees if trees > 0 else booster.num_trees()  # without validation there is no choice
-        return cls(used["num_leaves"], used["learning_rate"], trees)
+        return cls(parameters["num_leaves"], parameters["learning_rate"], trees)
 
 
 def boost(
     windows: TreeWindows,
     settings: FitSettings,
-    chosen: Sequence[Chosen],
+    tree_choices: Sequence[TreeChoice],
     draw: int = 0,
     public: Floats | None = None,
     binning: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """Models of the training set, one for each of `settings.levels` or a single one.
 
-    Without `chosen`, the settings with the least error on validation are used. `draw`: seed with
-    which the rows and columns of each tree are drawn; 0: all are used. `public`: values (R, K) of
-    the features from which bins are made, instead of those of the training set, with parameters for
-    `binning`.
+    Without `tree_choices`, the settings with the least error on validation are used. `draw`: seed
+    with which the rows and columns of each tree are drawn; 0: all are used. `public`: values (R, K)
+    of the features from which bins are made, instead of those of the training set, with parameters
+    for `binning`.
     """
     import lightgbm  # here, because it takes a second to load
 
     training = windows.part("train")
-    stops = not chosen
+    stops = not tree_choices
     validation = windows.part("validation") if stops else None
 
     def model(k: int, objective: dict[str, Any]) -> Any:
-        given = PARAMETERS | objective | {"max_bin": settings.max_bin}
+        parameters = PARAMETERS | objective | {"max_bin": settings.max_bin}
         bins = None
         if public is not None:
-            given |= binning or {}
-            bins = lightgbm.Dataset(public, np.zeros(len(public)), params=given).construct()
+            parameters |= binning or {}
+            bins = lightgbm.Dataset(public, np.zeros(len(public)), params=parameters).construct()
         if draw:
-            given |= DRAWN | {"seed": draw}
+            parameters |= BAGGING | {"seed": draw}
 
-        data = lightgbm.Dataset(*training, params=given, reference=bins)
+        data = lightgbm.Dataset(*training, params=parameters, reference=bins)
         stopping: dict[str, Any] = {}
         if validation is not None:
             stopping["valid_sets"] = [data.create_valid(*validation)]
 
-        def train(tried: Chosen) -> tuple[float, Any]:
-            used = given | {"num_leaves": tried.leaves, "learning_rate": tried.rate}
+        def train(choice: TreeChoice) -> tuple[float, Any]:
+            own_parameters = parameters | {
+                "num_leaves": choice.leaves,
+                "learning_rate": choice.rate,
+            }
             if stops:
                 stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
-            booster = lightgbm.train(used, data, num_boost_round=tried.trees, **stopping)
+            booster = lightgbm.train(own_parameters, data, num_boost_round=choice.trees, **stopping)
             errors = booster.best_score["valid_0"].values() if stops else [0.0]
             return next(iter(errors)), booster
 
         pairs = product(settings.leaves, settings.learning_rate)
-        tried = chosen[k : k + 1] or [Chosen(*pair, settings.trees) for pair in pairs]
-        return min(map(train, tried), key=lambda trained: trained[0])[1]
+        options = tree_choices[k : k + 1] or [TreeChoice(*pair, settings.trees) for pair in pairs]
+        return min(map(train, options), key=lambda trained: trained[0])[1]
 
     # The gradients of a quantile are not whole numbers.
     exact = {"objective": "quantile", "use_quantized_grad": False}
@@ -287,9 +290,9 @@ class TreeModel:
         return [booster.model_to_string() for booster in self.boosters]
 
     @property
-    def chosen(self) -> list[Chosen]:
+    def tree_choices(self) -> list[TreeChoice]:
         """The settings that were chosen for it, for each level."""
-        return [Chosen.of(booster) for booster in self.boosters]
+        return [TreeChoice.from_booster(booster) for booster in self.boosters]
 
     def predict(self, client: int, starts: Rows) -> Floats:
         """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q)."""
@@ -304,26 +307,26 @@ class TreeModel:
         return loads[..., 0] if horizons > 1 else loads[:, 0, 0]
 
 
-Grow: TypeAlias = Callable[[TreeWindows, FitSettings, Sequence[Chosen]], list[Any]]
+Grow: TypeAlias = Callable[[TreeWindows, FitSettings, Sequence[TreeChoice]], list[Any]]
 """Trains models, as `boost` does."""
 
 
 def train(
     members: Dataset,
-    scored: Dataset,
+    scored_dataset: Dataset,
     settings: FitSettings,
     design: Design = LAGGED,
-    chosen: Sequence[Chosen] = (),
+    tree_choices: Sequence[TreeChoice] = (),
     grow: Grow = boost,
 ) -> TreeModel:
-    """One model, trained on the windows of `members`, that forecasts windows of `scored`; with
-    settings that were `chosen` before, or chooses them."""
-    boosters = grow(TreeWindows(members, design), settings, chosen)
-    return TreeModel(TreeWindows(scored, design), boosters, bool(settings.levels))
+    """One model, trained on the windows of `members`, that forecasts windows of `scored_dataset`;
+    with settings that were `tree_choices` before, or chooses them."""
+    boosters = grow(TreeWindows(members, design), settings, tree_choices)
+    return TreeModel(TreeWindows(scored_dataset, design), boosters, bool(settings.levels))
 
 
 @dataclass(frozen=True)
-class TreesFit(Fitted):
+class TreesFit(FittedBaseline):
     """Models of clients, which forecast by their mean; NaN for a client without a model."""
 
     dataset: Dataset
@@ -331,7 +334,7 @@ class TreesFit(Fitted):
     """Levels of quantiles; 0: a single forecast."""
     models: Mapping[int, Sequence[TreeModel]]
     """The models of each client, by its number."""
-    sent: Mapping[str, Sequence[int]] | None = None
+    sent_bytes: Mapping[str, Sequence[int]] | None = None
 
     def predict(self, client: int, starts: Rows) -> Floats:
         if client not in self.models:
@@ -383,7 +386,7 @@ def restore(
     dataset: Dataset,
     settings: FitSettings,
     design: Design = LAGGED,
-    members: Sequence[Fitted] = (),
+    members: Sequence[FittedBaseline] = (),
 ) -> TreesFit:
     """The saved models of the only client of a dataset."""
     if members:
@@ -413,37 +416,47 @@ class OwnTrees(Baseline):
         return (0,)
 
     def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
-        return self._fitted({}, dataset, settings, members)
+        return self._fit_trees({}, dataset, settings, members)
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        assert isinstance(fitted, TreesFit)
-        return self._fitted(fitted.models, dataset, settings, members)
+        assert isinstance(fitted_baseline, TreesFit)
+        return self._fit_trees(fitted_baseline.models, dataset, settings, members)
 
-    def _fitted(
+    def _fit_trees(
         self,
         earlier: Mapping[int, Sequence[TreeModel]],
         dataset: Dataset,
         settings: FitSettings,
-        members: Mapping[str, Fitted],
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
         models = {}
         for client in range(len(dataset.clients)):
-            design, alone = self.design, dataset.of(np.array([client]))
+            design, own_dataset = self.design, dataset.of(np.array([client]))
             if members:
                 design = add_forecasts(design, [*members.values()], dataset, client)
-            chosen = [model.chosen for model in earlier.get(client, ())] or [[]] * len(self.draws)
+            tree_choices = [model.tree_choices for model in earlier.get(client, ())] or [[]] * len(
+                self.draws
+            )
             models[client] = [
-                train(alone, dataset, settings, design, choices, partial(boost, draw=draw))
-                for draw, choices in zip(self.draws, chosen, strict=True)
+                train(own_dataset, dataset, settings, design, choices, partial(boost, draw=draw))
+                for draw, choices in zip(self.draws, tree_choices, strict=True)
             ]
         return TreesFit(dataset, len(settings.levels), models, join_sent(members))
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
         return restore(arrays, dataset, settings, self.design, [*members.values()])
 
@@ -471,15 +484,15 @@ def fit_pooled(
     dataset: Dataset,
     settings: FitSettings,
     turns: int | None,
-    sent: Sequence[int],
-    fitted: Fitted | None = None,
+    sent_bytes: Sequence[int],
+    fitted_baseline: FittedBaseline | None = None,
 ) -> TreesFit:
-    """Models of pooled raw data (see `share`), of which clients have `sent` so many bytes; with the
-    settings of models that are `fitted` already, or chooses them."""
-    earlier = fitted.models if isinstance(fitted, TreesFit) else {}
+    """Models of pooled raw data (see `share`), of which clients have `sent_bytes` so many bytes;
+    with the settings of models that are `fitted_baseline` already, or chooses them."""
+    earlier = fitted_baseline.models if isinstance(fitted_baseline, TreesFit) else {}
     models: dict[int, list[TreeModel]] = {}
     for members, _, clients in share(dataset, turns):
-        chosen = earlier[int(clients[0])][0].chosen if earlier else []
-        model = train(members, dataset, settings, chosen=chosen)
+        tree_choices = earlier[int(clients[0])][0].tree_choices if earlier else []
+        model = train(members, dataset, settings, tree_choices=tree_choices)
         models |= {client: [model] for client in clients.tolist()}
-    return TreesFit(dataset, len(settings.levels), models, {"raw data": sent})
+    return TreesFit(dataset, len(settings.levels), models, {"raw data": sent_bytes})

@@ -17,7 +17,7 @@ from plfl.config.sections import Meters
 
 if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.forecast.first_day import RawMeter
-    from plfl.public.inputs import Ahead
+    from plfl.public.inputs import LeadTime
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
@@ -46,33 +46,33 @@ def is_study(options: argparse.Namespace) -> bool:
     """Whether the first path is a file of models or a results folder, and not an export."""
     from plfl.data.meters.paths import is_series
 
-    first, *others = options.paths
+    first, *other_paths = options.paths
     if (first / "study.json").is_file() or first.suffix == ".safetensors":
         return True
     if options.kind is not None:
         return False
     if first.is_dir():
         return not any(map(is_series, first.iterdir()))
-    return not is_series(first) or bool(others and not first.is_file())
+    return not is_series(first) or bool(other_paths and not first.is_file())
 
 
 def refuse_for_studies(options: argparse.Namespace, allowed: Collection[str]) -> None:
     """Refuse options of exports but the keys that are allowed, where a study's models forecast."""
-    given = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
-    given += [key for key in layout_given(options) if key not in allowed]
-    if given:
-        name = f"--{OTHER_NAMES.get(given[0], given[0]).replace('_', '-')}"
+    option_names = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
+    option_names += [key for key in layout_given(options) if key not in allowed]
+    if option_names:
+        name = f"--{OTHER_NAMES.get(option_names[0], option_names[0]).replace('_', '-')}"
         raise PlflError(f"{name}: only without a study, whose models know how files are read")
 
 
 def layout_given(options: argparse.Namespace) -> dict[str, Any]:
     """The keys of `data.meters` among the options."""
-    given: dict[str, Any] = {}
+    options_given: dict[str, Any] = {}
     for key in Meters.model_fields:
         value = getattr(options, OTHER_NAMES.get(key, key), None)
         if value is not None:
-            given[key] = value
-    return given
+            options_given[key] = value
+    return options_given
 
 
 def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawMeter], list[str]]:
@@ -100,15 +100,15 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
             exports = read_exports(files, meters, interval, names, progress)
         if problem := zone_problem(exports, meters):
             raise DataError(problem)
-        known, problems = raw_meters(exports)
+        known_meters, problems = raw_meters(exports)
     except ConfigError as error:
         raise DataError("\n".join(map(_as_options, error.problems))) from None
     except DataError as error:
         raise DataError(_as_options(str(error))) from None
     problems = list(map(_as_options, problems))
-    if not known:
+    if not known_meters:
         raise DataError("\n".join(problems) or f"{paths[0]}: has no meter")
-    return known, problems
+    return known_meters, problems
 
 
 def _as_options(message: str) -> str:
@@ -130,17 +130,19 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
             has = ", ".join(map(repr, meters))
             raise DataError(f"--client {options.client}: is not among the meters, {has}")
         meters = {options.client: meters[options.client]}
-    ahead: Ahead = options.ahead or "day"
-    made = for_each_meter(
-        meters, problems, lambda name, meter: meter.forecast(name, options.kind, ahead)
+    lead_time: LeadTime = options.ahead or "day"
+    forecasts = for_each_meter(
+        meters, problems, lambda name, meter: meter.forecast(name, options.kind, lead_time)
     )
     minutes = next(iter(meters.values())).minutes
     form = Form(minutes, options.unit, options.timezone, options.stamp, options.wide)
-    tables = {name: meters[name].localised(forecast.table) for name, forecast in made.items()}
-    by = {name: "public and own" if f.own_weight else "public" for name, f in made.items()}
-    table = form.table(tables, by)
-    seen = sum(meters[name].is_seen(options.kind) for name in made)
-    print(f"{form.unit_of_loads}, {summary(made, options.kind, seen)}", file=sys.stderr)
+    tables = {name: meters[name].localised(forecast.table) for name, forecast in forecasts.items()}
+    forecasters = {
+        name: "public and own" if f.own_weight else "public" for name, f in forecasts.items()
+    }
+    table = form.table(tables, forecasters)
+    seen_meters = sum(meters[name].is_seen(options.kind) for name in forecasts)
+    print(f"{form.unit_of_loads}, {summary(forecasts, options.kind, seen_meters)}", file=sys.stderr)
     if options.out is None:
         print(table_as_csv(table), end="")
     else:
@@ -149,7 +151,7 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     if not problems:
         return 0
     left_out = counted(len(problems), "problem")
-    print(f"{counted(len(made), 'meter')} forecast, {left_out}: see above", file=sys.stderr)
+    print(f"{counted(len(forecasts), 'meter')} forecast, {left_out}: see above", file=sys.stderr)
     return INCOMPLETE
 
 
@@ -163,13 +165,13 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     if options.plot is not None:
         raise PlflError("--plot: needs the results folder of a study before the files")
     meters, problems = read(options, paths)
-    ahead: Ahead = options.ahead or "day"
-    made = for_each_meter(
-        meters, problems, lambda name, meter: meter.forecast(name, options.kind, ahead)
+    lead_time: LeadTime = options.ahead or "day"
+    results = for_each_meter(
+        meters, problems, lambda name, meter: meter.forecast(name, options.kind, lead_time)
     )
-    seen = sum(meters[name].is_seen(options.kind) for name in made)
-    print(summary(made, options.kind, seen), file=sys.stderr)
-    rows = for_each_meter(made, problems, tested)
+    seen_meters = sum(meters[name].is_seen(options.kind) for name in results)
+    print(summary(results, options.kind, seen_meters), file=sys.stderr)
+    rows = for_each_meter(results, problems, tested)
     text = as_csv(pd.DataFrame(rows.values()), digits=4)
     if options.out is None:
         print(text, end="")

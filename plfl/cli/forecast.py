@@ -125,30 +125,35 @@ def _of_study(options: argparse.Namespace) -> int:
     from plfl.forecast.model import load
     from plfl.forecast.output import Form, table_as_csv, write
 
-    kept = Forecasters(options.file) if options.file.is_dir() else None
-    _check(options, kept is not None)
-    reader = kept.any_model if kept else load(options.file)
+    kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
+    _check(options, kept_forecasters is not None)
+    reader = kept_forecasters.any_model if kept_forecasters else load(options.file)
     client = options.client
-    if client is None and kept is None and len(reader.clients) == 1 and not options.newcomer:
+    if (
+        client is None
+        and kept_forecasters is None
+        and len(reader.clients) == 1
+        and not options.newcomer
+    ):
         client = reader.clients[0]
     tables, problems = reader.read_all(options.new, client, options.read_as)
     if options.save is not None and len(tables) > 1:
         raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-        model = _model(kept, reader, name, readings, options)
-        if kept and not (options.newcomer or options.all):
-            readings = kept.with_earlier(name, readings, model.look_back)
+        model = _model(kept_forecasters, reader, name, readings, options)
+        if kept_forecasters and not (options.newcomer or options.all):
+            readings = kept_forecasters.with_earlier(name, readings, model.look_back)
         return _forecasts(model, name, readings, options), model.name
 
-    made = for_each_meter(tables, problems, forecast)
-    forecasts = {name: table for name, (table, _) in made.items()}
-    forecasters = {name: by for name, (_, by) in made.items()}
+    forecasts_of_meters = for_each_meter(tables, problems, forecast)
+    forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
+    forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
     table = form.table(forecasts, forecasters)
-    named = ", ".join(dict.fromkeys(forecasters.values()))
+    names_used = ", ".join(dict.fromkeys(forecasters.values()))
     suffix = reader.study.data.sample_suffix
-    print(f"{named}{suffix}: {form.unit_of_loads}", file=sys.stderr)
+    print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     if options.out is None:
         print(table_as_csv(table), end="")
     else:
@@ -183,15 +188,15 @@ def _check_with(options: argparse.Namespace, is_folder: bool) -> None:
         raise DataError("--with: chooses among the forecasters of a results folder; name one")
 
 
-def _chosen(kept: Forecasters, client: str, wanted: str) -> ForecastModel:
+def _choose_model(kept_forecasters: Forecasters, client: str, forecaster: str) -> ForecastModel:
     """The model for a meter that took part; a line says why."""
-    choice = kept.of(client, wanted)
+    choice = kept_forecasters.of(client, forecaster)
     print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
-    return kept.model(choice.file)
+    return kept_forecasters.model(choice.file)
 
 
 def _model(
-    kept: Forecasters | None,
+    kept_forecasters: Forecasters | None,
     reader: ForecastModel,
     client: str,
     readings: pd.DataFrame,
@@ -199,13 +204,15 @@ def _model(
 ) -> ForecastModel:
     """The model for a meter; of a results folder, a line says why."""
     if not options.newcomer:
-        return _chosen(kept, client, options.wanted) if kept else reader
+        return (
+            _choose_model(kept_forecasters, client, options.wanted) if kept_forecasters else reader
+        )
     logging.basicConfig(format="%(message)s")
     logging.getLogger("plfl.forecast").setLevel(logging.INFO)
-    if kept is None:
+    if kept_forecasters is None:
         model = reader.adapt(readings, client)
     else:
-        choice, model = kept.of_new(client, readings, options.wanted)
+        choice, model = kept_forecasters.of_new(client, readings, options.wanted)
         print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
     if options.save is not None:
         model.save(options.save)
@@ -236,9 +243,9 @@ def export(options: argparse.Namespace) -> None:
         from plfl.cli.score import opened
         from plfl.outside import clients as outside
 
-        written = outside.export(opened(options)[0], options.to)
+        paths = outside.export(opened(options)[0], options.to)
         print(
-            f"wrote {len(written) - 1} files .npz and {outside.TABLE} to {options.to}; "
+            f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
             "docs/benchmark.md says what they hold"
         )
         return
@@ -249,16 +256,18 @@ def export(options: argparse.Namespace) -> None:
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import load
 
-    kept = Forecasters(options.file) if options.file.is_dir() else None
-    _check_with(options, kept is not None)
-    model = kept.any_model if kept else load(options.file)
-    known = [*kept.clients] if kept else model.clients
-    clients = [options.client] if options.client else known
+    kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
+    _check_with(options, kept_forecasters is not None)
+    model = kept_forecasters.any_model if kept_forecasters else load(options.file)
+    known_clients = [*kept_forecasters.clients] if kept_forecasters else model.clients
+    clients = [options.client] if options.client else known_clients
     if options.to.suffix and len(clients) > 1:
         raise DataError("--to: name a folder for the programs of all meters, or one with --client")
     for client in clients:
         path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
-        of_client = _chosen(kept, client, options.wanted) if kept else model
+        of_client = (
+            _choose_model(kept_forecasters, client, options.wanted) if kept_forecasters else model
+        )
         of_client.export(path, client, options.model)
         print(f"wrote {path}")

@@ -76,18 +76,18 @@ def _add_option(group: argparse._ArgumentGroup, key: str, meaning: str) -> None:
     field = Meters.model_fields[key]
     if key not in NO_DEFAULT and field.default not in (None, False, [], {}):
         meaning += f" Default: {field.default}."
-    known: dict[str, Any] = {"default": argparse.SUPPRESS, "help": meaning.replace("%", "%%")}
+    arguments: dict[str, Any] = {"default": argparse.SUPPRESS, "help": meaning.replace("%", "%%")}
     if isinstance(field.default, bool):
-        known["action"] = argparse.BooleanOptionalAction
+        arguments["action"] = argparse.BooleanOptionalAction
     elif isinstance(field.default, dict):
-        known |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
+        arguments |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
     elif isinstance(field.default, list):
-        known |= {"action": "append", "metavar": "VALUE"}
+        arguments |= {"action": "append", "metavar": "VALUE"}
     elif choices := _choices(field.annotation):
-        known |= {"choices": choices, "type": type(choices[0])}
+        arguments |= {"choices": choices, "type": type(choices[0])}
     else:
-        known["metavar"] = "VALUE"
-    group.add_argument(f"--{key.replace('_', '-')}", **known)
+        arguments["metavar"] = "VALUE"
+    group.add_argument(f"--{key.replace('_', '-')}", **arguments)
 
 
 def _choices(kind: object) -> tuple[Any, ...]:
@@ -108,10 +108,10 @@ def run(options: argparse.Namespace) -> None:
     """Write the file of a study and print what to do with it, or list the studies."""
     from plfl.pipeline import shipped
 
-    given = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
-    exports = given.pop("exports")
-    if given and not exports:
-        key = next(iter(given)).replace("_", "-")
+    layout_keys = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
+    exports = layout_keys.pop("exports")
+    if layout_keys and not exports:
+        key = next(iter(layout_keys)).replace("_", "-")
         raise PlflError(f"--{key}: needs exports: plfl init meters FILE --{key} …")
     if exports and options.study != "meters":
         raise PlflError(f"{exports[0]}: files need the study `meters`: plfl init meters FILE")
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> None:
         return
     if exports:
         path = Path(f"{options.name}.yaml")
-        _of_exports(exports, given, path, options.ahead, options.kind, options.save_format)
+        _of_exports(exports, layout_keys, path, options.ahead, options.kind, options.save_format)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -135,9 +135,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _of_exports(
     exports: list[Path],
-    given: dict[str, Any],
+    layout_keys: dict[str, Any],
     path: Path,
-    ahead: starter.Ahead,
+    lead_time: starter.LeadTime,
     kind: Kind | None,
     format_file: Path | None,
 ) -> None:
@@ -148,9 +148,9 @@ def _of_exports(
     if path.exists():
         raise PlflError(f"{path}: exists already; remove it, or choose another study with --name")
     try:
-        meters = meters_of(given)
+        meters = meters_of(layout_keys)
         with progress_bar("read", "step") as progress:
-            exports_read, study = starter.recognise(exports, meters, progress, ahead, kind)
+            exports_read, study = starter.recognise(exports, meters, progress, lead_time, kind)
         starter.write(path, study)
     except ConfigError as error:
         raise DataError("\n".join(map(as_options, error.problems))) from None
@@ -178,17 +178,17 @@ def _of_exports(
     print()
 
 
-def meters_of(given: dict[str, Any]) -> Meters:
+def meters_of(layout_keys: dict[str, Any]) -> Meters:
     """The keys of `data.meters` that the options give, checked like those of a study."""
-    for key, value in given.items():
+    for key, value in layout_keys.items():
         if isinstance(Meters.model_fields[key].default, dict):
             names = [name for name, _ in value]
             if twice := [name for name in names if names.count(name) > 1]:
                 raise ConfigError("", [f"data.meters.{key}.{twice[0]}: is given twice"])
-            given[key] = dict(value)
-    inputs = [role for role in given.get("columns", {}) if role not in NOT_INPUTS]
+            layout_keys[key] = dict(value)
+    inputs = [role for role in layout_keys.get("columns", {}) if role not in NOT_INPUTS]
     features = list(dict.fromkeys([*Data.model_fields["features"].default, *inputs]))
-    data = {"source": "meters", "states": ["all"], "features": features, "meters": given}
+    data = {"source": "meters", "states": ["all"], "features": features, "meters": layout_keys}
     return Study.parse({"data": data}, "plfl init meters").data.meters
 
 
@@ -206,7 +206,7 @@ def as_options(message: str) -> str:
         if isinstance(value, dict):
             value = [f"{name}={entry}" for name, entry in value.items()]
         if isinstance(value, list):
-            return " ".join(_given(flag, str(entry)) for entry in value)
+            return " ".join(_as_option(flag, str(entry)) for entry in value)
         if value == "false":
             return f"--no-{flag[2:]}"
         return flag if value == "true" else f"{flag} {match['value']}"
@@ -217,7 +217,7 @@ def as_options(message: str) -> str:
     return re.sub(key, option, message)
 
 
-def _given(flag: str, entry: str) -> str:
+def _as_option(flag: str, entry: str) -> str:
     """An option and its value for a shell. Only of numbers may a separate value begin with `-`."""
-    between = " " if re.fullmatch(r"[^-].*|-\d+(\.\d*)?", entry) else "="
-    return f"{flag}{between}{shlex.quote(entry)}"
+    separator = " " if re.fullmatch(r"[^-].*|-\d+(\.\d*)?", entry) else "="
+    return f"{flag}{separator}{shlex.quote(entry)}"

@@ -71,8 +71,10 @@ def run(options: argparse.Namespace) -> None:
         raise PlflError("score: --submit needs a file, as the study is no task with a leaderboard")
     if not (options.predictions or options.results):
         raise PlflError("score: name a file of predictions, or --results")
-    given = {name: getattr(options, name) for name in (key.replace("-", "_") for key in MEANINGS)}
-    submission = {name: "" if value is None else value for name, value in given.items()}
+    options_given = {
+        name: getattr(options, name) for name in (key.replace("-", "_") for key in MEANINGS)
+    }
+    submission = {name: "" if value is None else value for name, value in options_given.items()}
     check_row("score", submission)
     if options.submit and options.predictions:
         required_keys = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]

@@ -16,7 +16,7 @@ from pydantic_core import InitErrorDetails
 
 from plfl.config.messages import allowed, refusal
 from plfl.interfaces.baseline import Baseline
-from plfl.interfaces.named import Named
+from plfl.interfaces.named import Selectable
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm, Kind, Section
 
@@ -86,7 +86,7 @@ def choose_class(
     name and there is no default; errors of pydantic: the name or keys are unknown, or values are
     impossible.
     """
-    if isinstance(block, Named):
+    if isinstance(block, Selectable):
         return cast(Kind, block)
     if not isinstance(block, Mapping):
         suggestion = next((name for name in names() if name == block), default)

@@ -18,7 +18,7 @@ from pydantic import (
 from plfl.config.messages import refusal
 from plfl.config.named import choose_class
 from plfl.config.sections import Data, FederationSettings, Windows
-from plfl.interfaces.named import Named
+from plfl.interfaces.named import Selectable
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -33,7 +33,7 @@ OWN = "own_module"
 """The file for users' own modules."""
 
 
-class ModelRules(Named):
+class ModelRules(Selectable):
     """The rules of a model. `plfl.models.Model` adds its computations."""
 
     features: ClassVar[tuple[str, ...]] = ()
@@ -111,7 +111,7 @@ Widening = Literal["none", "personal", "adaptive"]
 client (`personal`), or by such a width that follows the client's loads (`adaptive`)."""
 
 
-class TaskRules(Named):
+class TaskRules(Selectable):
     """The rules of a task. `plfl.tasks.Task` adds its computations."""
 
     examples: ClassVar[str] = "loads"

@@ -15,7 +15,7 @@ from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue
 from plfl.baselines.fitting import Remembered, fit, total_sent
 from plfl.data.dataset import SPLITS, Dataset
-from plfl.interfaces.baseline import Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
@@ -23,7 +23,7 @@ from plfl.tasks.quantiles import Quantiles
 log = logging.getLogger(__name__)
 
 Predict: TypeAlias = Callable[[int, Rows], Floats]
-"""Forecasts of windows of a client, see `Fitted.predict`."""
+"""Forecasts of windows of a client, see `FittedBaseline.predict`."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BaselineTables:
     """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
     `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
     ("none"); see `Task.errors`."""
-    fitted: Mapping[str, Fitted] = field(default_factory=dict)
+    fitted: Mapping[str, FittedBaseline] = field(default_factory=dict)
     """The baselines by name, fitted for these scores; those that failed are left out."""
     widths: Mapping[str, Floats] = field(default_factory=dict)
     """The widths (N, ...) of the clients' intervals by baseline, if the task has widths."""
@@ -67,13 +67,13 @@ def evaluate(
     task.check_calibration(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
     settings = replace(settings, levels=levels)
-    fitted_baselines: dict[str, Fitted] = {}
+    fitted_baselines: dict[str, FittedBaseline] = {}
     widths: dict[str, Floats] = {}
 
     def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
         staged = fit(baseline, dataset, settings, fitted_baselines)
-        fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent)
+        fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent_bytes)
         sent_bytes = total_sent(staged, len(dataset.clients))
         if task.widening == "none":
             return remembered.predict, sent_bytes

@@ -24,37 +24,38 @@ ABOUT = "about.json"
 """Name of the description inside the file, a property of its metadata."""
 
 
-def export(path: Path, program: Program, later: int, about: dict[str, Any]) -> None:
+def export(path: Path, program: Program, rows_after: int, about: dict[str, Any]) -> None:
     """Write a program for ONNX runtimes, with facts `about` it in addition to the form of its
-    inputs. `later`: rows after the last reading that it reads, too. ConfigError: the model is not
-    one that PyTorch can export. PlflError: the file has another suffix, or packages are missing."""
+    inputs. `rows_after`: rows after the last reading that it reads, too. ConfigError: the model is
+    not one that PyTorch can export. PlflError: the file has another suffix, or packages are
+    missing."""
     if path.suffix != ".onnx":
         raise PlflError(f"{path}: name a file that ends in .onnx")
     require("onnx", f"{path}: ONNX")
-    rows = program.rows + later
+    rows = program.rows + rows_after
     form = {"readings": ["windows", rows, len(program.scale)], "minute": ["windows"]}
     about = {"plfl": __version__, **form, **about}
-    exported = traced(program, rows)
+    exported = trace(program, rows)
     # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it unchanged.
     for node in list(exported.graph.nodes):
         if node.target is torch.ops.aten.squeeze.dim:
-            given, dimension = node.args
-            if given.meta["val"].shape[dimension] != 1:
-                node.replace_all_uses_with(given)
+            arguments, dimension = node.args
+            if arguments.meta["val"].shape[dimension] != 1:
+                node.replace_all_uses_with(arguments)
                 exported.graph.erase_node(node)
     with torch.no_grad(), warnings.catch_warnings(), atomic(path) as temporary:
         warnings.simplefilter("ignore")  # about operators that the model does not have
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         try:
-            made = torch.onnx.export(exported, dynamo=True, verbose=False)
+            onnx_program = torch.onnx.export(exported, dynamo=True, verbose=False)
         except Exception as error:  # operators can be missing
             raise _refusal(program, error) from error
-        assert made is not None
-        made.model.metadata_props[ABOUT] = json.dumps(about, indent=1)
-        made.save(temporary)
+        assert onnx_program is not None
+        onnx_program.model.metadata_props[ABOUT] = json.dumps(about, indent=1)
+        onnx_program.save(temporary)
 
 
-def traced(program: Program, rows: int) -> torch.export.ExportedProgram:
+def trace(program: Program, rows: int) -> torch.export.ExportedProgram:
     """The program without plfl, with the same forecasts for any number of windows of these rows."""
     random = torch.Generator().manual_seed(0)
 
@@ -71,11 +72,16 @@ def traced(program: Program, rows: int) -> torch.export.ExportedProgram:
             exported = torch.export.export(
                 program, windows(3), dynamic_shapes=(any_number, any_number), strict=False
             )
-            called = exported.module()
+            exported_module = exported.module()
             for number in (1, 5):
-                given = windows(number)
+                window_arguments = windows(number)
                 near = 1e-5 * float(program.scale[0])  # single precision
-                torch.testing.assert_close(called(*given), program(*given), rtol=1e-5, atol=near)
+                torch.testing.assert_close(
+                    exported_module(*window_arguments),
+                    program(*window_arguments),
+                    rtol=1e-5,
+                    atol=near,
+                )
         return exported
     except Exception as error:  # tracing can fail in many ways
         raise _refusal(program, error) from error

@@ -16,7 +16,7 @@ from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
-from plfl.public.inputs import Ahead
+from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
 from plfl.public.models import TRAINED_ON, Kind, load
 from plfl.public.seen import is_meter_seen
@@ -31,13 +31,13 @@ class RawMeter:
     minutes: int
     zone: ZoneInfo
 
-    def forecast(self, client: str, kind: Kind, ahead: Ahead) -> MeterForecast:
+    def forecast(self, client: str, kind: Kind, lead_time: LeadTime) -> MeterForecast:
         """Its forecast; DataError, with the name of the meter, if there can be none."""
         try:
-            readings = MeterReadings.of(self.load, self.minutes)
+            readings = MeterReadings.from_series(self.load, self.minutes)
         except DataError as error:
             raise DataError(f"{client}: {error}") from None
-        return forecast_meter(readings, load(kind), ahead)
+        return forecast_meter(readings, load(kind), lead_time)
 
     def is_seen(self, kind: Kind) -> bool:
         """Whether the public model of a kind was trained on it."""
@@ -69,25 +69,29 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:
     return meters, problems
 
 
-def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen: int) -> str:
-    """One line: what forecast the meters, and how it did in their last weeks. `seen`: number of
-    meters that it was trained on."""
+def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int) -> str:
+    """One line: what forecast the meters, and how it did in their last weeks. `seen_meters`: number
+    of meters that it was trained on."""
     count = len(forecasts)
-    own = sum(forecast.own_weight > 0 for forecast in forecasts.values())
+    own_weighted = sum(forecast.own_weight > 0 for forecast in forecasts.values())
     line = f"model of public {kind} ({'; '.join(TRAINED_ON[kind])})"
-    if own:
-        line += f", with models of their own readings for {own} of {counted(count, 'meter')}"
-    if seen:
-        line += f"; it was trained on {seen} of these meters, so the errors are too small"
+    if own_weighted:
+        line += (
+            f", with models of their own readings for {own_weighted} of {counted(count, 'meter')}"
+        )
+    if seen_meters:
+        line += f"; it was trained on {seen_meters} of these meters, so the errors are too small"
     errors = pd.DataFrame([shares(f.pairs) for f in forecasts.values() if len(f.pairs)]).mean()
     if errors.empty:
         return f"{line}; too few readings to say how it did on earlier days"
-    said = {
+    sentences = {
         "forecast": "wrong by",
         "naive_day": "yesterday's load by",
         "naive_week": "last week's by",
     }
-    words = [f"{text} {errors[name]:.0f} %" for name, text in said.items() if errors[name] >= 0]
+    words = [
+        f"{text} {errors[name]:.0f} %" for name, text in sentences.items() if errors[name] >= 0
+    ]
     return f"{line}; on their last two weeks {', '.join(words)} of the load"
 
 
@@ -114,8 +118,13 @@ def tested(client: str, forecast: MeterForecast) -> dict[str, Any]:
     pairs = forecast.pairs.dropna(subset=["last", "naive_day"])
     if pairs.empty:
         raise DataError(f"{client}: has too few readings for forecasts of earlier days; give more")
-    inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
-    by = "public" if not forecast.own_weight else "public and own"
+    is_inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
+    forecaster = "public" if not forecast.own_weight else "public and own"
     table = pairs.drop(columns=["low", "high"])
     scores = scored(table)
-    return {"client": client, "forecaster": by, **scores, "coverage_80": float(inside.mean())}
+    return {
+        "client": client,
+        "forecaster": forecaster,
+        **scores,
+        "coverage_80": float(is_inside.mean()),
+    }

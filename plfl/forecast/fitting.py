@@ -54,22 +54,22 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
         )
     start = np.asarray(model.models["global"].mean(axis=0), np.float32)
     shared = study.layout.mask(study.shared[model.cell.sharing])
-    whole = bool(shared.all())
-    trained = np.ones_like(shared) if whole else ~shared
+    is_all_shared = bool(shared.all())
+    trained_parameters = np.ones_like(shared) if is_all_shared else ~shared
     if study.model.only_method:  # a mean of trees is no tree, and own trees are no start
         empty = network_of(study, study.window_shape).initial(0).numpy()
-        start, trained = np.where(shared, model.models["global"][0], empty), ~shared
+        start, trained_parameters = np.where(shared, model.models["global"][0], empty), ~shared
     dataset = build_later(client, table, study.windows, scaling, training=True)
-    steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained)
+    steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained_parameters)
     if epochs is None:
-        received = whole and len(table) * model.interval < AS_RECEIVED
-        epochs = 0 if received else steps.choice()
+        is_as_received = is_all_shared and len(table) * model.interval < AS_RECEIVED
+        epochs = 0 if is_as_received else steps.choice()
     models: Models = {"local": steps.after(epochs), "global": start[None]}
     widths: ConformalWidths = {}
     if model.widths:
         widths = dict.fromkeys(MODELS, model.widths["global"].mean(axis=0, keepdims=True))
-    fitted = replace(model, scalings={client: scaling}, models=models, widths=widths)
-    return fitted, epochs
+    new_model = replace(model, scalings={client: scaling}, models=models, widths=widths)
+    return new_model, epochs
 
 
 def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
@@ -86,22 +86,22 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
         raise DataError(
             f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
         )
-    received = next(iter(model.fitted.values()))
-    fitted = fit_to_new(baselines, name, received, dataset, settings)
-    arrays = save(baselines, name, fitted, 0)
+    received_arrays = next(iter(model.fitted.values()))
+    fitted_baselines = fit_to_new(baselines, name, received_arrays, dataset, settings)
+    arrays = save(baselines, name, fitted_baselines, 0)
     widths: ConformalWidths = {}
     if model.widths:
-        forecasts = fitted[name].predict(0, dataset.starts(0, "validation"))
+        forecasts = fitted_baselines[name].predict(0, dataset.starts(0, "validation"))
         widths["local"] = task_of(study).conformal_widths(dataset, 0, forecasts)[None]
     return replace(model, scalings={client: scaling}, fitted={client: arrays}, widths=widths)
 
 
-def _with_held(whole: Dataset) -> Dataset:
+def _with_held(dataset: Dataset) -> Dataset:
     """A meter's dataset with the last fifth of its training set held out, at least a day."""
-    first, _, _, end = whole.bounds[0].tolist()
-    held = max((end - first) // 5, WEEK // 7 // whole.interval)
+    first, _, _, end = dataset.bounds[0].tolist()
+    held = max((end - first) // 5, WEEK // 7 // dataset.interval)
     bounds = np.array([[first, max(first, end - held), end, end]])
-    return replace(whole, held=np.array([held]), bounds=bounds)
+    return replace(dataset, held=np.array([held]), bounds=bounds)
 
 
 @dataclass(frozen=True)
@@ -146,18 +146,18 @@ class OwnSteps:
         if not study.model.only_method:
             return [*PASSES]
         is_own = self.trained[study.layout.mask(["head"])].all()
-        most = study.layout.shapes["head.value"][1] if is_own else 0
-        return [*range(most + 1)]
+        leaf_limit = study.layout.shapes["head.value"][1] if is_own else 0
+        return [*range(leaf_limit + 1)]
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
-        trained = torch.from_numpy(self.trained).to(engine.device)
+        trained_mask = torch.from_numpy(self.trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
         method = study.method(self.cell)
         if isinstance(method, Boosting):
             number = min(epochs, self._numbers[-1])
             return method.own_trees(data, study.layout, row, number)
         return calibrate(
-            row, data, trained, study.client_optimiser(self.cell), Calibration(epochs=epochs)
+            row, data, trained_mask, study.client_optimiser(self.cell), Calibration(epochs=epochs)
         )

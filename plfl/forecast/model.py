@@ -55,8 +55,11 @@ class ForecastModel(Contents):
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
         reach = self.study.baselines.find(self.baseline).reach if self.baseline else 0
-        back = reach // self.interval - windows.look_ahead
-        return max(covariates.reach(windows.covariates, *sizes), back + 3 if back > 0 else 0)
+        earlier_rows = reach // self.interval - windows.look_ahead
+        return max(
+            covariates.reach(windows.covariates, *sizes),
+            earlier_rows + 3 if earlier_rows > 0 else 0,
+        )
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings in a meter's file, read like the own meters of a study; `client`: the name
@@ -94,14 +97,16 @@ class ForecastModel(Contents):
     @property
     def _layout(self) -> Meters:
         """The layout of the files of meters."""
-        wanted = ["timestamp", *self.readings]
+        column_names = ["timestamp", *self.readings]
         if self.study.data.source == "meters":
-            given = self.study.data.meters
-            kept = (*wanted, *NOT_INPUTS)
-            columns = {role: name for role, name in given.columns.items() if role in kept}
-            units = {role: unit for role, unit in given.units.items() if role in columns}
-            return given.model_copy(update={"columns": columns, "units": units})
-        columns = {role: role for role in wanted}
+            meters = self.study.data.meters
+            readable_columns = (*column_names, *NOT_INPUTS)
+            columns = {
+                role: name for role, name in meters.columns.items() if role in readable_columns
+            }
+            units = {role: unit for role, unit in meters.units.items() if role in columns}
+            return meters.model_copy(update={"columns": columns, "units": units})
+        columns = {role: role for role in column_names}
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
     @property
@@ -155,26 +160,26 @@ class ForecastModel(Contents):
         """
         client = self._client(client)
         self._check(frame, client)
-        later, dataset, last = self._windows(frame, client, early)
+        frame_after, dataset, last = self._windows(frame, client, early)
         horizons, task = self.study.windows.horizons, task_of(self.study)
         starts = last - (dataset.look_back - 1)
         predictions = self._predictions(dataset, client, model, starts)
-        known = np.isfinite(predictions).reshape(len(starts), -1).all(axis=1)
-        if not known.any():
+        is_finite = np.isfinite(predictions).reshape(len(starts), -1).all(axis=1)
+        if not is_finite.any():
             raise DataError(
                 f"{client}: {self.name} reads {self.look_back} readings before a forecast, and the "
                 "file has too few of them; add earlier ones"
             )
-        last, starts, predictions = last[known], starts[known], predictions[known]
+        last, starts, predictions = last[is_finite], starts[is_finite], predictions[is_finite]
         if (widths := self._widths(client, model)) is not None:
             predictions = task.widened(dataset, 0, starts, predictions, widths)
-        self._report_outside(later[: len(frame)], client)
+        self._report_outside(frame_after[: len(frame)], client)
         loads = task.columns("forecast", predictions)
         columns = {
             **{name: values.ravel() for name, values in loads.items()},
-            "made_at": later.index[last.repeat(horizons)],
+            "made_at": frame_after.index[last.repeat(horizons)],
         }
-        return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
+        return pd.DataFrame(columns, index=frame_after.index[dataset.target_rows(starts).ravel()])
 
     def _predictions(
         self, dataset: Dataset, client: str, model: Model, starts: NDArray[np.int64]
@@ -190,14 +195,14 @@ class ForecastModel(Contents):
             return task.predictions(dataset, 0, starts, outputs.double().numpy())
         self._check_model(model)
         arrays, settings = self.fitted[client], settings_of(self.study)
-        fitted = restore(self.study.baselines, self.baseline, arrays, dataset, settings)
-        return fitted.predict(0, starts)
+        fitted_baseline = restore(self.study.baselines, self.baseline, arrays, dataset, settings)
+        return fitted_baseline.predict(0, starts)
 
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
         several horizons, those that were made at the last reading."""
-        last, several = frame.index[-1], self.study.windows.horizons > 1
-        is_new = forecasts["made_at"] == last if several else forecasts.index > last
+        last, has_several_horizons = frame.index[-1], self.study.windows.horizons > 1
+        is_new = forecasts["made_at"] == last if has_several_horizons else forecasts.index > last
         upcoming: pd.DataFrame = forecasts[is_new]
         return upcoming
 
@@ -227,10 +232,10 @@ class ForecastModel(Contents):
         adapted, passes = fitted_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
             unit = "own tree" if self.study.model.only_method else "epoch"
-            trained = f"{counted(passes, unit)}, chosen on the last fifth"
-            how = trained if passes else "used as received"
+            training_text = f"{counted(passes, unit)}, chosen on the last fifth"
+            adaptation = training_text if passes else "used as received"
             age = f"{weeks:.1f} weeks" if weeks >= 2 else f"{7 * weeks:.1f} days"
-            log.info("%s: %s of readings: %s", client, age, how)
+            log.info("%s: %s of readings: %s", client, age, adaptation)
         return adapted
 
     def inputs(
@@ -308,13 +313,13 @@ class ForecastModel(Contents):
     ) -> tuple[pd.DataFrame, Dataset, NDArray[np.int64]]:
         """The table up to the last target, its windows, and the last input rows of those to use;
         `early` as in `predict`."""
-        ahead = self.study.windows.farthest
+        rows_ahead = self.study.windows.farthest
         step = pd.Timedelta(minutes=self.interval)
         stamps = pd.date_range(
-            frame.index[0], periods=len(frame) + ahead, freq=step, name="timestamp"
+            frame.index[0], periods=len(frame) + rows_ahead, freq=step, name="timestamp"
         )
-        later = assemble(frame[self.readings].reindex(stamps), self.columns)
-        dataset = build_later(client, later, self.study.windows, self.scalings[client])
+        assembled = assemble(frame[self.readings].reindex(stamps), self.columns)
+        dataset = build_later(client, assembled, self.study.windows, self.scalings[client])
         if len(frame) < self.look_back:
             log.warning(
                 "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
@@ -322,21 +327,21 @@ class ForecastModel(Contents):
                 *(client, len(frame), self.look_back),
             )
         reach = dataset.look_back if early else self.look_back
-        needed = min(reach, max(len(frame), dataset.look_back))
-        last = np.arange(needed - 1, len(frame))
+        needed_rows = min(reach, max(len(frame), dataset.look_back))
+        last = np.arange(needed_rows - 1, len(frame))
         last = last[dataset.readable[last]]
         if not len(last):
             raise DataError(
-                f"{client}: no row has all that the model reads: {needed} readings in a "
+                f"{client}: no row has all that the model reads: {needed_rows} readings in a "
                 "row without a gap"
                 + (
-                    f", and at the time it forecasts, {ahead} rows later, what "
+                    f", and at the time it forecasts, {rows_ahead} rows later, what "
                     "windows.covariates: known_future lists; add rows"
                     if self._knows_future
                     else "; add readings"
                 )
             )
-        return later, dataset, last
+        return assembled, dataset, last
 
     def _check_model(self, model: Model) -> None:
         if self.baseline and model != "local":
@@ -365,11 +370,11 @@ class ForecastModel(Contents):
         if client is None and len(self.clients) == 1:
             return self.clients[0]
         if client not in self.clients:
-            listed = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
+            client_list = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
             if client is None:
-                raise DataError(f"name the client; the model was trained with {listed}")
+                raise DataError(f"name the client; the model was trained with {client_list}")
             raise DataError(
-                f"client {client!r} did not take part; the model was trained with {listed}"
+                f"client {client!r} did not take part; the model was trained with {client_list}"
                 f"{did_you_mean(client, self.clients)}; name one of them with --client, or train "
                 "a model for a new meter with `plfl forecast --new` (in Python: adapt)"
             )
@@ -389,10 +394,10 @@ class ForecastModel(Contents):
         check_stamps(client, frame.index, self.interval)
         for name in self.readings:
             check_finite(client, frame[name], gaps=True)
-        needed = self.study.windows.look_back
-        if len(frame) < needed:
+        needed_rows = self.study.windows.look_back
+        if len(frame) < needed_rows:
             raise DataError(
-                f"{client}: has {len(frame)} readings, but a forecast needs {needed} in a "
+                f"{client}: has {len(frame)} readings, but a forecast needs {needed_rows} in a "
                 f"row, {self.interval} minutes apart; add earlier ones"
             )
         if client in self.clients:
@@ -401,15 +406,15 @@ class ForecastModel(Contents):
     def check_unit(self, load: pd.Series, client: str) -> None:
         """Refuse, with a DataError, loads of a client that are as much above those of its training
         as another unit makes them."""
-        scaling, at = self.scalings[client], self.columns.index("load")
-        low, high = scaling.low[at], scaling.high[at]
+        scaling, column = self.scalings[client], self.columns.index("load")
+        low, high = scaling.low[column], scaling.high[column]
         largest, median = load.max(), load.median()
         hour = 60 / self.interval
         for unit, factor in (("kW", hour), ("Wh", 1000), ("W", 1000 * hour)):
             # Of another power of ten, the loads of a few days tell; of kW, only a peak does.
-            least = max(2, factor * (0.7 if factor < 10 else 0.1)) * high
+            lowest_load = max(2, factor * (0.7 if factor < 10 else 0.1)) * high
             # Half of the readings above all of the training are no peak.
-            above = largest >= least or (unit == "kW" and median > high)
+            above = largest >= lowest_load or (unit == "kW" and median > high)
             if above and largest <= 1.2 * factor * high and low <= median / factor <= high:
                 raise DataError(
                     f"{client}: its readings are about {largest / high:.2g} times the range of its "
@@ -422,13 +427,13 @@ class ForecastModel(Contents):
         scaling = self.scalings[client]
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
             values = table[name].to_numpy(float)
-            outside = (values < low) | (values > high)
-            if name not in CALENDAR and outside.any():
+            is_outside = (values < low) | (values > high)
+            if name not in CALENDAR and is_outside.any():
                 log.warning(
                     "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
                     "%.4g, first at %s",
-                    *(client, outside.sum(), len(outside), name, low, high),
-                    table.index[int(outside.argmax())],
+                    *(client, is_outside.sum(), len(is_outside), name, low, high),
+                    table.index[int(is_outside.argmax())],
                 )
 
 
@@ -470,16 +475,16 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         for name, array in arrays.items():
             number, _, of_client = name.partition(".")
             saved[int(number)][of_client] = array
-    fitted: dict[str, Arrays] = {}
+    arrays_of_baselines: dict[str, Arrays] = {}
     if is_baseline:
-        fitted.update(zip(header.clients, saved, strict=True))
+        arrays_of_baselines.update(zip(header.clients, saved, strict=True))
     if study.model.settings != header.model:
         raise ResultsError(
             f"{path}: the file of the model, {study.model.summary}, is not the one of the "
             "training; restore it, run plfl in the folder of the study, or train again"
         )
-    known = {name: list(shape) for name, shape in study.layout.shapes.items()}
-    if known != header.parameters:
+    known_shapes = {name: list(shape) for name, shape in study.layout.shapes.items()}
+    if known_shapes != header.parameters:
         raise ResultsError(
             f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
             f"{header.version}, or train it again"
@@ -496,9 +501,9 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         "models": all(
             rows.shape == (len(scalings), study.layout.width) for rows in models.values()
         ),
-        "widths": all(own.shape[:1] == (len(scalings),) for own in widths.values()),
+        "widths": all(own_widths.shape[:1] == (len(scalings),) for own_widths in widths.values()),
     }
     if wrong := [name for name, fits in fitting.items() if not fits]:
         raise ValueError(f"{', '.join(wrong)} do not fit the study")
-    what = study, header.cell, header.columns, header.interval
-    return ForecastModel(*what, scalings, models, widths, fitted)
+    fields = study, header.cell, header.columns, header.interval
+    return ForecastModel(*fields, scalings, models, widths, arrays_of_baselines)

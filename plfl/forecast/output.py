@@ -56,23 +56,23 @@ class Form:
         if zone is None and len(zones) > 1:
             zone = UTC  # one table has one zone
         parts = [self._of(client, table, zone) for client, table in forecasts.items()]
-        whole = pd.concat(parts, ignore_index=True)
-        known = whole["timestamp"].dt.tz
-        where = STANDARD_TIME if known is None else str(known)
+        all_rows = pd.concat(parts, ignore_index=True)
+        zone_of_stamps = all_rows["timestamp"].dt.tz
+        zone_name = STANDARD_TIME if zone_of_stamps is None else str(zone_of_stamps)
         if not self.wide:
-            named = {"unit": self.unit_of_loads, "timezone": where, "stamp": self.stamp}
-            return whole.assign(**named, forecaster=whole["client"].map(forecasters))
-        if whole.duplicated(["client", "timestamp"]).any():
+            labels = {"unit": self.unit_of_loads, "timezone": zone_name, "stamp": self.stamp}
+            return all_rows.assign(**labels, forecaster=all_rows["client"].map(forecasters))
+        if all_rows.duplicated(["client", "timestamp"]).any():
             raise DataError("--wide: a time has several forecasts (--all); leave one of them out")
 
         def name(column: tuple[str, str]) -> str:
             client, quantile = column[0], column[1].removeprefix("forecast")
             return f"{client}{quantile} ({self.unit_of_loads}, {forecasters[client]})"
 
-        wide = whole.pivot(index="timestamp", columns="client", values=_loads(whole))
+        wide = all_rows.pivot(index="timestamp", columns="client", values=_loads(all_rows))
         wide = wide.swaplevel(axis=1).sort_index(axis=1)
         wide.columns = wide.columns.map(name)
-        return wide.reset_index(names=f"timestamp ({self.stamp}, {where})")
+        return wide.reset_index(names=f"timestamp ({self.stamp}, {zone_name})")
 
     def _of(self, client: str, table: pd.DataFrame, zone: tzinfo | None) -> pd.DataFrame:
         stamps, made_at = _stamps(table), pd.DatetimeIndex(table["made_at"])

@@ -35,7 +35,7 @@ DAY = WEEK // 7
 
 
 @dataclass(frozen=True)
-class Past:
+class PastReadings:
     """What a forecaster knows of B windows: their readings, and when the last one was taken."""
 
     model: Contents
@@ -58,20 +58,22 @@ class Past:
         """The loads (B, T) of the look-back."""
         return self.loads[:, -self.model.study.windows.look_back :]
 
-    def back(self, steps: Sequence[int]) -> Tensor:
+    def shift(self, steps: Sequence[int]) -> Tensor:
         """The loads (B, K) these numbers of rows before the last one; NaN if they are unknown."""
         end = self.loads.shape[1] - 1
-        inside = [0 <= n <= end for n in steps]
-        places = [end - n if known else end for n, known in zip(steps, inside, strict=True)]
-        return torch.where(torch.tensor(inside), self.loads[:, places], torch.nan)
+        is_inside = [0 <= n <= end for n in steps]
+        places = [
+            end - n if is_known else end for n, is_known in zip(steps, is_inside, strict=True)
+        ]
+        return torch.where(torch.tensor(is_inside), self.loads[:, places], torch.nan)
 
     def back_or_last(self, steps: Sequence[int]) -> Tensor:
-        """As `back`, with the last load instead of those that are unknown."""
-        loads = self.back(steps)
+        """As `shift`, with the last load instead of those that are unknown."""
+        loads = self.shift(steps)
         return torch.where(loads.isnan(), self.last, loads)
 
     @property
-    def ahead(self) -> list[int]:
+    def lead_rows(self) -> list[int]:
         """Rows from the last one to each target."""
         windows = self.model.study.windows
         return [windows.look_ahead + h for h in range(windows.horizons)]
@@ -81,16 +83,22 @@ class Past:
         monday = np.datetime64("2024-01-01", "m")
         times = time_of_day(monday + np.arange(DAY), harmonics)
         days = weekday(monday + DAY * np.arange(7))
-        minutes = torch.tensor([rows * self.model.interval for rows in self.ahead])
-        at = (self.minute[:, None] + minutes) % WEEK
-        return torch.cat([torch.from_numpy(times)[at % DAY], torch.from_numpy(days)[at // DAY]], 2)
+        minutes = torch.tensor([rows * self.model.interval for rows in self.lead_rows])
+        minute_of_week = (self.minute[:, None] + minutes) % WEEK
+        return torch.cat(
+            [
+                torch.from_numpy(times)[minute_of_week % DAY],
+                torch.from_numpy(days)[minute_of_week // DAY],
+            ],
+            2,
+        )
 
     def inputs(self, names: Sequence[str]) -> Tensor:
         """Scaled inputs (B, K) at the last row, as float64."""
         return self.scaled[:, -1, [self.model.columns.index(name) for name in names]].double()
 
     @property
-    def further(self) -> Tensor:
+    def extra_inputs(self) -> Tensor:
         """The scaled inputs (B, K) other than the load and the calendar."""
         return self.inputs(designs.further_of(self.model.columns))
 
@@ -98,12 +106,16 @@ class Past:
     def season_lags(self) -> Tensor:
         """The loads (B, H, 15) of `plfl.baselines.features.season_lags`."""
         rows = [season // self.model.interval for season in designs.SEASONS]
-        steps = [n - a - ahead for ahead in self.ahead for n in rows for a in designs.AROUND]
-        return self.back_or_last(steps).reshape(-1, len(self.ahead), len(steps) // len(self.ahead))
+        steps = [
+            n - a - lead for lead in self.lead_rows for n in rows for a in designs.STEPS_AROUND
+        ]
+        return self.back_or_last(steps).reshape(
+            -1, len(self.lead_rows), len(steps) // len(self.lead_rows)
+        )
 
     def for_each(self, values: Tensor) -> Tensor:
         """Values (B, K) that are the same for all targets (B, H, K)."""
-        return values[:, None].expand(-1, len(self.ahead), -1)
+        return values[:, None].expand(-1, len(self.lead_rows), -1)
 
     def covariates(self, scaling: Scaling) -> Tensor:
         """The covariates (B, G) of `plfl.data.covariates`, as float32."""
@@ -158,7 +170,7 @@ class Program(nn.Module):
         self,
         model: Contents,
         scaling: Scaling,
-        forecaster: Callable[[Past], Tensor],
+        forecaster: Callable[[PastReadings], Tensor],
         rows: int,
         widths: NDArray[np.float64] | None = None,
     ):
@@ -174,8 +186,10 @@ class Program(nn.Module):
         The readings (B, R, F) are float64, in the units of the data; see `Past` for the minute."""
         scaled = ((readings - self.offset) / self.scale).float()
         rows = self.rows
-        past = Past(self.model, readings[:, :rows, 0], scaled[:, :rows], scaled[:, rows:], minute)
-        return task_of(self.model.study).exported(self.forecaster(past), self.widths)
+        past_readings = PastReadings(
+            self.model, readings[:, :rows, 0], scaled[:, :rows], scaled[:, rows:], minute
+        )
+        return task_of(self.model.study).exported(self.forecaster(past_readings), self.widths)
 
 
 class ScaledNetwork(nn.Module):
@@ -188,17 +202,17 @@ class ScaledNetwork(nn.Module):
         self.look_back = windows.look_back
         self.scaling = scaling
 
-    def forward(self, past: Past) -> Tensor:
+    def forward(self, past_readings: PastReadings) -> Tensor:
         """Loads (B,), or (B, O) of several outputs."""
-        sequence = past.scaled[:, -self.look_back :]
+        sequence = past_readings.scaled[:, -self.look_back :]
         if self.relative:
             load = sequence[:, :, :1] - sequence[:, -1:, :1]
             sequence = torch.cat([load, sequence[:, :, 1:]], 2)
-        outputs: Tensor = self.module(sequence, past.covariates(self.scaling)).double()
+        outputs: Tensor = self.module(sequence, past_readings.covariates(self.scaling)).double()
         loads = torch.from_numpy(self.scaling.scale[:1]) * outputs
         if not self.relative:
             return torch.from_numpy(self.scaling.offset[:1]) + loads
-        return (past.last if outputs.dim() > 1 else past.last[:, 0]) + loads
+        return (past_readings.last if outputs.dim() > 1 else past_readings.last[:, 0]) + loads
 
 
 class Boosters(nn.Module):
@@ -210,12 +224,12 @@ class Boosters(nn.Module):
         model: Contents,
         stored: Arrays,
         scaling: Scaling,
-        received: Sequence[Callable[[Past], Tensor]] = (),
+        received_forecasters: Sequence[Callable[[PastReadings], Tensor]] = (),
     ):
-        """`received`: forecasts that they read, too."""
+        """`received_forecasters`: forecasts that they read, too."""
         super().__init__()
         self.name, self.scaling = name, scaling
-        self.received, self.known = received, _modules(received)
+        self.received, self.known = received_forecasters, _modules(received_forecasters)
         task = task_of(model.study)
         self.levels = len(task.levels) if isinstance(task, Quantiles) else 1
         self.unit = torch.from_numpy(stored["unit"])
@@ -231,51 +245,65 @@ class Boosters(nn.Module):
                     table = getattr(self.trees, key).data
                     table[o, t, : len(values)] = torch.from_numpy(values)
 
-    def forward(self, past: Past) -> Tensor:
+    def forward(self, past_readings: PastReadings) -> Tensor:
         """Loads (B,), or (B, H) of several targets; quantiles (B, H, Q)."""
-        read, horizons = self._features(past), len(past.ahead)
+        read, horizons = self._features(past_readings), len(past_readings.lead_rows)
         if horizons > 1:
             number = torch.arange(horizons, dtype=read.dtype)[:, None]
             read = torch.cat([number.expand(read.shape[0], -1, -1), read], 2)
         loads = self.trees(read.flatten(0, 1)).unflatten(0, (-1, horizons))
         if self.name != "lightgbm":
-            loads = past.last[:, None] + self.unit[0] * loads
+            loads = past_readings.last[:, None] + self.unit[0] * loads
         loads = loads.unflatten(2, (-1, self.levels)).sort(-1).values.mean(2)
         return one_target(loads[..., 0]) if self.levels == 1 else loads
 
-    def _features(self, past: Past) -> Tensor:
+    def _features(self, past_readings: PastReadings) -> Tensor:
         """What trees read of windows (B, H, K)."""
         if self.name == "lightgbm":
-            return past.for_each(
-                torch.cat([past.look_back, past.inputs(past.model.columns[1:])], 1)
+            return past_readings.for_each(
+                torch.cat(
+                    [
+                        past_readings.look_back,
+                        past_readings.inputs(past_readings.model.columns[1:]),
+                    ],
+                    1,
+                )
             )
-        changes = (past.look_back - past.last) / self.unit[0]
+        changes = (past_readings.look_back - past_readings.last) / self.unit[0]
         if self.name == "lightgbm_covariates":
-            covariates = past.covariates(self.scaling).double()
-            return past.for_each(torch.cat([changes, covariates, past.further], 1))
-        lags = (past.season_lags - past.last[:, None]) / self.unit[0]
-        parts = [past.for_each(changes), lags, past.for_each(level(self.unit, past.last))]
-        parts += [past.calendar(4), past.for_each(past.further)]
+            covariates = past_readings.covariates(self.scaling).double()
+            return past_readings.for_each(
+                torch.cat([changes, covariates, past_readings.extra_inputs], 1)
+            )
+        lags = (past_readings.season_lags - past_readings.last[:, None]) / self.unit[0]
+        parts = [
+            past_readings.for_each(changes),
+            lags,
+            past_readings.for_each(level(self.unit, past_readings.last)),
+        ]
+        parts += [past_readings.calendar(4), past_readings.for_each(past_readings.extra_inputs)]
         for forecaster in self.received:
-            loads = forecaster(past).reshape(past.loads.shape[0], len(past.ahead), -1)
-            parts.append((loads - past.last[:, None]) / self.unit[0])
+            loads = forecaster(past_readings).reshape(
+                past_readings.loads.shape[0], len(past_readings.lead_rows), -1
+            )
+            parts.append((loads - past_readings.last[:, None]) / self.unit[0])
         return torch.cat(parts, 2)
 
 
 class Weighted(nn.Module):
     """The weighted sum of forecasters."""
 
-    def __init__(self, parts: Sequence[Callable[[Past], Tensor]], weights: list[float]):
+    def __init__(self, parts: Sequence[Callable[[PastReadings], Tensor]], weights: list[float]):
         super().__init__()
         self.parts, self.weights, self.known = parts, weights, _modules(parts)
 
-    def forward(self, past: Past) -> Tensor:
+    def forward(self, past_readings: PastReadings) -> Tensor:
         """Loads as those of the forecasters."""
         pairs = zip(self.parts, self.weights, strict=True)
-        return torch.stack([weight * part(past) for part, weight in pairs]).sum(0)
+        return torch.stack([weight * part(past_readings) for part, weight in pairs]).sum(0)
 
 
-def _modules(forecasters: Sequence[Callable[[Past], Tensor]]) -> nn.ModuleList:
+def _modules(forecasters: Sequence[Callable[[PastReadings], Tensor]]) -> nn.ModuleList:
     """Those that are modules, so that they become parts of another one."""
     return nn.ModuleList(part for part in forecasters if isinstance(part, nn.Module))
 
@@ -285,37 +313,43 @@ def one_target(loads: Tensor) -> Tensor:
     return loads[:, 0] if loads.shape[1] == 1 else loads
 
 
-def past_loads(days: Sequence[int], past: Past) -> Tensor:
+def past_loads(days: Sequence[int], past_readings: PastReadings) -> Tensor:
     """The loads of `plfl.baselines.naive.PastLoads`, (B,) or (B, H)."""
-    seasons = [number * DAY // past.model.interval for number in days]
-    each = [_season(past, season) for season in seasons] or [past.for_each(past.last)[..., 0]]
-    return one_target(torch.stack(each).mean(0))
+    seasons = [number * DAY // past_readings.model.interval for number in days]
+    season_loads = [_season(past_readings, season) for season in seasons] or [
+        past_readings.for_each(past_readings.last)[..., 0]
+    ]
+    return one_target(torch.stack(season_loads).mean(0))
 
 
-def _season(past: Past, season: int) -> Tensor:
+def _season(past_readings: PastReadings, season: int) -> Tensor:
     """The loads (B, H) of `plfl.baselines.naive.last_season`."""
-    steps = [season - ahead for ahead in past.ahead]
-    loads = past.back(steps)
-    for more in range(season, past.loads.shape[1], season):
-        earlier = past.back([n + more if n >= 0 else -1 for n in steps])
+    steps = [season - lead for lead in past_readings.lead_rows]
+    loads = past_readings.shift(steps)
+    for earlier_season in range(season, past_readings.loads.shape[1], season):
+        earlier = past_readings.shift([n + earlier_season if n >= 0 else -1 for n in steps])
         loads = torch.where(loads.isnan(), earlier, loads)
     return loads
 
 
-def loads_times(coefficients: Tensor, past: Past) -> Tensor:
+def loads_times(coefficients: Tensor, past_readings: PastReadings) -> Tensor:
     """The forecasts of `plfl.baselines.linear.LeastSquares`, (B,) or (B, H)."""
-    changes = past.look_back[:, :-1] - past.last
+    changes = past_readings.look_back[:, :-1] - past_readings.last
     coefficients = coefficients.reshape(len(coefficients), -1)
-    return one_target(past.last + coefficients[0] + changes @ coefficients[1:])
+    return one_target(past_readings.last + coefficients[0] + changes @ coefficients[1:])
 
 
-def inputs_times(coefficients: Tensor, has_lags: bool, past: Past) -> Tensor:
+def inputs_times(coefficients: Tensor, has_lags: bool, past_readings: PastReadings) -> Tensor:
     """The forecasts of `plfl.baselines.ridge.Regression`, (B,) or (B, H)."""
     means, weights = coefficients[:, 1:].unflatten(1, (2, -1)).unbind(1)
-    parts = [past.for_each(past.look_back), past.calendar(1), past.for_each(past.further)]
-    read = torch.cat(parts + [past.season_lags] * has_lags, 2)
+    parts = [
+        past_readings.for_each(past_readings.look_back),
+        past_readings.calendar(1),
+        past_readings.for_each(past_readings.extra_inputs),
+    ]
+    read = torch.cat(parts + [past_readings.season_lags] * has_lags, 2)
     moved = coefficients[:, 0] + ((read[..., : weights.shape[1]] - means) * weights).sum(2)
-    return one_target(past.last + moved)
+    return one_target(past_readings.last + moved)
 
 
 @dataclass(frozen=True)
@@ -327,30 +361,32 @@ class Parts:
     arrays: Arrays
     """What is saved of the baseline and of those that it needs."""
 
-    def past_loads(self, days: Sequence[int]) -> Callable[[Past], Tensor]:
+    def past_loads(self, days: Sequence[int]) -> Callable[[PastReadings], Tensor]:
         """See `ProgramParts`, as for the others."""
         return partial(past_loads, days)
 
-    def loads_times(self, coefficients: Floats) -> Callable[[Past], Tensor]:
+    def loads_times(self, coefficients: Floats) -> Callable[[PastReadings], Tensor]:
         return partial(loads_times, torch.from_numpy(coefficients))
 
-    def inputs_times(self, coefficients: Floats, has_lags: bool) -> Callable[[Past], Tensor]:
+    def inputs_times(
+        self, coefficients: Floats, has_lags: bool
+    ) -> Callable[[PastReadings], Tensor]:
         return partial(inputs_times, torch.from_numpy(coefficients), has_lags)
 
     def trees(
         self, design: str, arrays: Arrays, members: Sequence[str] = ()
-    ) -> Callable[[Past], Tensor]:
+    ) -> Callable[[PastReadings], Tensor]:
         received = [self._member(name) for name in members]
         return Boosters(design, self.model, arrays, self.scaling, received)
 
-    def weighted(self, members: Sequence[str], weights: Floats) -> Callable[[Past], Tensor]:
+    def weighted(self, members: Sequence[str], weights: Floats) -> Callable[[PastReadings], Tensor]:
         pairs = [pair for pair in zip(members, weights.tolist(), strict=True) if pair[1]]
         return Weighted([self._member(name) for name, _ in pairs], [w for _, w in pairs])
 
-    def _member(self, name: str) -> Callable[[Past], Tensor]:
+    def _member(self, name: str) -> Callable[[PastReadings], Tensor]:
         return replace(self, arrays=part_of(self.arrays, name)).forecaster(name)
 
-    def forecaster(self, name: str) -> Callable[[Past], Tensor]:
+    def forecaster(self, name: str) -> Callable[[PastReadings], Tensor]:
         """The forecaster of the baseline with this name, whose arrays these are.
 
         Raises:
@@ -367,7 +403,7 @@ class Parts:
         return lambda past: forecaster(past).reshape(-1, horizons, 1) + residuals
 
 
-def of_baseline(model: Contents, client: str) -> Callable[[Past], Tensor]:
+def of_baseline(model: Contents, client: str) -> Callable[[PastReadings], Tensor]:
     """The forecaster of a client by a stored baseline."""
     parts = Parts(model, model.scalings[client], model.fitted[client])
     return parts.forecaster(model.baseline)

@@ -1,9 +1,10 @@
 """A baseline: a forecaster that a federation has to beat, as one class in one file.
 
 This file is all that the author of a baseline has to read; docs/baselines.md has an example. Only
-`fit` and `Fitted.predict` are required. The hooks stand in the order in which plfl uses them: facts
-when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent` and `save` of
-what they return, and `restore` and `adopt` when `plfl forecast` reads what was saved.
+`fit` and `FittedBaseline.predict` are required. The hooks stand in the order in which plfl uses
+them: facts when a study is read, `fit` and `refit` in the job of the baselines, `predict`,
+`sent_bytes` and `save` of what they return, and `restore` and `adopt` when `plfl forecast` reads
+what was saved.
 
 What is fitted for the scores is also what is kept: nothing is fitted twice. A pretrained or public
 model is a baseline, too: its `fit` reads the model, and may weigh it on the clients' own windows.
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.interfaces.named import Named
+from plfl.interfaces.named import Selectable
 
 if TYPE_CHECKING:  # in a layer above this one
     from plfl.data.dataset import Dataset
@@ -50,10 +51,10 @@ class FitSettings:
     """The Q levels of the quantiles to forecast; empty: a single forecast."""
 
 
-class Fitted(ABC):
+class FittedBaseline(ABC):
     """A baseline that is fitted to the clients of a dataset, which are numbered as there."""
 
-    sent: Mapping[str, Sequence[int]] | None = None
+    sent_bytes: Mapping[str, Sequence[int]] | None = None
     """Bytes that each client sends, by the name of the baseline whose messages these are, or `raw
     data`; what several baselines need is sent once. None: all raw data if these cross, otherwise
     nothing."""
@@ -69,7 +70,7 @@ class Fitted(ABC):
         return {}
 
 
-class Baseline(Named):
+class Baseline(Selectable):
     """A baseline. Its fields are keys that a study may set where it lists the baseline."""
 
     about: ClassVar[str]
@@ -109,25 +110,38 @@ class Baseline(Named):
         return False
 
     @abstractmethod
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         """Train on the training sets of all clients; choose settings on the validation sets.
         `members`: the baselines that it needs, already fitted, by name."""
 
     def refit(
-        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
+        self,
+        fitted_baseline: FittedBaseline,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
         """Train for the test set, if validation is the end of the history: now the whole history is
-        the training set. `fitted`: the result of `fit`, whose chosen settings can be used."""
+        the training set. `fitted_baseline`: the result of `fit`, whose chosen settings can be
+        used."""
         return self.fit(dataset, settings, members)
 
     def restore(
-        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
-    ) -> Fitted:
-        """Undo `Fitted.save`: forecasts for a client with a dataset of its own, in which it is
-        number 0. Only a baseline that defines this can be kept for `plfl forecast`."""
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
+        """Undo `FittedBaseline.save`: forecasts for a client with a dataset of its own, in which it
+        is number 0. Only a baseline that defines this can be kept for `plfl forecast`."""
         raise NotImplementedError(f"{self.name} cannot be kept")
 
-    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> Fitted | None:
+    def adopt(
+        self, arrays: Arrays, dataset: Dataset, settings: FitSettings
+    ) -> FittedBaseline | None:
         """What a meter that did not take part gets, given what is saved for a client, without
         training; None: `fit` is called with the meter's own readings."""
         return None

@@ -8,7 +8,7 @@ from plfl import plugins
 from plfl.plugins.registry import Algorithm
 
 
-class Named(Algorithm):
+class Selectable(Algorithm):
     """A class that a block of keys selects by its key `name`; its fields are the other keys."""
 
     @property

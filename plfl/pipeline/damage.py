@@ -29,8 +29,8 @@ def remove_damaged(study: Study) -> str:
     for path in faults:
         path.unlink(missing_ok=True)
     lock.release()
-    told = [f"{path}: {fault}" for path, fault in faults.items() if path.name != SUMS]
-    return f"{list_names(told, 3)}: removed, to be made again" if told else ""
+    messages = [f"{path}: {fault}" for path, fault in faults.items() if path.name != SUMS]
+    return f"{list_names(messages, 3)}: removed, to be made again" if messages else ""
 
 
 def _faults(study: Study) -> Iterator[tuple[Path, str]]:

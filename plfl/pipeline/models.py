@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def keep_models(
-    study: Study, datasets: Mapping[str, Path], fitted: Mapping[str, Path], index: Path
+    study: Study, datasets: Mapping[str, Path], fitted_files: Mapping[str, Path], index: Path
 ) -> None:
     """Write the models of the best cell of each state and sharing scheme but those `for_new`
     clients, who get the models of all; the best baselines; and `index`, a table of them as CSV:
@@ -41,7 +41,7 @@ def keep_models(
     those that need no training, as they were fitted for their scores. DataError or ResultsError if
     a file that is read is damaged.
 
-    `datasets`, `fitted`: the files of the datasets and of the fitted baselines, by state.
+    `datasets`, `fitted_files`: the files of the datasets and of the fitted baselines, by state.
     """
     tables = Tables(study.results)
     rows: list[dict[str, str]] = []
@@ -61,20 +61,20 @@ def keep_models(
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
-        packed, _ = read_arrays(fitted[state])
-        for name in _wanted(tables, state):
+        packed, _ = read_arrays(fitted_files[state])
+        for name in _choose_baselines(tables, state):
             file = index.parent / f"{state}-{name}.safetensors"
             keep_baseline(study, state, name, dataset, packed, file)
             labels = {"state": state, "sharing": BASELINE, "cell": name}
             rows.append({**labels, "file": file.name})
-    kept = {row["file"] for row in rows}
+    kept_files = {row["file"] for row in rows}
     for old in index.parent.glob("*.safetensors"):
-        if old.name not in kept:
+        if old.name not in kept_files:
             old.unlink()
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
 
 
-def _wanted(tables: Tables, state: str) -> list[str]:
+def _choose_baselines(tables: Tables, state: str) -> list[str]:
     """The baselines to keep: those without training, and the best ones that can be stored."""
     scores = tables.baselines
     scores = scores[(scores["state"] == state) & (scores["split"] == "validation")]
@@ -82,11 +82,12 @@ def _wanted(tables: Tables, state: str) -> list[str]:
     names = [name for name in storable(tables.study.baselines) if name in by_client]
     by_client = by_client[names]
     best = {*by_client.dropna(how="all").idxmin(axis=1), tables.best_baseline(state)}
-    scored = by_client.notna().any()
+    has_scores = by_client.notna().any()
     return [
         name
         for name in names
-        if scored[name] and (name in best or not tables.study.baselines.find(name).needs_training)
+        if has_scores[name]
+        and (name in best or not tables.study.baselines.find(name).needs_training)
     ]
 
 
@@ -99,7 +100,9 @@ def keep_baseline(
         widths["local"] = local
     labels = Cell(state, BASELINE, name, "none", "none", 0)  # those of summary.csv
     saved = unpack(study.baselines, name, packed, len(dataset.clients))
-    arrays = {f"{i}.{key}": x for i, own in enumerate(saved) for key, x in own.items()}
+    arrays = {
+        f"{i}.{key}": x for i, client_arrays in enumerate(saved) for key, x in client_arrays.items()
+    }
     write_models(file, arrays, describe(study, labels, dataset, widths))
 
 

@@ -66,7 +66,7 @@ def complete(existing: Callable[[], str]) -> None:
         _screen.existing = existing
 
 
-def refused(error: PlflError) -> Exception:
+def refusal_of(error: PlflError) -> Exception:
     """The error of Snakemake that ends the workflow before its jobs; the screen shows only the
     message of the given one, as every command does."""
     from snakemake.exceptions import WorkflowError
@@ -195,8 +195,8 @@ def progress_of_job(about: dict[str, Any]) -> tuple[str, float]:
     logs = [Path(path) for path in about.get("log") or []]
     text = b"".join(path.read_bytes() for path in logs if path.is_file())
     if rounds := re.findall(rb"round (\d+) of (\d+)", text):
-        done, total = map(int, rounds[-1])
-        return f"round {done} of {total}", done / total
+        rounds_done, total = map(int, rounds[-1])
+        return f"round {rounds_done} of {total}", rounds_done / total
     if holder := re.search(WAITS.partition(":")[0].encode() + rb": (.*);", text):
         return f"waits for {holder[1].decode(errors='replace')}", 0.0
     return "", 0.0

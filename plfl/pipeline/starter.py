@@ -22,9 +22,9 @@ from plfl.public.models import Kind, load
 from plfl.public.seen import is_meter_seen
 from plfl.study import PAPER_SCHEMES, Study
 
-Ahead = Literal["hour", "day"]
+LeadTime = Literal["hour", "day"]
 """What a study forecasts: the next hour, or the next day."""
-MINUTES: dict[Ahead, int] = {"hour": 60, "day": 24 * 60}
+MINUTES: dict[LeadTime, int] = {"hour": 60, "day": 24 * 60}
 FEWEST = 2 * WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
 
@@ -33,13 +33,13 @@ def recognise(
     paths: Iterable[Path],
     meters: Meters,
     progress: Progress | None = None,
-    ahead: Ahead = "day",
+    lead_time: LeadTime = "day",
     kind: Kind | None = None,
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study: their content, and the configuration.
 
     `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
-    a UTC offset need `timezone`. `ahead`: what is forecast. `kind`: of the meters; with it, the
+    a UTC offset need `timezone`. `lead_time`: what is forecast. `kind`: of the meters; with it, the
     model of public meters is among the baselines. DataError: something is wrong or
     ambiguous; the message lists all problems of all files.
     """
@@ -50,7 +50,7 @@ def recognise(
     exports = read_exports(raw, meters, interval, progress=progress)
     _add_problems(exports, meters)
     exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
-    return exports, _study(exports, paths, meters, ahead, kind)
+    return exports, _study(exports, paths, meters, lead_time, kind)
 
 
 def too_short(exports: Exports) -> list[str]:
@@ -61,13 +61,13 @@ def too_short(exports: Exports) -> list[str]:
 
 def zone_problem(exports: Exports, meters: Meters) -> str:
     """What is wrong if stamps have no UTC offset and nobody said where the meters are; or empty."""
-    given = meters.model_fields_set
-    default = None if "timezone" in given else meters.timezone
+    keys_given = meters.model_fields_set
+    default = None if "timezone" in keys_given else meters.timezone
     unzoned = {name for name in exports.names if meters.timezone_of(name) == default}
     local = [
         path
         for path, names in exports.local.items()
-        if unzoned & {*names} or not (names or path == meters.weather or "timezone" in given)
+        if unzoned & {*names} or not (names or path == meters.weather or "timezone" in keys_given)
     ]
     if not local:
         return ""
@@ -80,10 +80,10 @@ def zone_problem(exports: Exports, meters: Meters) -> str:
 
 def _add_problems(exports: Exports, meters: Meters) -> None:
     """Add to the problems what a study would assume without being told."""
-    problems, given = exports.problems, meters.model_fields_set
+    problems, keys_given = exports.problems, meters.model_fields_set
     if problem := zone_problem(exports, meters):
         problems.insert(0, problem)
-    if meters.weather in exports.local and not given & {"timezone", "weather_timezone"}:
+    if meters.weather in exports.local and not keys_given & {"timezone", "weather_timezone"}:
         problems.append(
             f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
         )
@@ -104,7 +104,7 @@ def is_seen_by_public(exports: Exports, kind: Kind) -> bool:
 
 
 def _study(
-    exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead, kind: Kind | None
+    exports: Exports, paths: Iterable[Path], meters: Meters, lead_time: LeadTime, kind: Kind | None
 ) -> dict[str, Any]:
     """A study that forecasts from the last day, the loads a day and a week before the target, and
     the calendar, with a fast model and one optimiser; also for each meter as if it were new. The
@@ -114,18 +114,18 @@ def _study(
     keys |= _stated(exports, meters)
     if short := too_short(exports):
         keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
-    own = ["naive_day", "ridge", "lightgbm_bagged"]
-    received = ["lightgbm_federated"]
+    own_baselines = ["naive_day", "ridge", "lightgbm_bagged"]
+    received_baselines = ["lightgbm_federated"]
     public: list[dict[str, Any]] = []
     combined_public: list[dict[str, Any]] = []
     if kind is not None and is_seen_by_public(exports, kind):
         public = [{"name": "public", "kind": kind, "trained_on_this_dataset": True}]
     elif kind is not None:
         public = [{"name": "public", "kind": kind}]
-        received.append("public")
+        received_baselines.append("public")
         combined_public = [
-            {"name": "combined_public", "of": [*own, "public"]},
-            {"name": "mean_received", "of": received},
+            {"name": "combined_public", "of": [*own_baselines, "public"]},
+            {"name": "mean_received", "of": received_baselines},
         ]
     covariates = [{"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}]
     return {
@@ -139,7 +139,7 @@ def _study(
         "windows": {
             "look_back": MINUTES["day"] // minutes,
             "look_ahead": 1,
-            "horizons": MINUTES[ahead] // minutes,
+            "horizons": MINUTES[lead_time] // minutes,
             "target": "change",
             "scaling": "per_client",
             "covariates": covariates,
@@ -161,9 +161,9 @@ def _study(
                 {"name": "lightgbm_bagged", "models": 3},
                 {"name": "lightgbm_federated", "turns": 2},
                 *public,
-                {"name": "combined", "of": own},
+                {"name": "combined", "of": own_baselines},
                 *combined_public,
-                {"name": "combined_received", "of": [*own, *received]},
+                {"name": "combined_received", "of": [*own_baselines, *received_baselines]},
             ],
         },
     }

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-Ahead = Literal["hour", "day"]
+LeadTime = Literal["hour", "day"]
 """What a model forecasts: the next hour, or any of the next 24."""
 
 DAY = 24
 WEEK = 7 * DAY
 CONTEXT = 4 * WEEK
 """Hours before a forecast that its inputs reach back."""
-LEADS: dict[Ahead, int] = {"hour": 1, "day": DAY}
+LEADS: dict[LeadTime, int] = {"hour": 1, "day": DAY}
 """The largest lead, in hours."""
 FEWEST = DAY
 """Known hours of the context below which there is no forecast."""
@@ -79,12 +79,12 @@ class _Gathered:
 
     def __init__(self, loads: HourlyLoads, last: Rows, first: Rows) -> None:
         self.load, self.last, self.first = loads.load, last, first
-        known = np.isfinite(self.load)
-        values = np.where(known, self.load, 0.0)
+        is_known = np.isfinite(self.load)
+        values = np.where(is_known, self.load, 0.0)
         steps = np.abs(np.diff(self.load, prepend=np.nan))
         self.sums = [
             np.concatenate([[0.0], np.cumsum(column)])
-            for column in (known, values, values**2, np.isfinite(steps), np.nan_to_num(steps))
+            for column in (is_known, values, values**2, np.isfinite(steps), np.nan_to_num(steps))
         ]
 
     def at(self, rows: Rows) -> Floats:
@@ -106,7 +106,7 @@ class _Gathered:
 
 
 def inputs_of(
-    loads: HourlyLoads, ahead: Ahead, last: Rows, lead: Rows, first: Rows | int = 0
+    loads: HourlyLoads, lead_time: LeadTime, last: Rows, lead: Rows, first: Rows | int = 0
 ) -> Inputs:
     """The inputs of windows (W,) of a meter. `first`: the first row that the meter knows, (W,) or
     the same for all windows; in addition, nothing before the last `CONTEXT` hours is read."""
@@ -124,22 +124,23 @@ def inputs_of(
         roughness = week[4] / week[3]
     recent = loads_at.at(last[:, None] - np.arange(DAY))  # the last reading first
     yesterday = same_hour[:, 0]
-    order = [recent[:, 0], yesterday] if ahead == "hour" else [yesterday, recent[:, 0]]
+    order = [recent[:, 0], yesterday] if lead_time == "hour" else [yesterday, recent[:, 0]]
     base = _first_known([*order, same_hour[:, 6], mean])
 
     hour, weekday = _calendar(loads, last, lead)
     is_weekend = (weekday[:, None] - days) % 7 > 4
-    alike = np.where(is_weekend == (weekday > 4)[:, None], same_hour, np.nan)
+    same_kind_of_day = np.where(is_weekend == (weekday > 4)[:, None], same_hour, np.nan)
     near = [24, 48, 168]
-    around = [loads_at.at(target - lag + k) for lag in near for k in (-2, -1, 1, 2)]
+    neighbour_hours = [loads_at.at(target - lag + k) for lag in near for k in (-2, -1, 1, 2)]
     relative = [
-        *recent[:, : RECENT[ahead]].T,
+        *recent[:, : RECENT[lead_time]].T,
         *same_hour[:, :7].T,
         *same_hour[:, [13, 20, 27]].T,
-        *around,
+        *neighbour_hours,
         _mean(recent), week_mean, mean,
         np.fmin.reduce(recent, axis=1), np.fmax.reduce(recent, axis=1),
-        _mean(same_hour[:, :7]), _mean(same_hour), _mean(alike), _mean(same_hour[:, 6::7]),
+        _mean(same_hour[:, :7]), _mean(same_hour), _mean(same_kind_of_day),
+        _mean(same_hour[:, 6::7]),
         *_quantiles(same_hour, (0.1, 0.5, 0.9)),
     ]  # fmt: skip
     # How the load has moved to this hour on earlier days: what is switched by a clock shows here.
@@ -151,7 +152,7 @@ def inputs_of(
     columns = [(column - base) / scale for column in relative]
     columns += [column / scale for column in (*absolute, base)]
     columns += [count, hour, weekday, weekday > 4, (weekday - 1) % 7 > 4]
-    if ahead == "day":
+    if lead_time == "day":
         columns += [lead, loads.hour[last]]
     return Inputs(np.stack(columns, axis=1).astype(np.float32), base, scale)
 
@@ -163,17 +164,17 @@ def _calendar(loads: HourlyLoads, last: Rows, lead: Rows) -> tuple[Rows, Rows]:
 
 
 def _first_known(columns: list[Floats]) -> Floats:
-    known = columns[0]
+    values = columns[0]
     for column in columns[1:]:
-        known = np.where(np.isnan(known), column, known)
-    return known
+        values = np.where(np.isnan(values), column, values)
+    return values
 
 
 def _mean(columns: Floats) -> Floats:
     """The mean of the known values of each row; NaN if there is none."""
-    known = np.isfinite(columns)
+    is_known = np.isfinite(columns)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(known, columns, 0).sum(axis=1) / known.sum(axis=1), float)
+        return np.asarray(np.where(is_known, columns, 0).sum(axis=1) / is_known.sum(axis=1), float)
 
 
 def _quantile(columns: Floats, level: float) -> Floats:

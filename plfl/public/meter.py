@@ -24,10 +24,10 @@ from plfl.public.inputs import (
     FEWEST,
     LEADS,
     WEEK,
-    Ahead,
     Floats,
     HourlyLoads,
     Inputs,
+    LeadTime,
     Rows,
     inputs_of,
 )
@@ -38,15 +38,15 @@ TESTED = 2 * WEEK
 """Last hours on whose forecasts, made as if they were not known, errors are measured."""
 OWN_FROM = 4 * WEEK
 """Hours of readings from which on a model of the meter's own is weighed in."""
-OWN = TreeSizes(40, 15)
+OWN_SIZES = TreeSizes(40, 15)
 OWN_PARAMETERS: dict[str, Any] = {"learning_rate": 0.15, "max_bin": 31, "min_data_in_leaf": 20}
-MOST = 4_000
+MOST_WINDOWS = 4_000
 """Windows on which a model of the meter's own is trained."""
 USUAL_DAYS = 4
 """Days that an even division of an hour counts like, beside the days that were read."""
 WIDENED = (0.5, 4.0)
 """Least and greatest factor of the distance of an outer quantile from the median."""
-ENOUGH = 3 * DAY
+FEWEST_HOURS = 3 * DAY
 """Forecasts of hours from whose errors this factor is taken."""
 
 
@@ -62,7 +62,7 @@ class MeterReadings:
     """Minutes of an interval."""
 
     @classmethod
-    def of(cls, load: pd.Series, minutes: int) -> MeterReadings:
+    def from_series(cls, load: pd.Series, minutes: int) -> MeterReadings:
         """Readings in kWh per interval, on a regular grid, indexed by the ends of the intervals in
         local standard time. What follows the last known one is left out. DataError: the intervals
         are no part of an hour, less than a day is known, or all loads are 0."""
@@ -70,10 +70,10 @@ class MeterReadings:
             raise DataError(
                 f"its readings are {minutes} minutes apart; an hour or a part of it is needed"
             )
-        known = np.flatnonzero(load.notna().to_numpy())
-        if not len(known):
+        known_rows = np.flatnonzero(load.notna().to_numpy())
+        if not len(known_rows):
             raise DataError("it has no reading")
-        load = load.iloc[: known[-1] + 1]
+        load = load.iloc[: known_rows[-1] + 1]
         parts = 60 // minutes
         rows = -(-len(load) // parts)
         values = np.full(rows * parts, np.nan)
@@ -95,10 +95,10 @@ class MeterReadings:
     @cached_property
     def hours(self) -> HourlyLoads:
         """The loads of the hours, in kWh, of which at least half is known."""
-        known = np.isfinite(self.load)
-        count, parts = known.sum(axis=1), self.load.shape[1]
+        is_known = np.isfinite(self.load)
+        count, parts = is_known.sum(axis=1), self.load.shape[1]
         with np.errstate(invalid="ignore"):
-            mean = np.where(known, self.load, 0).sum(axis=1) / count
+            mean = np.where(is_known, self.load, 0).sum(axis=1) / count
         return HourlyLoads.ending_at(
             self.stamps, np.where(2 * count >= parts, mean * parts, np.nan)
         )
@@ -122,16 +122,16 @@ class MeterReadings:
 def public_quantiles(
     model: PublicModel,
     hours: HourlyLoads,
-    ahead: Ahead,
+    lead_time: LeadTime,
     last: Rows,
     lead: Rows,
     levels: Sequence[float] = LEVELS,
 ) -> Floats:
     """Quantiles (W, Q) of windows, in kWh per hour. The first of 24 hours is that of the model of
     the next hour."""
-    quantiles = model.predict(hours, ahead, last, lead, levels=levels)
+    quantiles = model.predict(hours, lead_time, last, lead, levels=levels)
     first = lead == 1
-    if ahead == "day" and first.any():
+    if lead_time == "day" and first.any():
         quantiles[first] = model.predict(hours, "hour", last[first], lead[first], levels=levels)
     return quantiles
 
@@ -141,10 +141,10 @@ def predict_intervals(
 ) -> Floats:
     """The median (W, H, P), in kWh, of the intervals of the hours `leads` (H,) after the last known
     hours (W,). Nothing after these is read."""
-    ahead: Ahead = "hour" if leads[-1] == 1 else "day"
-    every, lead = np.repeat(last, len(leads)), np.tile(leads, len(last))
-    hours = public_quantiles(model, readings.hours, ahead, every, lead, [0.5])
-    parts = readings.shares(every, lead) * hours
+    lead_time: LeadTime = "hour" if leads[-1] == 1 else "day"
+    last_rows, lead = np.repeat(last, len(leads)), np.tile(leads, len(last))
+    hours = public_quantiles(model, readings.hours, lead_time, last_rows, lead, [0.5])
+    parts = readings.shares(last_rows, lead) * hours
     return parts.reshape(len(last), len(leads), -1)
 
 
@@ -167,22 +167,24 @@ class MeterForecast:
 class _Windows:
     """Windows of one model: last known rows and leads (W,)."""
 
-    ahead: Ahead
+    lead_time: LeadTime
     last: Rows
     lead: Rows
 
 
-def forecast_meter(readings: MeterReadings, model: PublicModel, ahead: Ahead) -> MeterForecast:
+def forecast_meter(
+    readings: MeterReadings, model: PublicModel, lead_time: LeadTime
+) -> MeterForecast:
     """Forecast the next hour, or the next 24, after the last reading. The first of 24 is that of
     the model of the next hour."""
-    return _Forecaster(readings, model, ahead).forecast()
+    return _Forecaster(readings, model, lead_time).forecast()
 
 
 @dataclass(frozen=True)
 class _Forecaster:
     readings: MeterReadings
     model: PublicModel
-    ahead: Ahead
+    lead_time: LeadTime
 
     @property
     def _hours(self) -> HourlyLoads:
@@ -193,63 +195,67 @@ class _Forecaster:
         tested = self._tested()
         public = self._quantiles(tested)
         truth = self._hours.load[tested.last + tested.lead]
-        known = np.isfinite(truth) & np.isfinite(public).all(axis=1)
-        tested = _Windows(self.ahead, tested.last[known], tested.lead[known])
-        public, truth = public[known], truth[known]
+        is_known = np.isfinite(truth) & np.isfinite(public).all(axis=1)
+        tested = _Windows(self.lead_time, tested.last[is_known], tested.lead[is_known])
+        public, truth = public[is_known], truth[is_known]
         future = _Windows(
-            self.ahead, np.full(LEADS[self.ahead], end - 1), np.arange(1, LEADS[self.ahead] + 1)
+            self.lead_time,
+            np.full(LEADS[self.lead_time], end - 1),
+            np.arange(1, LEADS[self.lead_time] + 1),
         )
         quantiles, weight = self._quantiles(future), 0.0
         # What is scored must choose nothing: each half of these weeks has what the other chose.
         is_late = tested.last + tested.lead >= end - TESTED // 2
         halves = [~is_late, is_late]
         if np.isfinite(self._hours.load).sum() >= OWN_FROM and len(truth):
-            own = self._own_loads(self._own(end - TESTED), tested)
+            own_loads = self._own_loads(self._own(end - TESTED), tested)
             median = public[:, 1].copy()
             for half in halves:
-                weight = _weight(own[~half], median[~half], truth[~half])
-                public[half] += (weight * (own - median)[half])[:, None]
-            weight = _weight(own, median, truth)
+                weight = _weight(own_loads[~half], median[~half], truth[~half])
+                public[half] += (weight * (own_loads - median)[half])[:, None]
+            weight = _weight(own_loads, median, truth)
             own_next = self._own_loads(self._own(end), future)
             quantiles += weight * (own_next - quantiles[:, 1])[:, None]
-        parts, past = self._divided(future, quantiles), self._divided(tested, public)
+        parts, past_parts = self._divided(future, quantiles), self._divided(tested, public)
         past_truth = self.readings.load[tested.last + tested.lead]
-        parts = _widened(parts, _factor(past, past_truth))
-        factors = [_factor(past[~half], past_truth[~half]) for half in halves]
+        parts = _widened(parts, _factor(past_parts, past_truth))
+        factors = [_factor(past_parts[~half], past_truth[~half]) for half in halves]
         for half, factor in zip(halves, factors, strict=True):
-            past[half] = _widened(past[half], factor)
+            past_parts[half] = _widened(past_parts[half], factor)
         if np.nanmin(self.readings.load) >= 0:
-            parts, past = np.maximum(parts, 0), np.maximum(past, 0)
-        pairs = self._pairs(tested, past, past_truth)
+            parts, past_parts = np.maximum(parts, 0), np.maximum(past_parts, 0)
+        pairs = self._pairs(tested, past_parts, past_truth)
         return MeterForecast(self._table(future, parts), weight, pairs)
 
     def _tested(self) -> _Windows:
         """Windows in the last weeks: of 24 hours, those made at the same time of day as now."""
-        end, step = len(self._hours.load), LEADS[self.ahead]
-        made = np.arange(end - 1 - step, max(end - 1 - TESTED - step, FEWEST - 2), -step)[::-1]
+        end, step = len(self._hours.load), LEADS[self.lead_time]
+        origins = np.arange(end - 1 - step, max(end - 1 - TESTED - step, FEWEST - 2), -step)[::-1]
         lead = np.arange(1, step + 1)
-        return _Windows(self.ahead, np.repeat(made, step), np.tile(lead, len(made)))
+        return _Windows(self.lead_time, np.repeat(origins, step), np.tile(lead, len(origins)))
 
     def _quantiles(self, windows: _Windows) -> Floats:
         """Quantiles (W, Q) of the public model, in kWh per hour."""
-        return public_quantiles(self.model, self._hours, windows.ahead, windows.last, windows.lead)
+        return public_quantiles(
+            self.model, self._hours, windows.lead_time, windows.last, windows.lead
+        )
 
     def _own(self, end: int) -> Any:
         """A model of the readings before a row."""
         target = np.flatnonzero(np.isfinite(self._hours.load[:end]))
-        target = target[target >= DAY + LEADS[self.ahead]]
+        target = target[target >= DAY + LEADS[self.lead_time]]
         random = np.random.default_rng(1)
-        if len(target) > MOST:
-            target = np.sort(random.choice(target, MOST, replace=False))
-        lead = random.integers(1, LEADS[self.ahead] + 1, len(target))
-        windows = _Windows(self.ahead, target - lead, lead)
+        if len(target) > MOST_WINDOWS:
+            target = np.sort(random.choice(target, MOST_WINDOWS, replace=False))
+        lead = random.integers(1, LEADS[self.lead_time] + 1, len(target))
+        windows = _Windows(self.lead_time, target - lead, lead)
         inputs = self._inputs(windows)
         targets = inputs.relative(self._hours.load[target])
         usable = np.isfinite(targets)
-        return fit(inputs.features[usable], targets[usable], OWN, **OWN_PARAMETERS)
+        return fit(inputs.features[usable], targets[usable], OWN_SIZES, **OWN_PARAMETERS)
 
     def _inputs(self, windows: _Windows) -> Inputs:
-        return inputs_of(self._hours, windows.ahead, windows.last, windows.lead)
+        return inputs_of(self._hours, windows.lead_time, windows.last, windows.lead)
 
     def _own_loads(self, booster: Any, windows: _Windows) -> Floats:
         inputs = self._inputs(windows)
@@ -264,8 +270,8 @@ class _Forecaster:
         """The ends of the intervals of windows."""
         parts = self.readings.load.shape[1]
         hours = self.readings.stamps[windows.last] + windows.lead * np.timedelta64(3600, "s")
-        back = np.arange(parts)[::-1] * np.timedelta64(60 * self.readings.minutes, "s")
-        return pd.DatetimeIndex((hours[:, None] - back).ravel(), name="timestamp")
+        offsets = np.arange(parts)[::-1] * np.timedelta64(60 * self.readings.minutes, "s")
+        return pd.DatetimeIndex((hours[:, None] - offsets).ravel(), name="timestamp")
 
     def _table(self, windows: _Windows, parts: Floats) -> pd.DataFrame:
         low, median, high = parts.reshape(-1, len(LEVELS)).T
@@ -285,12 +291,12 @@ class _Forecaster:
         return table[table["truth"].notna() & table["forecast"].notna()]
 
 
-def _weight(own: Floats, public: Floats, truth: Floats) -> float:
+def _weight(own_loads: Floats, public: Floats, truth: Floats) -> float:
     """The weight of own forecasts, in tenths, with the least error; 0 without windows."""
     if not len(truth):
         return 0.0
     weights = np.arange(11) / 10
-    errors = [np.abs(w * own + (1 - w) * public - truth).mean() for w in weights]
+    errors = [np.abs(w * own_loads + (1 - w) * public - truth).mean() for w in weights]
     return float(weights[int(np.argmin(errors))])
 
 
@@ -302,10 +308,10 @@ def _factor(parts: Floats, truth: Floats) -> float:
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = np.abs(truth - median) / distance
     scores = scores[np.isfinite(scores)]
-    wanted = LEVELS[-1] - LEVELS[0]
-    if len(parts) < ENOUGH or not len(scores):
+    wanted_share = LEVELS[-1] - LEVELS[0]
+    if len(parts) < FEWEST_HOURS or not len(scores):
         return 1.0
-    return float(np.clip(np.quantile(scores, wanted), *WIDENED))
+    return float(np.clip(np.quantile(scores, wanted_share), *WIDENED))
 
 
 def _widened(parts: Floats, factor: float) -> Floats:

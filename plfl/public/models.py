@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from plfl.base.errors import DataError
-from plfl.public.inputs import Ahead, Floats, HourlyLoads, Rows, inputs_of
+from plfl.public.inputs import Floats, HourlyLoads, LeadTime, Rows, inputs_of
 from plfl.public.packing import unpack
 
 Kind = Literal["homes", "buildings"]
@@ -57,7 +57,7 @@ class PublicModel:
     def predict(
         self,
         loads: HourlyLoads,
-        ahead: Ahead,
+        lead_time: LeadTime,
         last: Rows,
         lead: Rows,
         first: Rows | int = 0,
@@ -65,8 +65,8 @@ class PublicModel:
     ) -> Floats:
         """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.
         NaN where too little is known."""
-        inputs = inputs_of(loads, ahead, last, lead, first)
-        names = [f"{ahead}_{round(100 * level)}" for level in levels]
+        inputs = inputs_of(loads, lead_time, last, lead, first)
+        names = [f"{lead_time}_{round(100 * level)}" for level in levels]
         outputs = [self.boosters[name].predict(inputs.features, num_threads=1) for name in names]
         return np.sort([inputs.in_units(output) for output in outputs], axis=0).T
 

@@ -64,8 +64,12 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
     for k, of_features in edges.items():
         ascending = [sorted(of_feature) for of_feature in of_features]
         place[k] = [{edge: n for n, edge in enumerate(of_feature)} for of_feature in ascending]
-        arrays[f"edges {k}"] = np.array([e for some in ascending for e in some], np.float32)
-        arrays[f"edge counts {k}"] = np.array([len(some) for some in ascending], np.uint16)
+        arrays[f"edges {k}"] = np.array(
+            [e for own_edges in ascending for e in own_edges], np.float32
+        )
+        arrays[f"edge counts {k}"] = np.array(
+            [len(own_edges) for own_edges in ascending], np.uint16
+        )
     for name, of_nodes in nodes.items():
         splits = [node for node in of_nodes if node[0] != LEAF]
         numbers = [place[count[name]][f][np.float32(t).item()] for f, t, _ in splits]
@@ -131,12 +135,12 @@ def _text(
     count = len(table)
     names = " ".join(f"Column_{k}" for k in range(count))
     parts = [_HEADER.format(last=count - 1, names=names, infos=" ".join(["[-inf:inf]"] * count))]
-    split = leaf = at = number = 0
-    while at < len(features):
+    split = leaf = node = number = 0
+    while node < len(features):
         tree: dict[str, list[Any]] = {"f": [], "t": [], "d": [], "left": [], "right": [], "v": []}
         open_ends: list[tuple[int, str]] = []  # nodes whose left or right child comes next
         while True:
-            is_leaf = features[at] == LEAF
+            is_leaf = features[node] == LEAF
             child = ~len(tree["v"]) if is_leaf else len(tree["f"])
             if open_ends:
                 parent, side = open_ends.pop()
@@ -145,7 +149,7 @@ def _text(
                 tree["v"].append(repr(round(float(leaves[leaf]) * STEP, 6)))
                 leaf += 1
             else:
-                feature = int(features[at])
+                feature = int(features[node])
                 tree["f"].append(feature)
                 tree["t"].append(repr(float(table[feature][thresholds[split]])))
                 tree["d"].append(int(decisions[split]))
@@ -153,20 +157,20 @@ def _text(
                 tree["right"].append(0)
                 open_ends += [(child, "right"), (child, "left")]
                 split += 1
-            at += 1
+            node += 1
             if not open_ends:
                 break
-        joined = {key: " ".join(map(str, values)) for key, values in tree.items()}
+        lines = {key: " ".join(map(str, values)) for key, values in tree.items()}
         parts.append(
             _TREE.format(
                 number=number,
                 leaves=len(tree["v"]),
-                features=joined["f"],
-                thresholds=joined["t"],
-                decisions=joined["d"],
-                left=joined["left"],
-                right=joined["right"],
-                values=joined["v"],
+                features=lines["f"],
+                thresholds=lines["t"],
+                decisions=lines["d"],
+                left=lines["left"],
+                right=lines["right"],
+                values=lines["v"],
             )
         )
         number += 1

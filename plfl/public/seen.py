@@ -17,14 +17,14 @@ from plfl.public.inputs import DAY, Floats, HourlyLoads
 
 DIGITS = 4
 """Significant digits of a load that count."""
-EVERY = 28
+DAYS_BETWEEN_MARKS = 28
 """Days from one mark of a meter to the next."""
 
 
 def marks_of(meters: Iterable[HourlyLoads], stamps: NDArray[np.datetime64]) -> NDArray[np.uint64]:
     """The marks, ascending, of meters with the same ends of hours: of one day in `EVERY`."""
     rows = _midnights(stamps)
-    rows = rows[stamps[rows].astype("datetime64[D]").astype(int) % EVERY == 0]
+    rows = rows[stamps[rows].astype("datetime64[D]").astype(int) % DAYS_BETWEEN_MARKS == 0]
     days = (meter.load[row : row + DAY] for meter in meters for row in rows.tolist())
     return np.unique(np.array([_mark(day) for day in days if _is_usable(day)], np.uint64))
 
@@ -42,8 +42,8 @@ def is_meter_seen(load: pd.Series, minutes: int, marks: NDArray[np.uint64]) -> b
 def is_seen(load: Floats, stamps: NDArray[np.datetime64], marks: NDArray[np.uint64]) -> bool:
     """Whether a day of hourly loads, whose ends are given in local standard time, has a mark."""
     days = (load[row : row + DAY] for row in _midnights(stamps).tolist())
-    own = np.array([_mark(day) for day in days if _is_usable(day)], np.uint64)
-    return bool(np.isin(own, marks).any())
+    own_marks = np.array([_mark(day) for day in days if _is_usable(day)], np.uint64)
+    return bool(np.isin(own_marks, marks).any())
 
 
 def _midnights(stamps: NDArray[np.datetime64]) -> NDArray[np.int64]:

@@ -14,9 +14,9 @@ from plfl.public.inputs import (
     DAY,
     LEADS,
     WEEK,
-    Ahead,
     Floats,
     HourlyLoads,
+    LeadTime,
     Rows,
     inputs_of,
 )
@@ -48,27 +48,27 @@ class TreeSizes:
 
 
 def drawn_windows(
-    loads: HourlyLoads, ahead: Ahead, count: int, random: np.random.Generator
+    loads: HourlyLoads, lead_time: LeadTime, count: int, random: np.random.Generator
 ) -> tuple[Rows, Rows, Rows]:
     """At most `count` windows of a meter with a known target: last known row, lead, first row."""
     target = np.flatnonzero(np.isfinite(loads.load))
-    target = target[target >= DAY + LEADS[ahead]]
+    target = target[target >= DAY + LEADS[lead_time]]
     target = np.sort(random.choice(target, min(count, len(target)), replace=False))
-    lead = random.integers(1, LEADS[ahead] + 1, len(target))
+    lead = random.integers(1, LEADS[lead_time] + 1, len(target))
     last = target - lead
     return last, lead, last + 1 - random.choice(CONTEXTS, len(target))
 
 
 def gather(
-    meters: Iterable[HourlyLoads], ahead: Ahead, count: int, seed: int = 1
+    meters: Iterable[HourlyLoads], lead_time: LeadTime, count: int, seed: int = 1
 ) -> tuple[NDArray[np.float32], Floats]:
     """Features (W, K) and targets (W,) of at most `count` windows of each meter."""
     random = np.random.default_rng(seed)
     features: list[NDArray[np.float32]] = []
     relative: list[Floats] = []
     for loads in meters:
-        last, lead, first = drawn_windows(loads, ahead, count, random)
-        inputs = inputs_of(loads, ahead, last, lead, first)
+        last, lead, first = drawn_windows(loads, lead_time, count, random)
+        inputs = inputs_of(loads, lead_time, last, lead, first)
         targets = inputs.relative(loads.load[last + lead])
         usable = np.isfinite(targets)
         features.append(inputs.features[usable])

@@ -24,7 +24,7 @@ from plfl.baselines.ridge import Ridge
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
-from plfl.interfaces.baseline import Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers.outside import dataset
 
@@ -65,7 +65,7 @@ def test_weights_are_shares(count: int, windows: int, seed: int, lacks: bool) ->
         assert not lacks or weights[0] == 0
 
 
-def members_of(data: Dataset) -> dict[str, Fitted]:
+def members_of(data: Dataset) -> dict[str, FittedBaseline]:
     return {"ridge": fit(Ridge(), data, FEW, {}), "linear": fit(Linear(), data, FEW, {})}
 
 
@@ -118,9 +118,9 @@ def test_stacked_trees_read_the_forecasts_of_their_target(horizons: int) -> None
     data = dataset(days=20, horizons=horizons)
     noise = np.random.default_rng(1).normal(0, 0.01, (len(data.load), horizons))
 
-    class Near(Fitted):
+    class Near(FittedBaseline):
         def __init__(self, sizes: list[int]):
-            self.sent = {"lightgbm_federated": sizes}
+            self.sent_bytes = {"lightgbm_federated": sizes}
 
         def predict(self, client: int, starts: Rows) -> Floats:
             return data.truth(starts) + noise[starts].reshape(data.truth(starts).shape)
@@ -154,7 +154,7 @@ def test_messages_that_two_members_need_are_counted_once() -> None:
 
 
 def test_without_the_forecasts_of_a_member_there_is_no_combination(monkeypatch):
-    def breaks(*_: object) -> Fitted:
+    def breaks(*_: object) -> FittedBaseline:
         raise RuntimeError("broken")
 
     monkeypatch.setattr(Ridge, "fit", breaks)
@@ -177,7 +177,7 @@ def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
     pd.testing.assert_frame_equal(*tables)
 
 
-class Truth(Fitted):
+class Truth(FittedBaseline):
     """The loads themselves."""
 
     def __init__(self, data: Dataset):
@@ -197,7 +197,9 @@ class Knowing(Baseline):
     def has_seen_the_data(self) -> bool:
         return True
 
-    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
         return Truth(dataset)
 
 

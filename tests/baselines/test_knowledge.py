@@ -16,7 +16,7 @@ from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble
 from plfl.data.windows import build
-from plfl.interfaces.baseline import Baseline, FitSettings, Fitted
+from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline
 from tests.helpers.outside import FEATURES, dataset, series
 
 STANDARD = catalogue(covariates=True)
@@ -28,7 +28,7 @@ OTHERS: dict[str, Baseline] = {
 """Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""
 
 
-def fitted_to(data: Dataset, name: str, few: int = 5) -> Fitted:
+def fitted_to(data: Dataset, name: str, few: int = 5) -> FittedBaseline:
     """A baseline without members; `few`: the trees of those that learn from others."""
     trees = few if name in OTHERS else 20
     return fit((STANDARD | OTHERS)[name], data, FitSettings(trees=trees), {})

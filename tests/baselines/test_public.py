@@ -51,7 +51,7 @@ def test_it_forecasts_as_the_command_does_without_a_study(minutes: int, horizons
             data.load[first : rows[window] + 1], data.stamps[first : rows[window] + 1]
         )
         ahead = "hour" if horizons * minutes == 60 else "day"
-        alone = forecast_meter(MeterReadings.of(known, minutes), load("homes"), ahead)
+        alone = forecast_meter(MeterReadings.from_series(known, minutes), load("homes"), ahead)
         np.testing.assert_allclose(forecasts[window], alone.table["forecast"], rtol=1e-6)
 
 

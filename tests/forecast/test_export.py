@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import plfl
 from plfl.base.errors import ConfigError, PlflError
-from plfl.forecast.export import traced
+from plfl.forecast.export import trace
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
@@ -159,7 +159,7 @@ def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     program = program_of(load("m.safetensors"), module)
     readings, minutes = program.offset + program.scale * torch.rand(4, 8, 4), torch.arange(4)
     expected = program(readings, minutes)
-    found = traced(program, 8).module()(readings, minutes)
+    found = trace(program, 8).module()(readings, minutes)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -170,7 +170,7 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
 
     train_to(study_of(), Path("m.safetensors"))
     with naming(ConfigError, "lstm3-mlp4", "plfl forecast"):
-        traced(program_of(load("m.safetensors"), Count()), 12)
+        trace(program_of(load("m.safetensors"), Count()), 12)
 
 
 def program_of(model: ForecastModel, module: nn.Module) -> Program:

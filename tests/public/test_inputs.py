@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plfl.public.inputs import CONTEXT, FEWEST, WEEK, Ahead, HourlyLoads, inputs_of
+from plfl.public.inputs import CONTEXT, FEWEST, WEEK, HourlyLoads, LeadTime, inputs_of
 
 FIRST = np.datetime64("2024-01-01T01", "s")  # the end of the first hour of a Monday
 
@@ -19,7 +19,9 @@ def changed(loads: HourlyLoads, rows: slice, load: float) -> HourlyLoads:
     return HourlyLoads(other, loads.hour, loads.weekday)
 
 
-def features(loads: HourlyLoads, ahead: Ahead, last: int, lead: int, first: int = 0) -> np.ndarray:
+def features(
+    loads: HourlyLoads, ahead: LeadTime, last: int, lead: int, first: int = 0
+) -> np.ndarray:
     return inputs_of(loads, ahead, np.array([last]), np.array([lead]), first).features
 
 
@@ -31,28 +33,28 @@ def test_the_calendar_is_that_of_the_beginning_of_an_hour() -> None:
 
 @pytest.mark.parametrize(("ahead", "lead"), [("hour", 1), ("day", 1), ("day", 24)])
 class TestInputs:
-    def test_nothing_after_the_last_reading_is_read(self, ahead: Ahead, lead: int) -> None:
+    def test_nothing_after_the_last_reading_is_read(self, ahead: LeadTime, lead: int) -> None:
         loads = meter(6 * WEEK)
         other = changed(loads, slice(901, None), 99.0)
         np.testing.assert_array_equal(
             features(loads, ahead, 900, lead), features(other, ahead, 900, lead)
         )
 
-    def test_nothing_before_the_context_is_read(self, ahead: Ahead, lead: int) -> None:
+    def test_nothing_before_the_context_is_read(self, ahead: LeadTime, lead: int) -> None:
         loads = meter(6 * WEEK)
         other = changed(loads, slice(0, 901 - CONTEXT), 99.0)
         np.testing.assert_array_equal(
             features(loads, ahead, 900, lead), features(other, ahead, 900, lead)
         )
 
-    def test_nothing_that_the_meter_does_not_know_is_read(self, ahead: Ahead, lead: int) -> None:
+    def test_nothing_that_the_meter_does_not_know_is_read(self, ahead: LeadTime, lead: int) -> None:
         loads = meter(6 * WEEK)
         unknown, other = (changed(loads, slice(0, 700), load) for load in (np.nan, 99.0))
         np.testing.assert_array_equal(
             features(unknown, ahead, 900, lead), features(other, ahead, 900, lead, first=700)
         )
 
-    def test_the_unit_of_the_loads_does_not_matter(self, ahead: Ahead, lead: int) -> None:
+    def test_the_unit_of_the_loads_does_not_matter(self, ahead: LeadTime, lead: int) -> None:
         loads = meter(6 * WEEK)
         watts = HourlyLoads(1024 * loads.load, loads.hour, loads.weekday)
         np.testing.assert_allclose(

@@ -21,7 +21,7 @@ def series(days: float, minutes: int = 60, seed: int = 0) -> pd.Series:
 
 
 def forecast(load_: pd.Series, minutes: int = 60, ahead: str = "day") -> MeterForecast:
-    return forecast_meter(MeterReadings.of(load_, minutes), load("homes"), ahead)
+    return forecast_meter(MeterReadings.from_series(load_, minutes), load("homes"), ahead)
 
 
 @pytest.mark.parametrize(("ahead", "hours"), [("hour", 1), ("day", 24)])
@@ -53,7 +53,7 @@ def test_the_intervals_of_an_hour_add_up_to_it() -> None:
 def test_an_hour_is_divided_as_on_earlier_days() -> None:
     halves = series(28, 30)
     halves[:] = np.where(halves.index.minute == 30, 0.3, 0.1)  # the first half hour has more
-    shares = MeterReadings.of(halves, 30).shares(np.array([28 * 24 - 1]), np.array([1]))
+    shares = MeterReadings.from_series(halves, 30).shares(np.array([28 * 24 - 1]), np.array([1]))
     first = (28 * 0.3 + 4 * 0.2) / (28 * 0.4 + 4 * 0.4)  # four days of even halves beside 28
     np.testing.assert_allclose(shares, [[first, 1 - first]])
 
@@ -88,7 +88,7 @@ def test_earlier_forecasts_do_not_know_what_came() -> None:
     """The forecast of the last day is the one that was made the day before."""
     readings = series(10)
     past = forecast(readings).pairs["forecast"][-24:]
-    raw = forecast_meter(MeterReadings.of(readings[:-24], 60), load("homes"), "day").table[
+    raw = forecast_meter(MeterReadings.from_series(readings[:-24], 60), load("homes"), "day").table[
         "forecast"
     ]
     np.testing.assert_allclose(past, raw, rtol=1e-6)
@@ -121,4 +121,4 @@ def test_no_forecast_of_what_cannot_be_forecast(
     readings: pd.Series, minutes: int, why: str
 ) -> None:
     with pytest.raises(DataError, match=why):
-        MeterReadings.of(readings, minutes)
+        MeterReadings.from_series(readings, minutes)
