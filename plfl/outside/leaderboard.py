@@ -251,7 +251,7 @@ def _row(
             means = [table[f"{column}_mean"].mean() for table in summaries]
             scores[column] = float(np.average(means, weights=counts))
     for way in ("bytes_up", "bytes_down"):
-        megabytes = sum(table[way].mean() for table in summaries) / sum(counts)
-        scores[way] = "" if np.isnan(megabytes) else round(megabytes)
+        sent_bytes = sum(table[way].mean() for table in summaries) / sum(counts)
+        scores[way] = "" if np.isnan(sent_bytes) else round(sent_bytes)
     digest = hashlib.sha256(b"".join(table.tobytes() for table in weekly)).hexdigest()
     return row_of(submission, score=pooled_scores.effect / points, predictions=digest, **scores)
