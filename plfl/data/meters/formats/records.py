@@ -87,6 +87,45 @@ def read_sections(raw: RawFile) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+# -- EIEP13A ---------------------------------------------------------------------------------------
+
+_DETAILS = ("kind", "authorisation", "icp", "response", "adjustment", "meter", "direction")
+_DETAILS += ("content", "availability", "start", "end", "status", "value")
+
+
+def read_eiep13a(raw: RawFile) -> pd.DataFrame:
+    """The readings of EIEP13A (Electricity Authority, New Zealand), one a row: `icp`, `register`
+    (meter and content), `direction` (X to the consumer, I to the network), `status` (RD actual, ES
+    estimated), `value` in kWh, `length` (`interval`, or `longer` of meters that are read by hand),
+    and `start`, in UTC if each record says whether clocks are those of summer."""
+    (lines,) = raw.sheets.values()
+    rows = {}
+    for number, line in enumerate(lines, 1):
+        cells = [cell.strip() for cell in next(csv.reader([line]), [])]
+        if cells and cells[0] == "DET":
+            if len(cells) < len(_DETAILS):
+                raise ValueError(f"line {number} has {len(cells)} of {len(_DETAILS)} fields")
+            rows[number] = dict(zip(_DETAILS, cells, strict=False))
+    if not rows:
+        raise ValueError("it has no readings")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    # Some write the first second of the interval: 02:00:01.
+    start, end = (
+        pd.to_datetime(table[column], format="%d/%m/%Y %H:%M:%S").dt.round("min")
+        for column in ("start", "end")
+    )
+    table["length"] = np.where(end - start > pd.Timedelta("1h"), "longer", "interval")
+    table["register"] = table["meter"] + " " + table["content"]
+    is_summer = table["adjustment"].eq("NZDT")
+    if (is_summer | table["adjustment"].eq("NZST")).all():
+        local = start.dt.tz_localize(
+            "Pacific/Auckland", ambiguous=is_summer.to_numpy(), nonexistent="shift_forward"
+        ).dt.tz_convert("UTC")
+        standard = start.dt.tz_localize("Etc/GMT-12").dt.tz_convert("UTC")
+        start = local.where(is_summer, standard)
+    return table.assign(start=start)
+
+
 # -- XML -------------------------------------------------------------------------------------------
 
 
@@ -197,5 +236,6 @@ READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "nem12": read_nem12,
     "sections": read_sections,
     "espi": read_espi,
+    "eiep13a": read_eiep13a,
 }
 """The readers by the names that format files use."""
