@@ -89,7 +89,15 @@ def read_sections(raw: RawFile) -> pd.DataFrame:
 
 # -- EIEP13A ---------------------------------------------------------------------------------------
 
-_DETAILS = ("kind", "authorisation", "icp", "response", "adjustment", "meter", "direction")
+_DETAILS: tuple[str, ...] = (
+    "kind",
+    "authorisation",
+    "icp",
+    "response",
+    "adjustment",
+    "meter",
+    "direction",
+)
 _DETAILS += ("content", "availability", "start", "end", "status", "value")
 
 
