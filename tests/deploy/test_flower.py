@@ -8,7 +8,6 @@ import signal
 import ssl
 import sys
 from http.client import HTTPSConnection
-from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
 import pytest
@@ -176,11 +175,8 @@ def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path)
 
 
 def test_without_flower_the_remedy_is_named(monkeypatch):
-    def version(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(flower.importlib.metadata, "version", version)
-    with naming(PlflError, "'plfl[deploy]'"):
+    monkeypatch.setattr("plfl.base.extras.find_spec", lambda name: None if name == "flwr" else name)
+    with naming(PlflError, "'plfl[deploy]'", "flwr"):
         flower.require()
 
 
