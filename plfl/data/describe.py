@@ -1,6 +1,7 @@
 """Describes the clients' series and warns of properties that may invalidate a study."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -15,8 +16,11 @@ from plfl.data.windows import build
 
 ENOUGH_WEEKS = 8
 """Series with fewer weeks get a warning."""
-OUTLIER = 20
-"""A reading above this multiple of the median is an outlier."""
+OUTLIER = 10
+"""A reading above this multiple of the 99 % quantile of those above zero is an outlier. Homes reach
+many times their median every evening."""
+NAMED = 3
+"""Clients that a warning names, of those to which it applies."""
 FAR = 20
 """Values of an input are far from all others if the distance exceeds this multiple of their range.
 """
@@ -41,8 +45,8 @@ def describe(
         - `test_persistence_mae`: the persistence error of the study's test windows, which is the
           denominator of MASE, NaN without windows;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
-          above `OUTLIER` times the median; `far_inputs`: the inputs with values that are far from
-          all others, in words;
+          above `OUTLIER` times the 99 % quantile; `far_inputs`: the inputs with values that are far
+          from all others, in words;
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
           readings that stay missing; `<NA>` for sources without this information;
         - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
@@ -59,7 +63,7 @@ def describe(
 
 def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
     load = table["load"]
-    median = load.median()
+    usual = load[load > 0].quantile(0.99)
     changes = (load != load.shift()).cumsum()
     return {
         "rows": len(load),
@@ -72,7 +76,7 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "max": load.max(),
         "zeros": (load == 0).mean(),
         "flat_hours": changes.value_counts().max() * interval / 60,
-        "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
+        "outliers": int((load > OUTLIER * usual).sum()),
         "far_inputs": [
             *filter(None, (_far_values(table[name]) for name in table if name != "load"))
         ],
@@ -122,13 +126,29 @@ def judge(description: pd.DataFrame, windows: Windows, origin: date | None = Non
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and not windows.is_relative
     largest = description["max"].max() if pooled else -np.inf
-    warnings = [
-        f"{client.Index}: {worry}"
+    warnings = _join_shared(
+        (str(client.Index), worry)
         for client in description.itertuples()
         for worry in _warnings_of(client, largest, windows)
-    ]
+    )
     # From an origin on, all clients have the same test set.
     return warnings if origin is not None else warnings + _spans(description)
+
+
+def _join_shared(worries: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each client and worry, or one for all clients whose worries differ in numbers
+    only."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for client, worry in worries:
+        alike.setdefault(re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", worry), []).append((client, worry))
+    lines = []
+    for group in alike.values():
+        if len(group) <= NAMED:
+            lines += [f"{client}: {worry}" for client, worry in group]
+            continue
+        names = ", ".join(client for client, _ in group[:NAMED])
+        lines.append(f"{len(group)} clients ({names} …), the first: {group[0][1]}")
+    return lines
 
 
 def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]:
@@ -152,7 +172,7 @@ def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]
         is_scaled = not windows.is_relative
         reason = ", because min-max scaling compresses all others" if is_scaled else ""
         yield (
-            f"{client.outliers} readings are above {OUTLIER} times the median, up to "
+            f"{counted(client.outliers, 'reading')} above {OUTLIER} times almost all others, up to "
             f"{client.max:g} kWh; check them{reason}"
         )
     for far_input in client.far_inputs:

@@ -58,7 +58,7 @@ def test_numbers_by_hand() -> None:
         (changed(slice(-WEEK, None), 1.0), "in the test set, the load at the target always equals"),
         (table(ENOUGH_WEEKS * WEEK - 1), "only 8.0 weeks of data"),
         (changed(slice(100, 200), 1.0), "the load is constant for 25 hours"),
-        (changed(slice(7, 9), 99.0), "2 readings are above 20 times the median, up to 99 kWh"),
+        (changed(slice(7, 9), 99.0), "2 readings above 10 times almost all others, up to 99 kWh"),
         (changed(slice(0, 6 * WEEK), 0.0), "60% of the readings are zero"),
         (table(gaps=3, filled=68), "68 of 6720 readings are filled with the reading before"),
         (table() * 0.009, "its peak of 0.027 kWh is below 1% of the largest client's 3"),
@@ -159,3 +159,28 @@ def test_clients_that_are_scaled_by_themselves_may_be_small() -> None:
     assert "windows.scaling: per_client" in "".join(worries_of(tables))
     assert worries_of(tables, Windows(scaling="per_client")) == []
     assert worries_of(tables, Windows(target="change")) == []
+
+
+def test_what_many_clients_share_is_one_line() -> None:
+    hours = pd.date_range("2023-01-01", periods=24 * 7 * 3, freq="h")
+    tables = {
+        f"c{number}": pd.DataFrame(
+            {"load": np.random.default_rng(number).uniform(1, 2, len(hours))}, hours
+        )
+        for number in range(5)
+    }
+    (line,) = judge(describe(tables, 60, Windows()), Windows())
+    assert line.startswith("5 clients (c0, c1, c2 …), the first: only 3.0 weeks of data")
+
+
+def test_evenings_of_homes_are_no_outliers() -> None:
+    hours = pd.date_range("2023-01-01", periods=24 * 7 * 10, freq="h")
+    load = np.random.default_rng(0).uniform(0.05, 0.15, len(hours))
+    load[np.asarray(hours.hour) == 19] = 7.0
+    assert (
+        describe({"c": pd.DataFrame({"load": load}, hours)}, 60, Windows())["outliers"].item() == 0
+    )
+    load[99] = 80.0
+    assert (
+        describe({"c": pd.DataFrame({"load": load}, hours)}, 60, Windows())["outliers"].item() == 1
+    )

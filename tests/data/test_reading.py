@@ -129,6 +129,25 @@ def test_the_repeated_hour_of_rows_without_order_is_a_gap(tmp_path: Path) -> Non
     pd.testing.assert_series_equal(mixed.dropna(), ordered[mixed.notna()])
 
 
+@pytest.mark.parametrize("stamp", ["start", "end"])
+def test_columns_are_read_like_files_of_their_own(tmp_path: Path, stamp: str) -> None:
+    stamps = times("2023-03-20", 24 * 14)
+    columns = {f"h{number}": loads(len(stamps), number) for number in range(5)}
+    columns["h2"][7] = np.nan
+    columns["h3"][8:] += 0.5
+    skipped = stamps != "2023-03-26 02:00"
+    wide = pd.DataFrame({"timestamp": stamps, **columns})[skipped]
+    keys = {"timezone": "Europe/Berlin", "stamp": stamp, "unit": "kW", "max_gap": 60}
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    together = study(tmp_path, len(columns), **keys)
+    (tmp_path / "wide.csv").unlink()
+    for name in columns:
+        wide[["timestamp", name]].to_csv(tmp_path / f"{name}.csv", index=False)
+    for name, alone in study(tmp_path, len(columns), **keys).items():
+        pd.testing.assert_frame_equal(together[name], alone)
+        assert together[name].attrs == alone.attrs
+
+
 # -- intervals -----------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -33,7 +33,18 @@ POWER = ("kW", "W", "MW")
 _INTERVALS = (15, 30, 60)
 _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""
-EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
+_DIFFERENCES = "differences of a register"
+_SUMS = "summed to longer intervals"
+_CONVERTED = "converted to kWh"
+EXPECTED = (
+    "outside since and until",
+    "newest first",
+    "missing",
+    "gaps",
+    _DIFFERENCES,
+    _SUMS,
+    _CONVERTED,
+)
 """Changes to a meter that need no warning; the reader warns of gaps."""
 
 
@@ -132,6 +143,56 @@ def clean(
         )
     rows = _in_order(here, rows, keys, done)
     return _Readings(here, rows, zone, keys, interval, done).meter(weather)
+
+
+class Cleaner:
+    """Cleans meters one after the other. In a wide file, most of them have the same times and
+    nothing that needs a look: they are like the first of these, but for their loads."""
+
+    def __init__(self, keys_of: Mapping[str, Meters], interval: int | None):
+        """`keys_of`: the keys of each meter; `interval`: see `clean`."""
+        self._keys_of, self._interval = keys_of, interval
+        self._plain_ones: dict[int, Meter] = {}
+
+    def clean(
+        self, name: str, pieces: Sequence[Piece], zone: ZoneInfo, weather: pd.DataFrame | None
+    ) -> Meter:
+        """The series of a meter; see `clean`."""
+        keys, (piece, *others) = self._keys_of[name], pieces
+        if others or weather is not None or not _is_plain(piece, name, keys):
+            return clean(name, pieces, zone, keys, self._interval, weather)
+        alike = self._plain_ones.get(id(piece))
+        if alike is None or alike.zone != zone:
+            alike = clean(name, pieces, zone, keys, self._interval, weather)
+            if len(alike.load) == len(piece.readings):  # no other intervals
+                self._plain_ones[id(piece)] = alike
+            return alike
+        values = piece.readings[name].to_numpy() * _factor(keys, alike.minutes)
+        load = pd.Series(values, alike.load.index, name="load")
+        return replace(alike, load=load, done=Counter(alike.done))
+
+
+def _is_plain(piece: Piece, name: str, keys: Meters) -> bool:
+    """Whether the loads of a meter need no look: they are known, vary, are those of no register and
+    in the unit of the keys, in rows in order of time, and no key changes single ones."""
+    values, stamps = piece.readings[name].to_numpy(), piece.times.stamps
+    changes = (keys.cumulative, keys.max_jump, keys.zero_run, keys.since, keys.until)
+    return (
+        not any(changes)
+        and len(piece.inputs.columns) == 0
+        and len(stamps) == len(values)
+        and bool(0 <= values.min() < values.max() < np.inf)
+        and stamps.is_monotonic_increasing
+        and stamps.is_unique
+        and unit_of(piece.table, piece.columns[name]) in (None, keys.unit)
+        and not (len(values) > ENOUGH_CHANGES and is_register(piece.readings[name]))
+        and not are_two_registers(values)
+    )
+
+
+def _factor(keys: Meters, minutes: int) -> float:
+    """What turns readings every so many minutes into kWh."""
+    return KWH[keys.unit or "kWh"] * (minutes / 60 if keys.unit in POWER else 1)
 
 
 def in_utc(
@@ -373,6 +434,9 @@ class _Readings:
             raise DataError(f"{here(self.known, 0)}: fewer than two readings; {here.leave_out}")
         whole, load = len(load), load.iloc[inside[0] : inside[-1] + 1].rename("load")
         done["missing at the beginning or end"] += whole - len(load)
+        done[_DIFFERENCES] += len(load) * self.keys.cumulative
+        done[_SUMS] += len(load) * (self.raw != self.target)
+        done[_CONVERTED] += len(load) * (_factor(self.keys, self.raw) != 1)
         self._check_values(load)
         inputs = self._inputs(pd.DatetimeIndex(load.index), weather)
         if weather is not None:
@@ -391,7 +455,9 @@ class _Readings:
         steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
         for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
             is_local = here.piece(self.rows, at).times.offset is None
-            if is_local and may_be_clock_change(walls[at]):
+            around = pd.DatetimeIndex(self.rows.index[[at - 1, at]]).tz_convert(self.zone)
+            changes = around[0].utcoffset() != around[1].utcoffset()
+            if is_local and may_be_clock_change(walls[at]) and not changes:
                 done["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
         for piece in here.pieces:
             stated = unit_of(piece.table, piece.columns[here.name])
@@ -426,7 +492,7 @@ class _Readings:
         is_outside = (self.rows.index < ends[0]) | (self.rows.index > ends[-1])
         done["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
         load = self._used() if keys.cumulative else self.known["_load"].asfreq(f"{self.raw}min")
-        load *= KWH[keys.unit or "kWh"] * (self.raw / 60 if keys.unit in POWER else 1)
+        load *= _factor(keys, self.raw)
         if keys.max_jump is not None:
             kept = without_jumps(load, keys.max_jump)
             done["jumps made gaps"] += int(kept.isna().sum() - load.isna().sum())

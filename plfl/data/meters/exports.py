@@ -19,7 +19,7 @@ from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
 from plfl.data.checks import collect_problems, counted
 from plfl.data.meters import layout, tables
-from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc
+from plfl.data.meters.cleaning import Cleaner, Meter, Piece, in_utc
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import Recognised, recognise
@@ -99,13 +99,13 @@ def read_exports(
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
     pieces = _pieces(files, meters, names or {}, progress, exports)
+    cleaner = Cleaner(exports.keys, interval)
     for done, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
             progress(name, done, 2 * len(pieces))
         with collect_problems(exports.problems):
-            keys = exports.keys[name]
-            zone = zone_named(keys.timezone_of(name))
-            exports.meters[name] = clean(name, of_meter, zone, keys, interval, weather)
+            zone = zone_named(exports.keys[name].timezone_of(name))
+            exports.meters[name] = cleaner.clean(name, of_meter, zone, weather)
     lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
         some = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())

@@ -48,6 +48,8 @@ _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
 _FEW = 60
 """Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
+_NARROW = 20
+"""More columns of numbers than these are those of meters."""
 _HOUR = 60
 _MOST = 0.95
 """The part of the rows in which starts and ends are equally far apart."""
@@ -254,7 +256,7 @@ def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
     """Refuse columns of few whole numbers, such as those of marks, weekdays or intervals, beside
     the only column whose name says that it has loads."""
     few: dict[str, str] = {}
-    for column in columns if len(columns) > 1 else ():
+    for column in columns if 1 < len(columns) <= _NARROW else ():
         values = as_text(table.cells[column].head(_ROWS * _FEW))
         unique = values.unique()
         is_few = len(unique) <= min(_FEW, len(values) / 2) and unit_of(table, column) is None

@@ -10,11 +10,10 @@ from plfl.base.errors import DataError
 from plfl.config.messages import typed
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
-from plfl.data.meters.tables import RawTable
+from plfl.data.meters.tables import THOUSANDS, WHOLE, RawTable
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
-_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+"
 
 
 def is_number(table: RawTable, name: str) -> bool:
@@ -45,7 +44,8 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
         if table.cells[name].dtype.kind in "iuf":
             continue
         plain = table.plain.get(name)
-        if plain and (not plain.mark or plain.mark in certain):
+        if plain and (not plain.mark or plain.mark in first):
+            certain |= {plain.mark} if plain.is_decimal else set()
             continue
         text = as_text(table.cells[name])
         for mark, other in (".,", ",."):
@@ -55,7 +55,7 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
                 return max(".,", key=both.iloc[0].rfind)
             if len(marked):
                 first.setdefault(mark, (name, marked.index[0], str(marked.iloc[0])))
-                if not marked.str.fullmatch(_THOUSANDS).all():
+                if not marked.str.fullmatch(THOUSANDS.pattern).all():
                     certain.add(mark)
     if not first:
         return "."
@@ -76,7 +76,9 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
 def _some_whole(table: RawTable, columns: Sequence[str]) -> bool:
     """Whether some numbers have no separator: then others may have separators of thousands."""
     return any(
-        as_text(table.cells[name]).str.fullmatch(r"[+-]?[1-9]\d*").any()
+        table.plain[name].has_whole
+        if name in table.plain
+        else as_text(table.cells[name]).str.fullmatch(WHOLE.pattern).any()
         for name in columns
         if table.cells[name].dtype.kind not in "iuf"
     )

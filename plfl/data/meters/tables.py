@@ -40,6 +40,9 @@ DATED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a field with a date."""
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")
+"""A number whose marks may separate thousands."""
+WHOLE = re.compile(r"[+-]?[1-9]\d*")
 DIGITS = re.compile(
     r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19})\s*"
 )
@@ -102,6 +105,11 @@ class Plain:
     """The numbers, if their mark is a decimal one; NaN where a cell is empty."""
     mark: str
     """The mark in them: `.`, `,`, or none."""
+    is_decimal: bool
+    """Whether the mark of some number can only be a decimal one, because three digits do not follow
+    it."""
+    has_whole: bool
+    """Whether some number has no mark."""
 
 
 def _plain(cells: list[str]) -> Plain | None:
@@ -116,7 +124,9 @@ def _plain(cells: list[str]) -> Plain | None:
         numbers = np.array([float(cell.replace(mark or ".", ".") or "nan") for cell in cells])
     except ValueError:
         return None
-    return Plain(numbers, mark)
+    marked = (cell for cell in cells if mark in cell) if mark else ()
+    is_decimal = any(THOUSANDS.fullmatch(cell) is None for cell in marked)
+    return Plain(numbers, mark, is_decimal, any(map(WHOLE.fullmatch, cells)))
 
 
 def unreadable(path: Path) -> str | None:

@@ -88,7 +88,7 @@ class _Reader:
         keys = self._keys(unit)
         frame, loads = self._frame(factors)
         names = self._names_of(frame, loads)
-        wanted = [name for name in dict.fromkeys(names) if is_chosen(name, self.meters)]
+        wanted = dict.fromkeys(name for name in names if is_chosen(name, self.meters))
         name_of = dict(zip(loads, names, strict=False))
         if len(loads) > 1 and self.form.meters.by_column:
             loads = [column for column in loads if name_of[column] in wanted]
@@ -100,7 +100,10 @@ class _Reader:
             values = self._numbers(frame, [*loads, *inputs])
         if problems:
             raise DataError("\n".join(problems))
-        readings = pd.DataFrame({column: values[column] for column in loads}, index=frame.index)
+        columns = np.array([values[column] for column in loads], float).reshape(
+            len(loads), len(frame)
+        )
+        readings = pd.DataFrame(columns.T, frame.index, loads)
         if isinstance(factors, pd.Series):
             readings = readings.mul(frame["factor"], axis=0)
         self._mark(frame, readings)
@@ -393,13 +396,13 @@ class _Reader:
         self, whole: Piece, frame: pd.DataFrame, wanted: Iterable[str]
     ) -> dict[str, Piece]:
         """The readings of each meter whose rows have its name, or those of its registers."""
-        wanted, column = list(wanted), str(whole.readings.columns[0])
+        wanted, column = dict.fromkeys(wanted), str(whole.readings.columns[0])
         loads = whole.readings[column]
         if len(whole.readings.columns) > 1:
             loads = pd.Series(self._sum(whole.readings, whole.times), loads.index)
         is_lone = "meter" not in frame or frame["meter"].nunique() < 2
-        of_meters = frame["meter"] if not is_lone else pd.Series(wanted[:1] or "", frame.index[:1])
-        of_meters = of_meters.reindex(frame.index).ffill() if is_lone else of_meters
+        lone = pd.Series(next(iter(wanted), ""), frame.index, dtype=object)
+        of_meters = lone if is_lone else frame["meter"]
         pieces = {}
         for meter, lines in of_meters.groupby(of_meters, sort=False).groups.items():
             name = str(meter)
