@@ -455,8 +455,9 @@ class _Readings:
         steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
         for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
             is_local = here.piece(self.rows, at).times.offset is None
-            around = pd.DatetimeIndex(self.rows.index[[at - 1, at]]).tz_convert(self.zone)
-            changes = around[0].utcoffset() != around[1].utcoffset()
+            ends = pd.DatetimeIndex(self.rows.index[[at - 1, at]]) - pd.Timedelta(minutes=1)
+            offset, next_offset = (end.utcoffset() for end in ends.tz_convert(self.zone))
+            changes = offset != next_offset
             if is_local and may_be_clock_change(walls[at]) and not changes:
                 done["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
         for piece in here.pieces:
