@@ -35,12 +35,13 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
     """The scores of each meter in each variant of a study."""
     rows = []
     kind: Kind = "homes" if "homes" in study.name else "buildings"
+    longest = min((w for w in study_weeks(study) if w >= LONGEST), default=LONGEST)
     for state in study.data.states:
         model = load_file(kind, models / f"without-{state}.xz")
         tables = sources.of(study.data).load(study.data, state)
         for variant in study.variants.values():
             weeks = variant.windows.history
-            if weeks is None or weeks > max(LONGEST, min(study_weeks(study))):
+            if weeks is None or weeks > longest:
                 continue
             data = build(tables, variant.windows, origin=variant.data.cut)
             fitted = PublicFit(data, model)
