@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 
+from plfl.data.meters.formats.records_mscons import read_mscons
 from plfl.data.meters.tables import RawFile
 
 Rows = list[dict[str, Any]]
@@ -245,5 +246,6 @@ READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "sections": read_sections,
     "espi": read_espi,
     "eiep13a": read_eiep13a,
+    "mscons": read_mscons,
 }
 """The readers by the names that format files use."""
