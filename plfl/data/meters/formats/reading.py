@@ -483,10 +483,11 @@ class _Reader:
         time, table = self.form.time, self._table(frame[["number"]].astype(str))
         number = numbers.read_numbers(table, ["number"], self.meters)["number"]
         passed = (number - 1) * self._minutes(int(number.max()))
-        # Columns of the longest day, which are empty on others.
         is_over = passed >= _DAY
-        if time.of_day:
+        if time.of_day:  # columns of the longest day, which are empty on others
             is_over &= as_text(self.values["load"]) == ""
+        elif self._is_elapsed():
+            is_over &= passed >= _DAY + 60
         length = pd.to_timedelta(passed, unit="min")
         if self._is_elapsed():
             zone = time.zone if time.zone not in ("place", "offset") else keys.timezone
