@@ -100,7 +100,8 @@ def why_not_load(name: str, unit: str | None) -> str | None:
 def names_other(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
-    words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    plain = re.sub(r"(?<![a-z])[kM]Wh?(?![a-z])", lambda unit: unit[0].lower(), name)
+    words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain).lower())
     known = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}
     others = {*_OTHERS.split()}
     return bool(others.intersection(words)) and (known | others).issuperset(words)

@@ -1,0 +1,101 @@
+"""What a file in no known format does not say is asked, with what was seen and what to answer."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.base.errors import DataError
+from plfl.config.sections import Meters
+from plfl.data.meters.exports import Exports
+from plfl.pipeline.starter import recognise
+from tests.helpers.refusals import naming
+
+HOURS = pd.date_range("2023-01-02", periods=24 * 20, freq="h")
+LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
+
+
+def read(path: Path, table: pd.DataFrame, **keys: Any) -> Exports:
+    table.to_csv(path / "a.csv", index=False)
+    return recognise([path / "a.csv"], Meters.model_validate({"timezone": "UTC", **keys}))[0]
+
+
+@pytest.mark.parametrize("end_after", [1, -1], ids=["start first", "end first"])
+def test_two_columns_of_times_are_asked_about(tmp_path: Path, end_after: int) -> None:
+    other = HOURS + pd.Timedelta(hours=end_after)
+    table = pd.DataFrame({"one": HOURS, "two": other, "kWh": LOADS})
+    start, end = ("one", "two") if end_after > 0 else ("two", "one")
+    with naming(DataError, f"'{end}' is always 60 minutes after '{start}'", "seen", "2023-01-21"):
+        read(tmp_path, table.iloc[:-3])
+    for column in (start, end):
+        (meter,) = read(tmp_path, table, columns={"timestamp": column}).meters.values()
+        assert meter.load.index[0] == pd.Timestamp(max(HOURS[0], other[0]), tz="UTC")
+
+
+def test_few_whole_numbers_are_asked_about(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "dayofweek": HOURS.day_of_week, "kWh": LOADS})
+    table = table.assign(estimated=(np.arange(len(HOURS)) % 7 == 0).astype(int))
+    with naming(DataError, "'dayofweek' (0 to 6), 'estimated' (0 to 1)", "['*']") as caught:
+        read(tmp_path, table)
+    assert str(caught.value).startswith("1 problem,")
+    assert [*read(tmp_path, table, leave_out=["dayofweek", "estimated"]).meters] == ["kWh"]
+    assert len(read(tmp_path, table, only=["*"]).meters) == 3
+
+
+def test_names_of_gas_money_and_feed_in_are_no_loads(tmp_path: Path) -> None:
+    names = ["GasUsageKwh", "GasCostsWithTax", "Export kWh"]
+    table = pd.DataFrame({"t": HOURS, "UsageKwh": LOADS, **dict.fromkeys(names, LOADS)})
+    exports = read(tmp_path, table)
+    assert [meter.load.sum() for meter in exports.meters.values()] == [pytest.approx(LOADS.sum())]
+    (form,) = exports.forms.values()
+    assert all(f"'{name}' (by its name)" in form for name in names)
+
+
+def test_factors_are_asked_about(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "value": LOADS * 1000, "factor": 0.001})
+    with naming(DataError, "'factor' is 0.001 in all rows", "data.meters.unit: Wh"):
+        read(tmp_path, table)
+    (meter,) = read(tmp_path, table, unit="Wh").meters.values()
+    np.testing.assert_allclose(meter.load, LOADS)
+    assert len(read(tmp_path, table.assign(factor=1)).meters) == 1
+
+
+@pytest.mark.parametrize(("name", "hours"), [("Hour Start", 1), ("Interval ending", 0), ("t", 0)])
+def test_the_name_of_a_lone_column_says_what_it_marks(
+    tmp_path: Path, name: str, hours: int
+) -> None:
+    table = pd.DataFrame({name: HOURS.strftime("%Y-%m-%dT%H:%M+00:00"), "kWh": LOADS})
+    (meter,) = read(tmp_path, table).meters.values()
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02", tz="UTC") + pd.Timedelta(hours=hours)
+    assert any("should data.meters.stamp be start" in what for what in meter.done) == (name == "t")
+
+
+def test_an_hour_that_a_portal_fills_can_be_dropped(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS + pd.Timedelta(days=75), "kWh": LOADS})
+    with naming(DataError, "2023-03-26 02:00:00 does not exist", "data.meters.drop_skipped: true"):
+        read(tmp_path, table, timezone="Europe/Berlin", stamp="start")
+    (meter,) = read(
+        tmp_path, table, timezone="Europe/Berlin", stamp="start", drop_skipped=True
+    ).meters.values()
+    filled = int(np.flatnonzero(table["t"] == "2023-03-26 02:00")[0])
+    np.testing.assert_array_equal(meter.load, np.delete(LOADS, filled))
+    assert meter.done["readings of the hour that clocks skip dropped"] == 1
+
+
+def test_registers_that_take_turns_are_added(tmp_path: Path) -> None:
+    is_night = np.asarray(HOURS.hour < 7)
+    low, high = (np.where(when, LOADS, np.nan) for when in (is_night, ~is_night))
+    table = pd.DataFrame({"t": HOURS, "hall low": low, "hall high": high})
+    (meter,) = read(tmp_path, table, add=" (low|high)$").meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
+
+
+def test_days_with_names_of_months(tmp_path: Path) -> None:
+    columns = [f"{hour:02}:00 - {(hour + 1) % 24:02}:00" for hour in range(24)]
+    table = pd.DataFrame(LOADS.reshape(-1, 24), columns=columns)
+    table.insert(0, "DATE", HOURS[::24].strftime("%d/%b/%Y"))
+    (meter,) = read(tmp_path, table).meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
