@@ -62,7 +62,7 @@ def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, Paramet
 
 def pooled(data: ClientData, layout: ParameterLayout) -> None:
     """Grows trees from the rows of all clients."""
-    forester = Boosting(bins=BINS).forester(data, layout)
+    forester = Boosting(bins=BINS).tree_grower(data, layout)
     rows = [forester.rows(client) for client in range(len(data.windows))]
     x, y = (np.concatenate(columns) for columns in zip(*rows, strict=True))
     settings = {"num_leaves": LEAVES, "learning_rate": RATE, "max_bin": BINS}
@@ -71,7 +71,7 @@ def pooled(data: ClientData, layout: ParameterLayout) -> None:
 
 def by_messages(data: ClientData, layout: ParameterLayout) -> None:
     """Lets the clients grow trees together."""
-    forester, count = Boosting(bins=BINS, rate=RATE).forester(data, layout), len(data.windows)
+    forester, count = Boosting(bins=BINS, rate=RATE).tree_grower(data, layout), len(data.windows)
     rows, channel = torch.zeros(count, layout.width), Channel(0, count)
     for tree in range(TREES):
         forester.add(rows, range(count), tree, channel)

@@ -40,7 +40,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.participation import Selection
 from plfl.federated.privacy.accounting import epsilon_of
 from plfl.federated.privacy.mechanism import Privacy
-from plfl.federated.privacy.statement import least
+from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import run
 from plfl.study import Cell, Study
 from plfl.training.batches import stream
@@ -211,7 +211,7 @@ def audit(
     run([f], trainer.engine, range(1, study.federation.rounds + 1), lambda r: progress(r[0].t))
     change = (f.server.x - f.x0).cpu().double().numpy()
     delta = min(DELTA, block.delta)
-    epsilon = least(study, delta).epsilon
+    epsilon = least_bound(study, delta).epsilon
     return verdict(audited.canaries.scores(change), audited.canaries.is_in, epsilon, delta)
 
 

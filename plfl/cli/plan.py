@@ -135,7 +135,7 @@ def privacy(options: argparse.Namespace) -> None:
         table = statement.statements(variant)
         table["cell"] = [f"{label}/{cell}" if label else cell for cell in table["cell"]]
         tables.append(table)
-        notes |= dict.fromkeys(statement.outside(variant))
+        notes |= dict.fromkeys(statement.remarks_outside(variant))
     all_rows = pd.concat(tables, ignore_index=True)
     all_rows["cell"] = all_rows["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
     headings = {"cell": "cell without its seed", "noise": "noise/C"}

@@ -12,7 +12,7 @@ from plfl.base.rounding import drawn_of
 from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
-from plfl.federated.codecs.coder import blocks_of, most
+from plfl.federated.codecs.coder import blocks_of, most_bytes
 from plfl.methods.boosting import Boosting
 from plfl.study import Study
 from plfl.training.task import LocalTask, Minibatches
@@ -52,7 +52,7 @@ def workload(study: Study) -> pd.DataFrame:
             lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
             sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers
             both_ways: float = sum(
-                most(c, blocks_of(study.channel.scales, sent_lengths))
+                most_bytes(c, blocks_of(study.channel.scales, sent_lengths))
                 if c and sent_lengths
                 else 4 * sum(sent_lengths)
                 for c in study.channel.chains

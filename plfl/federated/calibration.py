@@ -35,18 +35,18 @@ def calibrate(
     resulting models (N, P). Windows that do not fill a minibatch at the end of an epoch are left
     out of that epoch. ValueError: `kd` with another loss than the squared error."""
     distils = options.variant == "kd"
-    refused = client_data.task.refuses_teacher(client_data.settings.loss)
-    if distils and refused:
-        raise ValueError(f"kd {refused}")
+    refusal = client_data.task.refuses_teacher(client_data.settings.loss)
+    if distils and refusal:
+        raise ValueError(f"kd {refusal}")
     if options.epochs == 0:
         return models.clone()
-    everyone = torch.arange(len(models), device=models.device)
-    minibatches, steps = client_data.passes("calibration", everyone, options.epochs)
+    all_clients = torch.arange(len(models), device=models.device)
+    minibatches, steps = client_data.passes("calibration", all_clients, options.epochs)
     term = None
     if distils:
-        agreed = client_data.agreed_bins(options.bins)
-        term = CorrectedDistillation(options.lam, *agreed, options.temperature)
-        targets = _taught(models, client_data, minibatches.starts, term)
+        edges_and_shares = client_data.agreed_bins(options.bins)
+        term = CorrectedDistillation(options.lam, *edges_and_shares, options.temperature)
+        targets = _corrected_targets(models, client_data, minibatches.starts, term)
         minibatches = replace(minibatches, targets=targets)
     pull = options.mu * head.to(models.dtype) if options.variant == "prox" else None
     return client_data.trained(
@@ -54,7 +54,7 @@ def calibrate(
     )
 
 
-def _taught(
+def _corrected_targets(
     models: Tensor, client_data: ClientData, starts: Tensor, term: CorrectedDistillation
 ) -> Tensor:
     """Targets (N, K, B, ...) of FedADC+'s loss, with the models as their own teachers."""
@@ -64,5 +64,7 @@ def _taught(
         *(starts_of_client.unique(return_inverse=True) for starts_of_client in starts), strict=True
     )
     outputs = client_data.engine.predict(models, list(windows))
-    taught = torch.stack([of[place] for of, place in zip(outputs, places, strict=True)])
-    return client_data.task.taught(term, taught, client_data.targets(starts), clients)
+    teacher_outputs = torch.stack(
+        [client_outputs[place] for client_outputs, place in zip(outputs, places, strict=True)]
+    )
+    return client_data.task.taught(term, teacher_outputs, client_data.targets(starts), clients)

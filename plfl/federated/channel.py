@@ -20,7 +20,7 @@ Check = Callable[[int, bytes], None]
 """Raises `ValueError` for a message of the client with this number that must not be used."""
 
 
-class Others(NamedTuple):
+class OtherTraffic(NamedTuple):
     """A machine among those whose clients grow a tree together: that of a client, or the server,
     which takes the place of the first one."""
 
@@ -48,7 +48,7 @@ class Channel:
     receives: frozenset[Direction] = frozenset(("down", "up"))
     """Directions whose receiver is on this side."""
 
-    others: Others | None = None
+    others: OtherTraffic | None = None
     """The machines of the clients, if these grow a tree on several ones."""
 
     def __init__(self, shared: int, clients: int, coder: Coder | None = None):
@@ -83,26 +83,28 @@ class Channel:
         # Nothing is coded before round 1.
         coder = self.coder if self.coder is not None and self.coder.round else None
         is_coded = coder is not None and coder.codes(direction)
-        sent: Column = parameters
+        column: Column = parameters
         if coder is not None and is_coded:
             # An end that only receives passes a placeholder through the steps of the sender.
-            here = direction in self.sends
-            sent = (coder.encode if here else coder.blank)(direction, clients, parameters)
+            is_sender = direction in self.sends
+            column = (coder.encode if is_sender else coder.blank)(direction, clients, parameters)
         # The memories of both directions follow the uploads, coded or not.
         if coder is not None and direction == "up":
             coder.commit("sender", clients)
-        arrived, *extras_arrived = self.carry(direction, clients, [sent, *rows])
-        counted = arrived if is_coded and direction not in self.sends else sent
+        received_column, *extras_arrived = self.carry(direction, clients, [column, *rows])
+        counted = received_column if is_coded and direction not in self.sends else column
         self._count(direction, clients, [counted, *rows], rows)
         if coder is not None and is_coded:
             if direction in self.receives:
-                arrived = coder.decode(direction, clients, arrived, like=parameters)
+                received_column = coder.decode(
+                    direction, clients, received_column, template=parameters
+                )
             else:
-                arrived = torch.full_like(parameters, torch.nan)
+                received_column = torch.full_like(parameters, torch.nan)
         if coder is not None and direction == "up":
             coder.commit("receiver", clients)
-        assert isinstance(arrived, Tensor)
-        return arrived, _tensors(extras_arrived)
+        assert isinstance(received_column, Tensor)
+        return received_column, _tensors(extras_arrived)
 
     def send_extras(
         self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]
@@ -136,8 +138,8 @@ class Channel:
         rows: Sequence[Column],
         extras: Sequence[Column],
     ) -> None:
-        for kind, some in (("bytes", rows), ("extras", extras)):
-            size = sum((_sizes(row) for row in some), np.zeros(len(clients), dtype=np.int64))
+        for kind, kind_rows in (("bytes", rows), ("extras", extras)):
+            size = sum((_sizes(row) for row in kind_rows), np.zeros(len(clients), dtype=np.int64))
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += size
 
     @property

@@ -35,11 +35,11 @@ class Checkpoint:
     """The last saved round of one training job, in a folder of its own.
 
     `key`: digest of everything that determines the result of the job; a checkpoint with another key
-    is not used. `every`: least number of seconds from one checkpoint to the next.
+    is not used. `seconds`: least number of seconds from one checkpoint to the next.
     """
 
-    def __init__(self, folder: Path, key: str, every: float):
-        self.folder, self.key, self.every = folder, key, every
+    def __init__(self, folder: Path, key: str, seconds: float):
+        self.folder, self.key, self.seconds = folder, key, seconds
         self.saved = time.monotonic()
         self.note: dict[str, Any] = {}
         """Further content of the next checkpoint, or of the one that was loaded, as JSON values."""
@@ -47,8 +47,8 @@ class Checkpoint:
         """Whether the job was told to end: it saves the round in progress before it does."""
 
     def is_due(self) -> bool:
-        """Whether the last checkpoint is at least `every` seconds old, or the job has to end."""
-        return self.interrupted or time.monotonic() - self.saved >= self.every
+        """Whether the last checkpoint is at least `seconds` seconds old, or the job has to end."""
+        return self.interrupted or time.monotonic() - self.saved >= self.seconds
 
     def save(
         self, t: int, federations: Sequence[Federation], records: Sequence[Sequence[pd.DataFrame]]
@@ -125,8 +125,8 @@ def tensors(f: Federation) -> dict[str, Tensor]:
     flat = {"local": f.local}
     flat["computing"] = torch.tensor(f.clock.computing, dtype=torch.float64)
     for part in PARTS:
-        kept = getattr(f, part)
-        for name, value in vars(kept).items() if kept is not None else ():
+        part_value = getattr(f, part)
+        for name, value in vars(part_value).items() if part_value is not None else ():
             if isinstance(value, dict):
                 flat |= {f"{part}/{name}/{key}": x for key, x in value.items()}
             elif isinstance(value, Tensor):
@@ -143,11 +143,11 @@ def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     f.state = replace(f.state, **dict.fromkeys(vars(f.state)))  # None was not saved
     for path, x in saved.items():
         part, *names = path.split("/", maxsplit=2)
-        kept = getattr(f, part) if names else None
+        part_value = getattr(f, part) if names else None
         match names:
             case [name, key]:
-                getattr(kept, name)[key] = x.to(f.local.device)
-            case [name] if is_dataclass(kept) and not isinstance(kept, type):
-                setattr(f, part, replace(kept, **{name: x.to(f.local.device)}))
+                getattr(part_value, name)[key] = x.to(f.local.device)
+            case [name] if is_dataclass(part_value) and not isinstance(part_value, type):
+                setattr(f, part, replace(part_value, **{name: x.to(f.local.device)}))
             case [name]:
-                setattr(kept, name, x.to(f.local.device))
+                setattr(part_value, name, x.to(f.local.device))

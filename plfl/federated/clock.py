@@ -50,28 +50,28 @@ class Clock:
         """Draw the clients' speeds."""
         self.simulation, self.names, self.seed = simulation, list(names), seed
         s = simulation
-        self.step_seconds = self._each("step_seconds", s.step_seconds, s.step_spread)
+        self.step_seconds = self._seconds_each("step_seconds", s.step_seconds, s.step_spread)
         """Seconds (N,) of a local step."""
-        self.down_seconds = _of_byte(self._each("down_mbit", s.down_mbit, s.link_spread))
+        self.down_seconds = _of_byte(self._seconds_each("down_mbit", s.down_mbit, s.link_spread))
         """Seconds (N,) to download a byte."""
-        self.up_seconds = _of_byte(self._each("up_mbit", s.up_mbit, s.link_spread))
+        self.up_seconds = _of_byte(self._seconds_each("up_mbit", s.up_mbit, s.link_spread))
         """Seconds (N,) to upload a byte."""
         self.computing = 0.0
         """Seconds (N,) for which each participant of the last round computed."""
-        self._work = np.zeros(len(self._everyone))
-        self._ahead = np.zeros(len(self._everyone))
-        self._before: Traffic = {}
-        self._spent_before = np.zeros((3, len(self._everyone)))
+        self._work = np.zeros(len(self._all_clients))
+        self._seconds_ahead = np.zeros(len(self._all_clients))
+        self._traffic_before: Traffic = {}
+        self._spent_before = np.zeros((3, len(self._all_clients)))
 
     @property
-    def _everyone(self) -> range:
+    def _all_clients(self) -> range:
         return range(len(self.names))
 
     def _streams(self, purpose: str, t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{name}", t) for name in self.names]
 
-    def _each(self, key: str, speeds: OfClients | None, spread: float) -> Seconds:
+    def _seconds_each(self, key: str, speeds: OfClients | None, spread: float) -> Seconds:
         """The value (N,) of each client: its own, or drawn around that of all; 0 if none is given:
         it takes no time. ConfigError: a client has none."""
         values = np.array(_list_speeds(key, speeds or 0.0, self.names))
@@ -84,13 +84,13 @@ class Clock:
         """Which clients (N,) can be reached in round `t`."""
         share = self.simulation.availability
         if share == 1:
-            return np.ones(len(self._everyone), dtype=np.bool_)
+            return np.ones(len(self._all_clients), dtype=np.bool_)
         return np.array([random.random() < share for random in self._streams("availability", t)])
 
     def progress(self, t: int) -> NDArray[np.float64]:
         """Share (N,) of its local steps after which each client would drop out of round `t`; 1 for
         those that stay."""
-        progress = np.ones(len(self._everyone))
+        progress = np.ones(len(self._all_clients))
         if self.simulation.dropout:
             for i, random in enumerate(self._streams("dropout", t)):
                 drops, after = random.random(2)
@@ -105,36 +105,43 @@ class Clock:
     def send_ahead(self, clients: NDArray[np.int64], size: int) -> None:
         """Note that `size` bytes of what each of `clients` (n,) downloads in this round were sent
         while the participants of the round before computed."""
-        self._ahead[clients] += size
+        self._seconds_ahead[clients] += size
 
     def wait_for_all(self, traffic: Traffic) -> None:
         """End the phase before round 1, with this `traffic`, when all clients have finished."""
-        self._before = traffic
-        self._spent_before = self._spent(traffic)
+        self._traffic_before = traffic
+        self._spent_before = self._seconds_spent(traffic)
 
-    def _spent(self, traffic: Traffic) -> Seconds:
+    def _seconds_spent(self, traffic: Traffic) -> Seconds:
         """Seconds (3, N) of downloads, work and uploads; the work noted so far is set to zero."""
         work, self._work = self._work, np.zeros_like(self._work)
-        down, up = traffic["bytes_down"] * self.down_seconds, traffic["bytes_up"] * self.up_seconds
-        return np.stack([down, work * self.step_seconds, up])
+        seconds_down = traffic["bytes_down"] * self.down_seconds
+        seconds_up = traffic["bytes_up"] * self.up_seconds
+        return np.stack([seconds_down, work * self.step_seconds, seconds_up])
 
     def close_round(self, traffic: Traffic, groups: Sequence[NDArray[np.int64]]) -> RoundTimes:
         """Times of a round with this `traffic`, in which `groups` took part, each when all of the
         group before have finished. The phase before round 1 counts as part of round 1."""
-        before, self._before = self._before, {}
-        spent = self._spent({kind: some - before.get(kind, 0) for kind, some in traffic.items()})
-        ahead, self._ahead = self._ahead, np.zeros_like(self._ahead)
-        spent[0] -= np.minimum(ahead * self.down_seconds, self.computing)
-        self.computing = float(sum(spent[1][some].max() for some in groups if len(some)))
-        whole = float(sum(spent.sum(0)[clients].max() for clients in groups if len(clients)))
-        earlier, self._spent_before = self._spent_before, np.zeros_like(spent)
-        whole += float(earlier.sum(0).max())
-        download, compute, upload = spent + earlier
+        earlier_traffic, self._traffic_before = self._traffic_before, {}
+        seconds_spent = self._seconds_spent(
+            {kind: counts - earlier_traffic.get(kind, 0) for kind, counts in traffic.items()}
+        )
+        seconds_ahead, self._seconds_ahead = self._seconds_ahead, np.zeros_like(self._seconds_ahead)
+        seconds_spent[0] -= np.minimum(seconds_ahead * self.down_seconds, self.computing)
+        self.computing = float(
+            sum(seconds_spent[1][clients].max() for clients in groups if len(clients))
+        )
+        duration = float(
+            sum(seconds_spent.sum(0)[clients].max() for clients in groups if len(clients))
+        )
+        earlier, self._spent_before = self._spent_before, np.zeros_like(seconds_spent)
+        duration += float(earlier.sum(0).max())
+        download, compute, upload = seconds_spent + earlier
         busy = download + compute + upload
         waiting = np.zeros_like(busy)
         for clients in groups:
-            waiting[clients] = whole - busy[clients]
-        return RoundTimes(download, compute, upload, waiting, whole)
+            waiting[clients] = duration - busy[clients]
+        return RoundTimes(download, compute, upload, waiting, duration)
 
 
 def _list_speeds(key: str, speeds: OfClients, names: Sequence[str]) -> list[float]:

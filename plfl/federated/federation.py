@@ -44,7 +44,7 @@ class KeptMoments:
         self.steps = torch.zeros(len(models), 1, device=models.device).double()
         """Local steps (N, 1) taken with this state so far."""
 
-    def of(self, clients: Tensor, shared: Tensor) -> Moments:
+    def copy_of(self, clients: Tensor, shared: Tensor) -> Moments:
         """A copy of the state of `clients` (n,) for a round. With `reset` it is empty, because
         every round begins afresh; with `keep_personal` it is 0 for the `shared` parameters (P,)."""
         steps = self.steps[clients]
@@ -71,15 +71,17 @@ class Best:
     def __init__(self, models: Tensor):
         self.rows = models.clone()
         """The models (N, P); the latest one as long as a client has had no finite error."""
-        self.least = torch.full((len(models),), torch.inf, dtype=torch.float64).to(models.device)
+        self.lowest_errors = torch.full((len(models),), torch.inf, dtype=torch.float64).to(
+            models.device
+        )
         """Their validation errors (N,)."""
 
     def keep(self, models: Tensor, errors: Tensor) -> None:
         """Keep those of `models` (N, P) whose validation `errors` (N,) are the least so far."""
-        errors = errors.to(self.least).nan_to_num(nan=torch.inf)
-        better = (errors < self.least) | self.least.isinf()
+        errors = errors.to(self.lowest_errors).nan_to_num(nan=torch.inf)
+        better = (errors < self.lowest_errors) | self.lowest_errors.isinf()
         self.rows[better] = models[better]
-        self.least[better] = errors[better]
+        self.lowest_errors[better] = errors[better]
 
 
 @dataclass(eq=False)
@@ -133,7 +135,7 @@ class Federation:
         self.local = self._draw_local()
         self.server = ServerState(server_opt, self.x0, len(names))
         shared = self.shared.cpu()
-        lengths = [int(shared[some].sum()) for some in self.layout.slices.values()]
+        lengths = [int(shared[columns].sum()) for columns in self.layout.slices.values()]
         coder = None
         if codecs and codecs.is_coded and any(lengths):
             streams = self.client_data.streams
@@ -150,13 +152,13 @@ class Federation:
             self.state = self.method.init(self)
             if rule.needs_labels:
                 has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
-                (received,) = self.channel.send_extras("up", self.everyone, [has_label])
-                self.selection.labels = received.cpu().numpy()
+                (received_labels,) = self.channel.send_extras("up", self.everyone, [has_label])
+                self.selection.labels = received_labels.cpu().numpy()
                 self.selection.draw(0)  # an impossible selection is reported before training
             self.clock.wait_for_all(self.channel.traffic)
         if settings.ema is not None:
-            none = torch.zeros_like(self.moments.steps)
-            self.average = Average(self.local.clone(), none, settings.ema)
+            no_steps = torch.zeros_like(self.moments.steps)
+            self.average = Average(self.local.clone(), no_steps, settings.ema)
         if settings.server_ema is not None and self.channel.shared:
             steps = self.initial.new_zeros(1).double()
             self.server_average = Average(self.server.x.clone(), steps, settings.server_ema)
@@ -278,8 +280,8 @@ class Federation:
         """Clients (n,) that take part in round `t`."""
         # If nothing is shared, the method selects nobody.
         strata = self.method.strata(self, self.state) if self.channel.shared else None
-        drawn = self.selection.draw(t, None if strata is None else strata.cpu().numpy())
-        reached = drawn[self.clock.available(t)[drawn]]
+        drawn_clients = self.selection.draw(t, None if strata is None else strata.cpu().numpy())
+        reached = drawn_clients[self.clock.available(t)[drawn_clients]]
         clients = torch.from_numpy(reached).to(self.local.device)
         return self.method.select(self, self.state, t, clients) if self.channel.shared else clients
 
@@ -313,7 +315,7 @@ class Federation:
             self.method.aggregate(self, self.state, t, clients, result)
 
     @property
-    def offered(self) -> Tensor:
+    def server_rows(self) -> Tensor:
         """Shared parameters (N, d_s) that each client would receive from the server now, or those
         of the average."""
         if self.server_average is None:
@@ -328,13 +330,13 @@ class Federation:
         if not self.channel.shared:
             return self.local.clone()
         if self.shared.all():
-            return self.offered.expand(self.local.shape)
-        return self.models(self.everyone, self.offered)
+            return self.server_rows.expand(self.local.shape)
+        return self.models(self.everyone, self.server_rows)
 
-    def own_models(self, received: Tensor | None = None) -> Tensor:
+    def own_models(self, received_models: Tensor | None = None) -> Tensor:
         """Models (N, P) that the clients forecast with, as the method defines them. Give
-        `received`, the `global_models`, if they are known already."""
-        rows = self.global_models if received is None else received
+        `received_models`, the `global_models`, if they are known already."""
+        rows = self.global_models if received_models is None else received_models
         if self.channel.shared and self.settings.calibrates:
             options = self.settings.calibration
             head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)

@@ -39,7 +39,7 @@ class Table(NamedTuple):
     """Forecasts (W, O) by the last rows, by their digests."""
 
 
-KEPT = 32
+MOST_TABLES = 32
 """Forecasts that a table keeps, for as many trainings side by side."""
 
 
@@ -51,7 +51,7 @@ def digest(row: Tensor) -> bytes:
 _tables: WeakKeyDictionary[ClientData, dict[Any, Any]] = WeakKeyDictionary()
 
 
-class Forester:
+class TreeGrower:
     """Grows the trees of some clients' rows."""
 
     def __init__(
@@ -92,12 +92,14 @@ class Forester:
         tables = [self._table(client) for client in clients]
         scores = [self._scores(row, table) for row, table in zip(rows, tables, strict=True)]
         pairs = zip(scores, tables, strict=True)
-        before = torch.stack([self.data.loss.mean(s, table.y) for s, table in pairs])
+        losses_before = torch.stack([self.data.loss.mean(s, table.y) for s, table in pairs])
         if not grows:
-            return before
-        together = [range(len(clients))] if channel else [range(k, k + 1) for k in range(len(rows))]
+            return losses_before
+        client_groups = (
+            [range(len(clients))] if channel else [range(k, k + 1) for k in range(len(rows))]
+        )
         leaves: list[dict[int, NDArray[np.int16]]] = [{} for _ in tables]
-        for some in together:
+        for client_group in client_groups:
             for o, (loss, target) in enumerate(self.losses):
                 parts = [
                     Part(
@@ -107,21 +109,21 @@ class Forester:
                         data=tables[k].data,
                         learners=tables[k].learners,
                     )
-                    for k in some
+                    for k in client_group
                 ]
-                numbers = [clients[k] for k in some] if channel else None
+                numbers = [clients[k] for k in client_group] if channel else None
                 grown = grow(
                     parts, self._bins, self.leaves, self.rate, loss, channel, numbers, noise
                 )
-                self._write(rows[some.start : some.stop], tree, o, grown.text)
+                self._write(rows[client_group.start : client_group.stop], tree, o, grown.text)
                 for k, of_windows in grown.leaves.items():
-                    leaves[some[k]][o] = of_windows
-        for row, table, score, known in zip(rows, tables, scores, leaves, strict=True):
-            if len(table.scores) >= KEPT:
+                    leaves[client_group[k]][o] = of_windows
+        for row, table, score, row_leaves in zip(rows, tables, scores, leaves, strict=True):
+            if len(table.scores) >= MOST_TABLES:
                 del table.scores[next(iter(table.scores))]
-            added = self._added(row, table.x, tree, known)
-            table.scores[digest(row)] = score + added.reshape(score.shape)
-        return before
+            new_scores = self._added_scores(row, table.x, tree, row_leaves)
+            table.scores[digest(row)] = score + new_scores.reshape(score.shape)
+        return losses_before
 
     def watch(self, row: Tensor, tree: int, channel: Channel) -> None:
         """Add to the `row` (1, P) a tree that clients on other machines grow together.
@@ -138,12 +140,12 @@ class Forester:
 
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:
         """Write the tree of LightGBM's `text` into rows (n, P)."""
-        grown = Tree.of(text)
+        grown = Tree.parse(text)
         if not len(grown.feature):
             return  # there was no split
         group, place = self.slot(tree)
         views = self.layout.views(rows)
-        grown = grown._replace(threshold=grown.below(np.dtype(np.float32)))
+        grown = grown._replace(threshold=grown.round_thresholds(np.dtype(np.float32)))
         for name, values in grown._asdict().items():
             numbers = torch.from_numpy(values.astype(np.float32))
             views[f"{group}.{name}"][:, output, place, : len(numbers)] = numbers
@@ -151,34 +153,34 @@ class Forester:
     def _scores(self, row: Tensor, table: Table) -> Tensor:
         """Forecasts (W, O) of a row for training windows: the sum of its trees, one by one, so that
         it does not matter when they were added."""
-        if (known := table.scores.get(digest(row))) is not None:
-            return known
+        if (stored_scores := table.scores.get(digest(row))) is not None:
+            return stored_scores
         total = torch.zeros(len(table.x), len(self.losses))
         for tree in range(sum(self.layout.shapes[f"{group}.value"][1] for group in GROUPS)):
             group, place = self.slot(tree)
             if self.layout.views(row[None])[f"{group}.value"][0, :, place].any():
-                total = total + self._added(row, table.x, tree)
+                total = total + self._added_scores(row, table.x, tree)
         return total.reshape(len(total), *table.y.shape[1:]) if len(self.losses) == 1 else total
 
     @property
-    def _kept(self) -> dict[Any, Any]:
+    def _stored_tables(self) -> dict[Any, Any]:
         return _tables.setdefault(self.data, {})
 
     @property
     def _bins(self) -> lightgbm.Dataset:
         """The bins of all clients, from public values."""
-        if self.bins not in self._kept:
+        if self.bins not in self._stored_tables:
             public = self.data.public(self.bins).astype(np.float32)
-            self._kept[self.bins] = binned(public, self.bins)
-        bins: lightgbm.Dataset = self._kept[self.bins]
+            self._stored_tables[self.bins] = binned(public, self.bins)
+        bins: lightgbm.Dataset = self._stored_tables[self.bins]
         return bins
 
     def _table(self, client: int) -> Table:
         key = self.bins, client
-        if key not in self._kept:
+        if key not in self._stored_tables:
             x, y = self.rows(client)
-            self._kept[key] = Table(x, y, binned(x.numpy(), self.bins, self._bins), {}, {})
-        table: Table = self._kept[key]
+            self._stored_tables[key] = Table(x, y, binned(x.numpy(), self.bins, self._bins), {}, {})
+        table: Table = self._stored_tables[key]
         return table
 
     def rows(self, client: int) -> tuple[Tensor, Tensor]:
@@ -189,16 +191,16 @@ class Forester:
         x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
         return x.T.contiguous().T, self.data.targets(starts).cpu()  # a tree reads columns
 
-    def _added(
+    def _added_scores(
         self, row: Tensor, x: Tensor, tree: int, leaves: dict[int, NDArray[np.int16]] | None = None
     ) -> Tensor:
         """What a tree adds to the forecasts (W, O), given the leaves of outputs that are known."""
         group, place = self.slot(tree)
-        views, known = self.layout.views(row[None]), leaves or {}
-        added = []
+        views, known_leaves = self.layout.views(row[None]), leaves or {}
+        contributions = []
         for output in range(len(self.losses)):
             arrays = (views[f"{group}.{name}"][0, output, place].numpy() for name in Tree._fields)
             grown = Tree(*arrays)
-            of_windows = known[output] if output in known else grown.leaves(x.numpy())
-            added.append(grown.value[of_windows])
-        return torch.from_numpy(np.stack(added, 1))
+            of_windows = known_leaves[output] if output in known_leaves else grown.leaves(x.numpy())
+            contributions.append(grown.value[of_windows])
+        return torch.from_numpy(np.stack(contributions, 1))

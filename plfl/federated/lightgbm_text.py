@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MOST_LEAVES = 131_072
 """Most leaves of a tree, as LightGBM has it."""
-WHOLE = r"-?\d{1,9}"
+WHOLE_NUMBER = r"-?\d{1,9}"
 NUMBER = r"-?\d{1,30}(?:\.\d{1,30})?(?:e[-+]?\d{1,2}|e[-+][12]\d\d|e\+30[0-7]|e-3\d\d)?"
 """A number that is finite, as LightGBM writes it."""
 GAIN = f"(?:{NUMBER}|inf)"
-WHOLES, NUMBERS = (f"(?:{form}(?: {form})*)?" for form in (WHOLE, NUMBER))
+WHOLES, NUMBERS = (f"(?:{form}(?: {form})*)?" for form in (WHOLE_NUMBER, NUMBER))
 HEADER = {
     "version": "v4",
     "num_class": "1",
@@ -147,16 +147,18 @@ def _check_tree(place: str, tree: dict[str, str], inputs: int) -> None:
             raise _make_refusal(place, f"{name} has not {count} numbers, as num_leaves demands")
     if leaves == 1:
         return
-    feature, left, right = (
+    feature, left_children, right = (
         np.array(tree[name].split(), np.int64)
         for name in ("split_feature", "left_child", "right_child")
     )
     if feature.min() < 0 or feature.max() >= inputs:
         raise _make_refusal(place, f"split_feature is not from 0 to {inputs - 1}")
     nodes = np.arange(leaves - 1)
-    children = np.sort(np.concatenate([left, right]))
-    once = np.concatenate([np.arange(-leaves, 0), nodes[1:]])
-    if not np.array_equal(children, once) or not (_are_later(left) and _are_later(right)):
+    children = np.sort(np.concatenate([left_children, right]))
+    expected_children = np.concatenate([np.arange(-leaves, 0), nodes[1:]])
+    if not np.array_equal(children, expected_children) or not (
+        _are_later(left_children) and _are_later(right)
+    ):
         raise _make_refusal(
             place,
             "left_child and right_child do not lead from each node to later ones, and to each "
@@ -173,8 +175,8 @@ def _match_lines(
     place: str, text: str, begin: int, form: re.Pattern[str], lines: list[str], names: list[str]
 ) -> tuple[int, dict[str, str]]:
     """The end of lines of this form in a text, and their values by name."""
-    if found := form.match(text, begin):
-        return found.end(), found.groupdict(default="")
+    if match := form.match(text, begin):
+        return match.end(), match.groupdict(default="")
     wrong = next(
         name
         for count, name in enumerate(names, 1)

@@ -25,53 +25,57 @@ class Cohort:
 
     def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
         self.f, self.t, self.clients, self.stay = f, t, clients, stay
-        self.instructions = asked = f.broadcast(t, clients)
+        self.instructions = instructions = f.broadcast(t, clients)
         data = f.client_data
-        self.has_equal_steps = asked.steps is None and data.equal_steps
-        steps = data.steps(clients) if asked.steps is None else torch.as_tensor(asked.steps)
-        self.steps = steps.to(clients.device).expand(len(clients)) - asked.skip
-        self.most = int(self.steps.max())
-        self.objective = data.task.objective(data.settings.loss, asked.term)
+        self.has_equal_steps = instructions.steps is None and data.equal_steps
+        steps = (
+            data.steps(clients)
+            if instructions.steps is None
+            else torch.as_tensor(instructions.steps)
+        )
+        self.steps = steps.to(clients.device).expand(len(clients)) - instructions.skip
+        self.most_steps = int(self.steps.max())
+        self.objective = data.task.objective(data.settings.loss, instructions.term)
         # What the clients have after their steps, filled in part by part.
         width = (len(clients), f.channel.shared if stay else 0)
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self.update = f.initial.new_empty(width)
-        self.gradients = None if asked.gradients == "none" else f.initial.new_empty(width)
+        self.gradients = None if instructions.gradients == "none" else f.initial.new_empty(width)
 
     @property
     def kind(self) -> tuple[object, ...]:
         """A key that is equal for cohorts whose models can train as one stack."""
-        asked, f = self.instructions, self.f
+        instructions, f = self.instructions, self.f
         keeps = f.moments.mode != "reset"
-        pulls = asked.pulls or bool(f.client_opt.proximal)
-        same = (f.shared if keeps or pulls else None, asked.frozen, asked.pull)
-        per_client = (asked.constant, asked.step_offset, asked.term)
+        pulls = instructions.pulls or bool(f.client_opt.proximal)
+        conditions = (f.shared if keeps or pulls else None, instructions.frozen, instructions.pull)
+        per_client = (instructions.constant, instructions.step_offset, instructions.term)
         return (
             f.client_opt,
             f.moments.mode == "reset",
-            *map(_by_value, same),
+            *map(_by_value, conditions),
             *(values is not None for values in per_client),
-            asked.offset_first,
+            instructions.offset_first,
             self.has_equal_steps,
             self.objective,
-            asked.gradients,
-            self.most,
+            instructions.gradients,
+            self.most_steps,
         )
 
     @property
-    def taken(self) -> NDArray[np.float64]:
+    def steps_taken(self) -> NDArray[np.float64]:
         """Local steps (n,) that the clients took, including those that the method took itself."""
-        asked = (self.steps + self.instructions.skip).cpu().double().numpy()
+        steps_asked = (self.steps + self.instructions.skip).cpu().double().numpy()
         progress = self.f.clock.progress(self.t)[self.clients.cpu().numpy()]
-        return np.asarray(asked * progress, dtype=np.float64)
+        return np.asarray(steps_asked * progress, dtype=np.float64)
 
     def close(self) -> None:
         """Report the clients' work to the clock and their results to the method."""
-        asked, clients = self.instructions, self.clients.cpu().numpy()
-        before = torch.as_tensor(asked.before).cpu().numpy()
-        self.f.clock.work(clients, before + self.taken * asked.work_per_step)
+        instructions, clients = self.instructions, self.clients.cpu().numpy()
+        work_before = torch.as_tensor(instructions.before).cpu().numpy()
+        self.f.clock.work(clients, work_before + self.steps_taken * instructions.work_per_step)
         if self.stay:
-            result = TrainResult(asked, self.steps, self.update, self.gradients)
+            result = TrainResult(instructions, self.steps, self.update, self.gradients)
             self.f.aggregate(self.t, self.clients, result)
 
 
@@ -85,7 +89,7 @@ class _Part:
 
     def __init__(self, cohort: Cohort, index: slice):
         self.cohort, self.index = cohort, index
-        self.f, self.asked = cohort.f, cohort.instructions
+        self.f, self.instructions = cohort.f, cohort.instructions
         self.clients = cohort.clients[index]
 
     def __len__(self) -> int:
@@ -98,15 +102,15 @@ class _Part:
 
     def task(self, engine: Engine) -> LocalTask:
         """The work of these clients, according to the method's instructions."""
-        f, cohort, asked = self.f, self.cohort, self.asked
-        self.start = f.models(self.clients, self._of(asked.start))
+        f, cohort, instructions = self.f, self.cohort, self.instructions
+        self.start = f.models(self.clients, self._rows_of(instructions.start))
         average = f.average and f.average.map(lambda rows: rows[self.clients])
-        summed = torch.zeros_like(self.start) if asked.gradients == "steps" else None
+        summed = torch.zeros_like(self.start) if instructions.gradients == "steps" else None
         task = LocalTask(
             optimiser=f.client_opt,
             rows=self.start.clone(),
             minibatches=self._minibatches(engine),
-            moments=f.moments.of(self.clients, f.shared),
+            moments=f.moments.copy_of(self.clients, f.shared),
             shared=f.shared,
             objective=cohort.objective,
             clip=f.settings.clip,
@@ -114,92 +118,92 @@ class _Part:
             terms=self._terms(),
             tracked=Tracked(average, summed),
         )
-        return _with_offset_first(task) if asked.offset_first else task
+        return _with_offset_first(task) if instructions.offset_first else task
 
     def _minibatches(self, engine: Engine) -> Minibatches:
         """The minibatches of the round, without the first ones that the method skips."""
-        skip, cohort = self.asked.skip, self.cohort
-        drawn = self.f.client_data.drawn(self.clients, cohort.t, skip + cohort.most)
-        left = drawn.map(lambda x: x[:, skip:])
-        return replace(left, targets=self._targets(engine, left.starts))
+        skip, cohort = self.instructions.skip, self.cohort
+        minibatches = self.f.client_data.drawn(self.clients, cohort.t, skip + cohort.most_steps)
+        used_minibatches = minibatches.map(lambda x: x[:, skip:])
+        return replace(used_minibatches, targets=self._targets(engine, used_minibatches.starts))
 
     def _terms(self) -> Terms:
         """The terms of the instructions, as values of all P parameters."""
-        f, asked = self.f, self.asked
+        f, instructions = self.f, self.instructions
         return Terms(
-            pull=f.full(asked.pull * torch.ones_like(f.x0)) if asked.pulls else None,
-            constant=self._full(asked.constant),
-            step_offset=self._full(asked.step_offset),
-            frozen=asked.frozen,
+            pull=f.full(instructions.pull * torch.ones_like(f.x0)) if instructions.pulls else None,
+            constant=self._full(instructions.constant),
+            step_offset=self._full(instructions.step_offset),
+            frozen=instructions.frozen,
         )
 
-    def _of(self, values: Tensor) -> Tensor:
+    def _rows_of(self, values: Tensor) -> Tensor:
         """The rows of a method's `values` for these clients; a single row applies to all."""
         return values if len(values) == 1 else values[self.index]
 
     def _full(self, values: Tensor | None) -> Tensor | None:
         """A method's `values` for these clients, 0 where a parameter is personal."""
-        return None if values is None else self.f.full(self._of(values))
+        return None if values is None else self.f.full(self._rows_of(values))
 
     def _targets(self, engine: Engine, starts: Tensor) -> Tensor | None:
         """Targets in place of those of the windows, if a term asks for them."""
-        f, asked = self.f, self.asked
-        if asked.term is None:
+        f, instructions = self.f, self.instructions
+        if instructions.term is None:
             return None
-        taught = None
-        if asked.teacher is not None:
-            teachers = f.models(self.clients, self._of(asked.teacher))
+        teacher_outputs = None
+        if instructions.teacher is not None:
+            teachers = f.models(self.clients, self._rows_of(instructions.teacher))
             outputs = torch.stack(engine.predict(teachers, list(starts.flatten(1))))
-            taught = outputs.unflatten(1, starts.shape[1:])
+            teacher_outputs = outputs.unflatten(1, starts.shape[1:])
         targets = f.client_data.targets(starts)
-        return f.client_data.task.taught(asked.term, taught, targets, self.clients)
+        return f.client_data.task.taught(instructions.term, teacher_outputs, targets, self.clients)
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
         """Store what the clients have after the `task`, and their mean losses (n,)."""
-        cohort, f, some = self.cohort, self.f, self.index
-        cohort.losses[some] = losses
+        cohort, f, rows = self.cohort, self.f, self.index
+        cohort.losses[rows] = losses
         if not cohort.stay:
             return
-        if self.asked.offset_first:
+        if self.instructions.offset_first:
             _shift(task, -1)
-        steps, average = cohort.steps[some], task.tracked.average
+        steps, average = cohort.steps[rows], task.tracked.average
         self._keep(task.rows, task.rows[:, f.columns])
         f.moments.keep(self.clients, task.moments.state, steps)
         if f.average and average:
             f.average.rows[self.clients] = average.rows
             f.average.steps[self.clients] += steps[:, None]
         if cohort.gradients is not None:
-            cohort.gradients[some] = self._gradients(task)[:, f.columns]
+            cohort.gradients[rows] = self._gradients(task)[:, f.columns]
 
     def _gradients(self, task: LocalTask) -> Tensor:
         """Mean gradients (n, P): of the steps of the `task`, or else all at the start."""
         cohort, steps = self.cohort, self.cohort.steps[self.index]
         if task.tracked.gradients is not None:
             return task.tracked.gradients / steps[:, None]
-        first = cohort.most if cohort.has_equal_steps else steps
+        first = cohort.most_steps if cohort.has_equal_steps else steps
         return self.f.client_data.gradients(self.start, self.clients, cohort.t, first)
 
     def _keep(self, rows: Tensor, shared: Tensor) -> None:
         """Keep the models `rows` (n, P), and the change to their `shared` part (n, d_s)."""
         self.f.local[self.clients] = rows
-        before = self.start[:, self.f.columns]
-        torch.sub(shared, before, out=self.cohort.update[self.index])
+        start_values = self.start[:, self.f.columns]
+        torch.sub(shared, start_values, out=self.cohort.update[self.index])
 
     def run(self, engine: Engine) -> None:
         """Let the method's routine train these clients, and store the results."""
-        cohort, f, routine = self.cohort, self.f, self.asked.routine
+        cohort, f, routine = self.cohort, self.f, self.instructions.routine
         assert routine is not None
-        self.start = f.models(self.clients, self._of(self.asked.start))
-        which = (routine.minibatches, self.index, cohort.stay)
-        session = Session(f, engine, cohort.t, self.clients, self.start, *which)
-        trained = routine.run(session)
+        self.start = f.models(self.clients, self._rows_of(self.instructions.start))
+        selection = (routine.minibatches, self.index, cohort.stay)
+        session = Session(f, engine, cohort.t, self.clients, self.start, *selection)
+        result = routine.run(session)
         cohort.losses[self.index] = session.loss
         cohort.steps[self.index] = session.steps
         if not cohort.stay:
             return
-        shared = trained.rows[:, f.columns] if trained.shared is None else trained.shared
-        self._keep(trained.rows, shared)
-        for name, rows in trained.kept.items():
+        shared = result.rows[:, f.columns] if result.shared is None else result.shared
+        self._keep(result.rows, shared)
+        for name, rows in result.kept.items():
             getattr(f.state, name)[self.clients] = rows
 
 
@@ -218,8 +222,8 @@ def _with_offset_first(task: LocalTask) -> LocalTask:
     pulls = pulls if pull is None else pulls + pull
     if not pulls.any():
         return task
-    back = pulls * offset
-    return task.with_terms(constant=back if constant is None else constant + back)
+    pull_back = pulls * offset
+    return task.with_terms(constant=pull_back if constant is None else constant + pull_back)
 
 
 def _shift(task: LocalTask, times: int) -> None:
@@ -250,17 +254,17 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
             continue
         if (kind := cohort.kind) not in waiting:
             waiting[kind] = engine.block(partial(_Part(cohort, slice(1)).task, engine)), []
-        most, parts = waiting[kind]
+        capacity, parts = waiting[kind]
         first, clients = 0, len(cohort.clients)
         if routine is not None:
-            for first in range(0, clients, most):
-                yield [_Part(cohort, slice(first, min(first + most, clients)))]
+            for first in range(0, clients, capacity):
+                yield [_Part(cohort, slice(first, min(first + capacity, clients)))]
             continue
         while first < clients:
-            end = min(clients, first + most - sum(map(len, parts)))
+            end = min(clients, first + capacity - sum(map(len, parts)))
             parts.append(_Part(cohort, slice(first, end)))
             first = end
-            if sum(map(len, parts)) == most:
+            if sum(map(len, parts)) == capacity:
                 yield parts.copy()
                 parts.clear()
     yield from (parts for _, parts in waiting.values() if parts)

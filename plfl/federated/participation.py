@@ -20,7 +20,7 @@ from plfl.base.errors import ConfigError
 from plfl.base.rounding import drawn_of
 from plfl.training.batches import stream
 
-Chosen = NDArray[np.int64]
+ClientNumbers = NDArray[np.int64]
 """Indices of clients."""
 Labels = NDArray[np.bool_]
 """Which labels (N, classes) each client has."""
@@ -29,12 +29,12 @@ TRIES = 1000
 """How many random orders a rule may reject before it chooses in another way or gives up."""
 
 
-def uniform(orders: Iterator[Chosen], count: int, _labels: Labels | None) -> Chosen:
+def uniform(orders: Iterator[ClientNumbers], count: int, _labels: Labels | None) -> ClientNumbers:
     """All sets of `count` clients are equally probable."""
     return next(orders)[:count]
 
 
-def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> Chosen:
+def data_aware(orders: Iterator[ClientNumbers], count: int, labels: Labels | None) -> ClientNumbers:
     """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV);
     ConfigError if `count` clients never do.
 
@@ -43,39 +43,39 @@ def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> C
     most labels that are still missing.
     """
     assert labels is not None
-    everything = labels.any(0)
+    labels_of_anyone = labels.any(0)
     for order in itertools.islice(orders, TRIES):
-        if (labels[order[:count]].any(0) == everything).all():
+        if (labels[order[:count]].any(0) == labels_of_anyone).all():
             return order[:count]
     for order in itertools.islice(orders, TRIES):
-        if (chosen := _cover(order, count, labels)) is not None:
-            return chosen
+        if (cover := _cover(order, count, labels)) is not None:
+            return cover
     problem = (
-        f"'data_aware' finds no {count} of {len(labels)} clients that have all {everything.sum()} "
-        "labels together; raise federation.participation, or let clients have more labels "
-        "(data.skew)"
+        f"'data_aware' finds no {count} of {len(labels)} clients that have all "
+        f"{labels_of_anyone.sum()} labels together; raise federation.participation, or let clients "
+        "have more labels (data.skew)"
     )
     raise ConfigError("federation.selection", [problem])
 
 
-def _cover(order: Chosen, count: int, labels: Labels) -> Chosen | None:
+def _cover(order: ClientNumbers, count: int, labels: Labels) -> ClientNumbers | None:
     """`count` clients that have all labels, chosen greedily; None if this fails. Of equally good
     clients, the first in `order` is added. Once all labels are there, the first clients left in
     `order` follow."""
-    missing, chosen = labels.any(0), order[:0]
+    missing, cover = labels.any(0), order[:0]
     while missing.any():
-        if len(chosen) == count:
+        if len(cover) == count:
             return None
         best = order[(labels[order] & missing).sum(1).argmax()]
-        chosen, missing = np.append(chosen, best), missing & ~labels[best]
-    others = order[~np.isin(order, chosen)]
-    return np.append(chosen, others[: count - len(chosen)])
+        cover, missing = np.append(cover, best), missing & ~labels[best]
+    other_clients = order[~np.isin(order, cover)]
+    return np.append(cover, other_clients[: count - len(cover)])
 
 
 class Rule(NamedTuple):
     """A way to choose the clients of a round."""
 
-    choose: Callable[[Iterator[Chosen], int, Labels | None], Chosen] = uniform
+    choose: Callable[[Iterator[ClientNumbers], int, Labels | None], ClientNumbers] = uniform
     """Chooses `count` of the clients, given random orders of them and their labels."""
     needs_labels: bool = False
     """Whether the clients tell the server before round 1 which labels they have."""
@@ -119,18 +119,18 @@ class Selection:
     rounds: int = 1
     """Number of rounds T."""
 
-    def draw(self, t: int, strata: NDArray[np.int64] | None = None) -> Chosen:
+    def draw(self, t: int, strata: NDArray[np.int64] | None = None) -> ClientNumbers:
         """Indices, ascending, of the clients that take part in round `t`: a fraction of all
         clients, or of each stratum of `strata` (N,)."""
         if self.rule.takes_part is not None:
             return np.flatnonzero([self.rule.takes_part(self, name, t) for name in self.clients])
         if strata is None:
             strata = np.zeros(len(self.clients), dtype=np.int64)
-        by_name, chosen = np.argsort(self.clients), []
+        by_name, participants = np.argsort(self.clients), []
         for stratum in np.unique(strata):
             random = stream(self.seed, "/participants", t)  # the same orders for every stratum
             orders = (by_name[random.permutation(len(by_name))] for _ in itertools.count())
             members = (order[strata[order] == stratum] for order in orders)
             count = drawn_of(int((strata == stratum).sum()), self.share)
-            chosen.append(self.rule.choose(members, count, self.labels))
-        return np.sort(np.concatenate(chosen))
+            participants.append(self.rule.choose(members, count, self.labels))
+        return np.sort(np.concatenate(participants))

@@ -45,13 +45,13 @@ def run(
     server, remote clients train."""
     stacks = _stacks(federations)
     for t in rounds:
-        begun = {f: _Begun(f, t) for f in federations}
-        for turn in range(max(len(begun_round.groups) for begun_round in begun.values())):
-            for alike in stacks:
-                cohorts = (cohort for f in alike for cohort in begun[f].cohorts(turn))
+        running_rounds = {f: _RunningRound(f, t) for f in federations}
+        for turn in range(max(len(begun_round.groups) for begun_round in running_rounds.values())):
+            for stack in stacks:
+                cohorts = (cohort for f in stack for cohort in running_rounds[f].cohorts(turn))
                 for cohort in train(cohorts, engine):
-                    begun[cohort.f].close(cohort)
-        report([begun_round.finish() for begun_round in begun.values()])
+                    running_rounds[cohort.f].close(cohort)
+        report([begun_round.finish() for begun_round in running_rounds.values()])
 
 
 def _stacks(federations: list[Federation]) -> list[list[Federation]]:
@@ -64,7 +64,7 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
     return list(stacks.values())
 
 
-class _Begun:
+class _RunningRound:
     """Round `t` of one federation while it runs."""
 
     def __init__(self, f: Federation, t: int):
@@ -79,13 +79,13 @@ class _Begun:
     def cohorts(self, turn: int) -> Iterator[Cohort]:
         """The next clients to train, as two cohorts: those that drop out, and those that stay."""
         clients = self.groups[turn] if turn < len(self.groups) else self.present[:0]
-        stays = self.stays[clients]
-        for some, stay in ((clients[~stays], False), (clients[stays], True)):
-            if len(some):
-                yield Cohort(self.f, self.t, some, stay)
+        is_staying = self.is_staying[clients]
+        for cohort_clients, stay in ((clients[~is_staying], False), (clients[is_staying], True)):
+            if len(cohort_clients):
+                yield Cohort(self.f, self.t, cohort_clients, stay)
 
     @property
-    def stays(self) -> Tensor:
+    def is_staying(self) -> Tensor:
         """Mask (N,) of the clients that do not drop out."""
         return torch.from_numpy(self.f.clock.progress(self.t) == 1).to(self.f.local.device)
 
@@ -95,7 +95,7 @@ class _Begun:
         self._aggregated |= cohort.stay
         clients = cohort.clients.cpu()
         self._losses[clients] = cohort.losses.cpu()
-        self._steps[clients.numpy()] = cohort.taken
+        self._steps[clients.numpy()] = cohort.steps_taken
 
     def finish(self) -> Round:
         """End the round, when all groups have trained."""

@@ -89,7 +89,7 @@ class Tree(NamedTuple):
     value: NDArray[Any]
 
     @classmethod
-    def of(cls, text: str) -> Tree:
+    def parse(cls, text: str) -> Tree:
         """A tree of a model in LightGBM's format; without nodes if it has no split."""
         fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         names = ("split_feature", "threshold", "left_child", "right_child", "leaf_value")
@@ -99,20 +99,23 @@ class Tree(NamedTuple):
         """The leaves (W,) of inputs (W, K); faster if each column is contiguous."""
         leaves = np.zeros(len(x), np.int16)
         rows = {0: np.ones(len(x), bool)}
-        thresholds = self.below(x.dtype)
+        thresholds = self.round_thresholds(x.dtype)
         for node, feature in enumerate(self.feature.astype(int)):
             if node not in rows:
                 continue  # it is not used
-            here = rows.pop(node)
-            left = here & (x[:, feature] <= thresholds[node])
-            for child, some in ((self.left[node], left), (self.right[node], here ^ left)):
+            is_here = rows.pop(node)
+            is_left = is_here & (x[:, feature] <= thresholds[node])
+            for child, is_child in (
+                (self.left[node], is_left),
+                (self.right[node], is_here ^ is_left),
+            ):
                 if child < 0:
-                    leaves += some * np.int16(-1 - child)
+                    leaves += is_child * np.int16(-1 - child)
                 else:
-                    rows[child] = some
+                    rows[child] = is_child
         return leaves
 
-    def below(self, kind: np.dtype[Any]) -> NDArray[Any]:
+    def round_thresholds(self, kind: np.dtype[Any]) -> NDArray[Any]:
         """The largest numbers of a type that are not above the thresholds (L − 1,): they divide
         inputs of this type alike."""
         near = self.threshold.astype(kind)
@@ -124,8 +127,8 @@ def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) 
     bins."""
     import lightgbm
 
-    given = SETTINGS | {"max_bin": max_bin}
-    data = lightgbm.Dataset(x, np.zeros(len(x)), params=given, reference=bins)
+    parameters = SETTINGS | {"max_bin": max_bin}
+    data = lightgbm.Dataset(x, np.zeros(len(x)), params=parameters, reference=bins)
     return data.construct()
 
 
@@ -188,15 +191,16 @@ def grow(
     if noise is not None and loss != 0.5:
         raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
     check_layout()
-    given = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
-    given["max_bin"] = bins.get_params()["max_bin"]
+    parameters = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
+    parameters["max_bin"] = bins.get_params()["max_bin"]
     bounds = None if windows is None else Bounds(windows, largest_slope(loss))
-    channel, there = channel or Channel(0, len(parts)), [*range(len(parts))]
+    channel, members = channel or Channel(0, len(parts)), [*range(len(parts))]
     while True:
-        some = there if numbers is None else [numbers[k] for k in there]
-        server = Server(channel, some, _counts(bins), noise, bounds)
+        client_numbers = members if numbers is None else [numbers[k] for k in members]
+        server = Server(channel, client_numbers, _counts(bins), noise, bounds)
         clients = [
-            GrowingClient(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
+            GrowingClient(server, rank, parts[k], bins, parameters, loss)
+            for rank, k in enumerate(members)
         ]
         with _turns():
             for client in clients:
@@ -205,11 +209,11 @@ def grow(
                 client.join()
         failed = {
             k: participant.failed
-            for k, participant in zip(there, clients, strict=True)
+            for k, participant in zip(members, clients, strict=True)
             if participant.failed
         }
         if not failed:
-            read = zip(there, clients, strict=True)
+            read = zip(members, clients, strict=True)
             return Grown(
                 clients[0].text,
                 {k: client.leaves for k, client in read if client.leaves is not None},
@@ -218,7 +222,7 @@ def grow(
             raise next(iter(failed.values()))
         for k, error in failed.items():
             log.warning("client %d is gone; the others grow the tree again: %r", k, error)
-        there = [k for k in there if k not in failed]
+        members = [k for k in members if k not in failed]
 
 
 @contextmanager
@@ -253,12 +257,12 @@ class GrowingClient(threading.Thread):
         rank: int,
         part: Part,
         bins: lightgbm.Dataset,
-        given: dict[str, Any],
+        parameters: dict[str, Any],
         loss: Loss,
     ):
         super().__init__(daemon=True)
         self.server, self.rank, self.part, self.bins = server, rank, part, bins
-        self.given, self.loss = given, loss
+        self.parameters, self.loss = parameters, loss
         self.failed: Exception | None = None
         self.text = ""
         """The tree, of the first client."""
@@ -289,49 +293,49 @@ class GrowingClient(threading.Thread):
     def _grow(self, machines: dict[str, Any]) -> None:
         x, y, start = self.part[:3]
         learner = self._learner(machines)
-        before = learner.num_trees()
+        trees_before = learner.num_trees()
         scores = np.zeros(len(y)) if start is None else start
-        known = self._slopes(scores, y), np.ones(len(y), np.float32)
-        is_last = learner.update(fobj=lambda *_: known)
+        slopes = self._slopes(scores, y), np.ones(len(y), np.float32)
+        is_last = learner.update(fobj=lambda *_: slopes)
         self.server.check(self.rank)
         if not is_last:  # without any split the tree adds 0
             if self.server.tree is None:
-                self.server.tree = Tree.of(learner.model_to_string(start_iteration=before))
+                self.server.tree = Tree.parse(learner.model_to_string(start_iteration=trees_before))
             self.leaves = self.server.tree.leaves(x)
             if isinstance(self.loss, float):
                 values = self._quantiles(self.leaves, y - scores)
                 if self.rank == 0:  # the others would write the same
                     for leaf, value in enumerate(values[: len(self.server.tree.value)]):
                         learner.set_leaf_output(
-                            before, leaf, self.given["learning_rate"] * float(value)
+                            trees_before, leaf, self.parameters["learning_rate"] * float(value)
                         )
         if self.rank == 0:
-            self.text = learner.model_to_string(start_iteration=before)
-        if self.part.learners is not None and not is_last and before < OLDEST:
+            self.text = learner.model_to_string(start_iteration=trees_before)
+        if self.part.learners is not None and not is_last and trees_before < OLDEST:
             self.part.learners[self._key] = learner
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.server.clients, self.server.first + self.rank, *self.given.values()
+        return self.server.clients, self.server.first + self.rank, *self.parameters.values()
 
     def _learner(self, machines: dict[str, Any]) -> lightgbm.Booster:
         """A LightGBM, with the trees that it has grown: one that is kept, if there is, which must
         be put back; or else a new one."""
         import lightgbm
 
-        kept = self.part.learners
-        if kept is not None and (known := kept.pop(self._key, None)):
-            return known
-        if kept is not None and len(kept) >= LEARNERS:
-            del kept[next(iter(kept))]
-        data = self.part.data or binned(self.part.x, self.given["max_bin"], self.bins)
-        return lightgbm.Booster(self.given | machines, data)
+        learners = self.part.learners
+        if learners is not None and (learner := learners.pop(self._key, None)):
+            return learner
+        if learners is not None and len(learners) >= LEARNERS:
+            del learners[next(iter(learners))]
+        data = self.part.data or binned(self.part.x, self.parameters["max_bin"], self.bins)
+        return lightgbm.Booster(self.parameters | machines, data)
 
     def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:
         """The gradients (W,) of the loss."""
         if isinstance(self.loss, float):
-            over, under = map(np.float32, _quantile_slopes(self.loss))
-            return np.asarray(over * (scores > y) - under * (scores < y))
+            slope_over, slope_under = map(np.float32, _quantile_slopes(self.loss))
+            return np.asarray(slope_over * (scores > y) - slope_under * (scores < y))
         errors = (scores - y).astype(np.float32)
         return errors if self.loss == "mse" else errors.clip(-1, 1)
 
@@ -342,24 +346,26 @@ class GrowingClient(threading.Thread):
         In each exchange the clients count their residuals in equal parts of each leaf's interval,
         of which the one with the quantile is the next interval.
         """
-        count, halvings = self.given["num_leaves"], sum(STEPS)
+        count, halvings = self.parameters["num_leaves"], sum(STEPS)
         width = RANGE / 2 ** (halvings - 1)  # of the last intervals
         number = np.ceil(residuals.clip(np.nextafter(-RANGE, 0), RANGE) / width).astype(np.int16)
         number += 2 ** (halvings - 1) - 1  # that of a residual's interval, from 0
-        low = below = total = np.zeros(count, int)  # its first number, residuals below it, and all
+        low = counts_below = total = np.zeros(
+            count, int
+        )  # its first number, residuals below it, and all
         for steps in STEPS:
             parts, halvings = 2**steps, halvings - steps
             part = (number >> halvings) & (parts - 1)
             counted = np.bincount(leaves * np.int32(parts) + part, minlength=count * parts)
             counts = self.server.add(self.rank, counted.astype(float)).reshape(count, parts)
             total = np.maximum(total, counts.sum(axis=1))  # the first counts are of all
-            upto = np.cumsum(np.insert(counts, 0, below, axis=1), axis=1)
+            upto = np.cumsum(np.insert(counts, 0, counts_below, axis=1), axis=1)
             # The last of the bounds, but for the end, with fewer residuals than are wanted.
             step = (upto[:, 1:parts] < self.loss * total[:, None]).sum(axis=1)
-            below = upto[np.arange(count), step]
+            counts_below = upto[np.arange(count), step]
             low = low + step * 2**halvings
-            there = np.flatnonzero(part == step.take(leaves))
-            number, leaves = number.take(there), leaves.take(there)
+            indices = np.flatnonzero(part == step.take(leaves))
+            number, leaves = number.take(indices), leaves.take(indices)
         noise = self.server.noise
-        least = CLEAR * noise.multiplier * 2 ** (STEPS[0] / 2) if noise else 0
-        return np.where(total > least, (low + 0.5) * width - RANGE, 0)
+        smallest_count = CLEAR * noise.multiplier * 2 ** (STEPS[0] / 2) if noise else 0
+        return np.where(total > smallest_count, (low + 0.5) * width - RANGE, 0)

@@ -236,7 +236,7 @@ class Boosters(nn.Module):
         texts = texts_of(stored)
         if not texts:
             raise DataError(f"{name}: no other meter has trained a model for this one")
-        trees = [[Tree.of(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
+        trees = [[Tree.parse(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
         sizes = [len(tree.value) for output in trees for tree in output]
         self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()
         for o, output in enumerate(trees):

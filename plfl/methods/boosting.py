@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plfl.federated.client_data import ClientData
-    from plfl.federated.forest import Forester
+    from plfl.federated.forest import TreeGrower
 
 UNUSED = (
     "local_steps",
@@ -51,7 +51,7 @@ UNUSED = (
 
 
 @dataclass
-class Known(MethodState):
+class KnownTrees(MethodState):
     """What the server knows of the clients."""
 
     last: Tensor
@@ -122,12 +122,14 @@ class Boosting(Method):
             return "it shares whole trees, the first ones; list body, or body and head"
         return None
 
-    def init(self, f: Federation) -> Known:
+    def init(self, f: Federation) -> KnownTrees:
         import torch
 
-        return Known(torch.zeros_like(f.everyone))
+        return KnownTrees(torch.zeros_like(f.everyone))
 
-    def broadcast(self, f: Federation, state: Known, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: KnownTrees, t: int, clients: Tensor
+    ) -> TrainInstructions:
         """Send the shared trees to clients that were absent."""
         x, lacks = f.server.send(clients), state.last[clients] < self._shared(f, t - 1)
         if lacks.any():
@@ -157,7 +159,7 @@ class Boosting(Method):
     def _watch(self, f: Federation, tree: int, clients: Tensor) -> None:
         """Grow a tree as a server that has only the messages of `clients`."""
         row = f.full(f.server.x)[None]
-        self.forester(f.client_data, f.layout).watch(row, tree, f.channel)
+        self.tree_grower(f.client_data, f.layout).watch(row, tree, f.channel)
         f.local[clients] = f.models(clients, row[:, f.columns])
 
     def _grow(self, session: Session) -> RoutineResult:
@@ -166,7 +168,7 @@ class Boosting(Method):
         from plfl.training.batches import stream
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
-        grower = self.forester(f.client_data, f.layout)
+        grower = self.tree_grower(f.client_data, f.layout)
         channel = f.channel if self._shared(f, session.t) == session.t else None
         clients = session.clients.tolist()
         noise = None
@@ -178,7 +180,7 @@ class Boosting(Method):
         return RoutineResult(rows.to(session.start))
 
     def aggregate(
-        self, f: Federation, state: Known, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: KnownTrees, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         # The server has seen every split and every count: it knows the tree, as all clients do.
         if self._shared(f, t) == t:
@@ -197,7 +199,7 @@ class Boosting(Method):
         self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int
     ) -> Tensor:
         """Models (N, P) with trees in the head that each client grows alone."""
-        grower, grown = self.forester(data, layout), rows.cpu().clone()
+        grower, grown = self.tree_grower(data, layout), rows.cpu().clone()
         first = layout.shapes["body.value"][1]
         for tree in range(first, first + number):
             grower.add(grown, range(len(rows)), tree, None)
@@ -212,8 +214,8 @@ class Boosting(Method):
         trees = sum(outputs * trees for outputs, trees, _ in sizes)
         return trees * releases(self.leaves or sizes[0][2])
 
-    def forester(self, data: "ClientData", layout: ParameterLayout) -> "Forester":
-        from plfl.federated.forest import Forester
+    def tree_grower(self, data: "ClientData", layout: ParameterLayout) -> "TreeGrower":
+        from plfl.federated.forest import TreeGrower
 
         leaves = self.leaves or layout.shapes["body.value"][2]
-        return Forester(data, layout, leaves, self.rate, self.bins)
+        return TreeGrower(data, layout, leaves, self.rate, self.bins)

@@ -63,7 +63,7 @@ class KnnPer(FedOpt):
         import torch
 
         data, engine = f.client_data, f.client_data.engine
-        stored = [self._some(data.starts(i, "train")) for i in range(len(rows))]
+        stored = [self._pick_starts(data.starts(i, "train")) for i in range(len(rows))]
         checked = [data.starts(i, "validation") for i in range(len(rows))]
         mixtures = []
         for i, queries in enumerate(starts):
@@ -93,7 +93,7 @@ class KnnPer(FedOpt):
             mixtures.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
         return mixtures
 
-    def _some(self, starts: Tensor) -> Tensor:
+    def _pick_starts(self, starts: Tensor) -> Tensor:
         if self.windows is None or len(starts) <= self.windows:
             return starts
         return starts[np.linspace(0, len(starts) - 1, self.windows).round().astype(np.int64)]

@@ -78,14 +78,14 @@ class Ifca(Clustered):
     ) -> TrainInstructions:
         import torch
 
-        first, further = f.channel.send("down", clients, *self._offered(f, clients))
+        first, further = f.channel.send("down", clients, *self._server_rows(f, clients))
         cluster, start = self._best(f, t, clients, [first, *further])
         state.cluster[clients] = cluster
         single_steps = torch.ones_like(clients) if self._has_gradients else None
         work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
         return TrainInstructions(start, steps=single_steps, before=work)
 
-    def _offered(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def _server_rows(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The first model and the other ones, each with one row per client: (n, d_s)."""
         first, *further = (x.expand(len(clients), -1) for x in f.server.x)
         return first, further
@@ -124,5 +124,5 @@ class Ifca(Clustered):
         return None
 
     def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
-        first, further = self._offered(f, f.everyone)
+        first, further = self._server_rows(f, f.everyone)
         return self._best(f, 0, f.everyone, [first, *further])[1]

@@ -152,7 +152,7 @@ def test_a_tree_as_arrays_has_the_leaves_of_lightgbm() -> None:
     some = [part._replace(x=part.x.astype(np.float32)) for part in parts()]
     text, x = forest(some, trees=1)[0], pooled(some).x
     expected = lightgbm.Booster(model_str=text).predict(x, pred_leaf=True)[:, 0]
-    np.testing.assert_array_equal(Tree.of(text).leaves(x), expected)
+    np.testing.assert_array_equal(Tree.parse(text).leaves(x), expected)
 
 
 def test_what_crosses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 from plfl.config.named import chain_of
 from plfl.config.sections import ChannelSettings
 from plfl.federated.codecs import Blocks, Codec, CodecError
-from plfl.federated.codecs.coder import Coder, Direction, most
+from plfl.federated.codecs.coder import Coder, Direction, most_bytes
 from plfl.federated.codecs.packing import pack, unpack
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from tests.helpers.refusals import naming
@@ -91,7 +91,7 @@ def test_bytes_of_the_papers_models(name, scales, patterns, expected):
     rows = torch.randn(2, own.blocks.width, generator=torch.Generator().manual_seed(0))
     messages = own.encode("up", torch.tensor([0, 2]), rows)
     assert [len(one) for one in messages] == [expected] * 2
-    assert most(own.up, own.blocks) == expected
+    assert most_bytes(own.up, own.blocks) == expected
 
 
 @pytest.mark.parametrize(("name", "bound"), [("f16", 2**-11), ("bf16", 2**-8)])
@@ -193,7 +193,7 @@ def test_rc_never_needs_more_than_one_byte_more(values):
     drawn = drawn * (values != "zero")
     own = coder("q8+rc", [drawn.shape[1]], scales="one")
     (message,) = own.encode("up", torch.arange(1), drawn)
-    assert len(message) <= most(own.up, own.blocks) == 4 + 1 + drawn.shape[1]
+    assert len(message) <= most_bytes(own.up, own.blocks) == 4 + 1 + drawn.shape[1]
     found = own.decode("up", torch.arange(1), [message], drawn)
     assert (found - drawn).abs().max() <= drawn.abs().max() / 127
 

@@ -18,8 +18,8 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, place_computation
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import SETTINGS
-from plfl.federated.forest import Forester
-from plfl.federated.privacy.statement import outside, statements
+from plfl.federated.forest import TreeGrower
+from plfl.federated.privacy.statement import remarks_outside, statements
 from plfl.federated.trees import GrowingClient, Tree, binned
 from plfl.forecast.model import load
 from plfl.models.trees import leaves_of
@@ -141,8 +141,8 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
             raise ConnectionError
         return quantiles(client, leaves, residuals)
 
-    def forester() -> Forester:
-        return Forester(Trainer.for_study(of, data()).client_data(1), of.layout, 7, 0.3, BINS)
+    def forester() -> TreeGrower:
+        return TreeGrower(Trainer.for_study(of, data()).client_data(1), of.layout, 7, 0.3, BINS)
 
     grown = forester()
     monkeypatch.setattr(GrowingClient, "_quantiles", fails)
@@ -167,7 +167,7 @@ def test_noise_has_the_epsilon_of_all_its_sums() -> None:
         densities = [np.exp(-((x - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (mu, 0)]
         above = (densities[0] - np.exp(epsilon) * densities[1]).clip(0)
         assert float(above.sum() * (x[1] - x[0])) == pytest.approx(delta, rel=1e-3)
-    assert any("Trees:" in line for line in outside(of))
+    assert any("Trees:" in line for line in remarks_outside(of))
     plain, noisy = trained(study()), trained(of)
     for scheme in ("P1", "P2"):
         assert not np.array_equal(plain[scheme].models["local"], noisy[scheme].models["local"])

@@ -40,7 +40,7 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.experiments.trainer import Trainer
-from plfl.federated.channel import Check, Others
+from plfl.federated.channel import Check, OtherTraffic
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
@@ -219,7 +219,7 @@ class DeployedClient:
             return work()
         place, number = message.about["machines"]
         self._talk = _Talk(work)
-        f.channel.others = Others(place, number, f.everyone, self._talk.exchange)
+        f.channel.others = OtherTraffic(place, number, f.everyone, self._talk.exchange)
         self._talk.thread.start()
         return self._talk.next(message)
 
@@ -243,7 +243,7 @@ class DeployedClient:
             rows = sent.rows
         f.end_round()
         self._keep(f, t, before)
-        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
+        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         return facts, rows_as_arrays(rows)
 
     def _evaluate(self, message: Message) -> Reply:

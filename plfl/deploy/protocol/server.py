@@ -55,7 +55,7 @@ from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSu
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
-from plfl.federated.channel import Channel, Check, Others
+from plfl.federated.channel import Channel, Check, OtherTraffic
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
@@ -85,7 +85,7 @@ class DeployedServer:
         self.members = Membership(study, cell, transport, policy)
         self.names = self.members.names
         self.agreement = agreement.fingerprint(study, cell)
-        self.checkpoint = Checkpoint(folder, self.agreement, every=0)
+        self.checkpoint = Checkpoint(folder, self.agreement, seconds=0)
         unknown = np.full(len(self.names), np.nan)
         self.recorder = Recorder(np.array(self.names, dtype=np.str_), unknown)
         self.clock = Observed(study.federation.simulation, self.names, cell.seed)
@@ -181,14 +181,14 @@ class DeployedServer:
 
     def _state_repeated(self) -> None:
         """State ε if rounds were released more than once, because the server restarted."""
-        from plfl.federated.privacy.statement import least
+        from plfl.federated.privacy.statement import least_bound
 
         released = Counter(self._releases.read_text(encoding="ascii").split())
         repeated = tuple(times for times in released.values() if times > 1)
         if not repeated:
             return
         delta = self.study.federation.privacy.delta
-        planned, actual = (least(self.study, delta, times) for times in ((), repeated))
+        planned, actual = (least_bound(self.study, delta, times) for times in ((), repeated))
         self.notes.append(
             f"{len(repeated)} rounds were released {sum(repeated)} times in all, because the "
             f"server restarted: ε = {actual.epsilon:.3g} instead of {planned.epsilon:.3g}, at "
@@ -265,7 +265,7 @@ class DeployedServer:
             return [as_bytes(answer.arrays["0"]) for answer in answers.values()]
 
         clients = torch.tensor([self.names.index(name) for name in messages])
-        self.channel.others = Others(0, len(messages), clients, exchange)
+        self.channel.others = OtherTraffic(0, len(messages), clients, exchange)
         with suppress(MessageError):
             watch(clients)
             answers = self._ask(messages, "train", read)
@@ -297,7 +297,7 @@ class DeployedServer:
 
     def _evaluate(self, f: Federation) -> Evaluation:
         """The scores of all connected clients, which score their models."""
-        held = f.offered if f.channel.shared else None
+        held = f.server_rows if f.channel.shared else None
         messages = {
             name: self._message(
                 "evaluate", name, [] if held is None else [held[self.names.index(name)]]

@@ -110,6 +110,6 @@ class Sparse(Codec):
     def contraction(self) -> float:  # type: ignore[override]
         return self.share
 
-    def kept(self, blocks: Blocks) -> int:
+    def entries_kept(self, blocks: Blocks) -> int:
         """The number k, at least one."""
         return max(1, round(self.share * blocks.width))

@@ -42,14 +42,14 @@ class _Streams(Sequence[np.random.Generator]):
         self._clients, self._make = clients, make
 
     @cached_property
-    def _made(self) -> Random:
+    def _generator(self) -> Random:
         return self._make(self._clients)
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._made[index]
+        return self._generator[index]
 
 
 class Coder:
@@ -73,7 +73,7 @@ class Coder:
         if any(chain and chain.entropy for chain in (self.up, self.down)):
             entropy.check_installed()
         self.clients, self.streams, self._x0 = clients, streams, _array(x0)
-        self._everyone = torch.arange(clients)
+        self._all_clients = torch.arange(clients)
         self.memory: dict[str, Tensor] = {}
         """Rows (N, d_s) by direction and end, made for the first message that needs them."""
         self.round = 0
@@ -93,52 +93,56 @@ class Coder:
     def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """Placeholders of the largest size for messages that the other side sends."""
         chain, _ = self._stages(direction)
-        return [torch.zeros(most(chain, self.blocks), dtype=torch.uint8)] * len(clients)
+        return [torch.zeros(most_bytes(chain, self.blocks), dtype=torch.uint8)] * len(clients)
 
     def encode(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """The message to or from each client, of type uint8, for `rows` (n, d_s); empty for a row
         that is not finite, or too large for the codec."""
         chain, codec = self._stages(direction)
-        wanted = _array(rows)
-        kept = self._kept(direction, "sender", clients)
-        if kept is not None:
-            wanted = wanted + kept if chain.memory == "ef14" else wanted - kept
-        sound = np.asarray(np.abs(wanted).max(1) <= codec.largest)  # false for NaN, too
-        messages = [torch.empty(0, dtype=torch.uint8)] * len(wanted)
+        target = _array(rows)
+        memory = self._memory(direction, "sender", clients)
+        if memory is not None:
+            target = target + memory if chain.memory == "ef14" else target - memory
+        sound = np.asarray(np.abs(target).max(1) <= codec.largest)  # false for NaN, too
+        messages = [torch.empty(0, dtype=torch.uint8)] * len(target)
         if not sound.any():
             return messages
-        some = clients
+        senders = clients
         if not sound.all():
-            some, wanted = clients[torch.from_numpy(sound).to(clients.device)], wanted[sound]
-            kept = None if kept is None else kept[sound]
-        fields = codec.encode(wanted, self.blocks, self._random(direction, some))
+            senders, target = clients[torch.from_numpy(sound).to(clients.device)], target[sound]
+            memory = None if memory is None else memory[sound]
+        fields = codec.encode(target, self.blocks, self._random(direction, senders))
         fields = typed(codec.fields(self.blocks), fields)
         for i, array in zip(sound.nonzero()[0], self._packed(direction, fields), strict=True):
             messages[i] = torch.from_numpy(array)
-        if kept is not None:
-            sent = codec.decode(fields, self.blocks, self._random(direction, some), remembers=True)
-            left = wanted - sent if chain.memory == "ef14" else kept + sent
-            self._stage(direction, "sender", some, left)
+        if memory is not None:
+            decoded = codec.decode(
+                fields, self.blocks, self._random(direction, senders), remembers=True
+            )
+            new_memory = target - decoded if chain.memory == "ef14" else memory + decoded
+            self._stage(direction, "sender", senders, new_memory)
         return messages
 
     def decode(
-        self, direction: Direction, clients: Tensor, messages: Iterable[Tensor], like: Tensor
+        self, direction: Direction, clients: Tensor, messages: Iterable[Tensor], template: Tensor
     ) -> Tensor:
         """The rows (n, d_s) that the messages of `clients` stand for, with the type and device of
-        `like`; NaN for an empty message."""
+        `template`; NaN for an empty message."""
         chain, _ = self._stages(direction)
         arrays = [message.cpu().numpy() for message in messages]
         full = np.array([len(array) > 0 for array in arrays])
         decoded = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
         if full.any():
-            some = clients[torch.from_numpy(full).to(clients.device)]
-            values = self._unpacked(direction, [a for a in arrays if len(a)], some)
-            kept = None if chain.memory == "ef14" else self._kept(direction, "receiver", some)
-            if kept is not None:
-                values = kept + values
-                self._stage(direction, "receiver", some, values)
+            senders = clients[torch.from_numpy(full).to(clients.device)]
+            values = self._unpacked(direction, [a for a in arrays if len(a)], senders)
+            memory = (
+                None if chain.memory == "ef14" else self._memory(direction, "receiver", senders)
+            )
+            if memory is not None:
+                values = memory + values
+                self._stage(direction, "receiver", senders, values)
             decoded[full] = values
-        return torch.from_numpy(decoded).to(like)
+        return torch.from_numpy(decoded).to(template)
 
     def check(self, direction: Direction, message: Tensor) -> Tensor:
         """The row (d_s,) that a message alone stands for, without memories; in any order."""
@@ -151,15 +155,15 @@ class Coder:
         """Update an end's memory by the messages of `clients`, whose uploads it has sent or
         received."""
         keys = (f"up.{end}", "down.receiver" if end == "sender" else "down.sender")
-        for key, some, rows in self._staged:
+        for key, staged_clients, rows in self._staged:
             if key in keys:
-                there = torch.isin(some, clients).nonzero()[:, 0]
+                indices = torch.isin(staged_clients, clients).nonzero()[:, 0]
                 memory = self.memory[key]
-                if torch.equal(some[there].cpu(), self._everyone):
+                if torch.equal(staged_clients[indices].cpu(), self._all_clients):
                     self.memory[key] = rows.to(memory)
                     continue
-                rows = rows.to(memory).index_select(0, there.to(memory.device))
-                memory.index_copy_(0, some[there].to(memory.device), rows)
+                rows = rows.to(memory).index_select(0, indices.to(memory.device))
+                memory.index_copy_(0, staged_clients[indices].to(memory.device), rows)
 
     def _chain(self, direction: Direction) -> Chain | None:
         return self.up if direction == "up" else self.down
@@ -200,7 +204,7 @@ class Coder:
         random = self._random(direction, clients)
         return codec.decode(fields, self.blocks, random, chain.memory is not None)
 
-    def _kept(self, direction: Direction, end: End, clients: Tensor) -> Rows | None:
+    def _memory(self, direction: Direction, end: End, clients: Tensor) -> Rows | None:
         """What an end remembers of `clients`, (n, d_s)."""
         chain, _ = self._stages(direction)
         if chain.memory is None:
@@ -210,7 +214,7 @@ class Coder:
             start = self._x0 if chain.memory == "delta" else np.zeros_like(self._x0)
             self.memory[key] = torch.from_numpy(start).expand(self.clients, -1).clone()
         memory = self.memory[key]
-        if torch.equal(clients.cpu(), self._everyone):
+        if torch.equal(clients.cpu(), self._all_clients):
             return _array(memory)
         return _array(memory.index_select(0, clients.to(memory.device)))
 
@@ -218,7 +222,7 @@ class Coder:
         self._staged.append((f"{direction}.{end}", clients, torch.from_numpy(rows)))
 
 
-def most(chain: Chain, blocks: Blocks) -> int:
+def most_bytes(chain: Chain, blocks: Blocks) -> int:
     """Largest number of bytes of a message; without range coding, of every message."""
     assert isinstance(chain.codec, Codec)
     return sum(field.size for field in chain.codec.fields(blocks)) + chain.entropy

@@ -30,7 +30,7 @@ def check_installed() -> None:
     require("rc", "channel: rc")
 
 
-def most(field: Field) -> int:
+def most_bytes(field: Field) -> int:
     """Largest number of bytes of the codes of a message."""
     return 1 + field.size
 
@@ -47,7 +47,7 @@ def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
     coder.encode(codes.astype(np.int32), _frequencies(table))
     frequencies, words = table.astype(np.uint8).tobytes(), coder.get_compressed().astype("<u4")
     coded = [bytes([_CODED]), frequencies, _checksum(frequencies, words.tobytes()), words.tobytes()]
-    if sum(map(len, coded)) < most(field):
+    if sum(map(len, coded)) < most_bytes(field):
         return np.frombuffer(bytearray().join(coded), dtype=np.uint8)
     return np.concatenate([[np.uint8(_PACKED)], pack((field,), [codes[None]])[0]])
 
@@ -59,9 +59,9 @@ def lengthen(field: Field, message: Bytes) -> NDArray[np.uint8]:
     if message[0] == _PACKED:
         codes: NDArray[np.uint8] = unpack((field,), message[None, 1:])[0][0]
         return codes
-    table, rest = message[1 : 1 + field.levels], message[1 + field.levels :]
-    checksum, words = rest[:_CHECKSUM], rest[_CHECKSUM:]
-    if len(words) % 4 or len(message) > most(field) or not table.any():
+    table, coded = message[1 : 1 + field.levels], message[1 + field.levels :]
+    checksum, words = coded[:_CHECKSUM], coded[_CHECKSUM:]
+    if len(words) % 4 or len(message) > most_bytes(field) or not table.any():
         raise CodecError(f"the coded update has {len(message)} bytes of codes, which cannot be")
     if _checksum(table.tobytes(), words.tobytes()) != checksum.tobytes():
         raise CodecError("the coded update is damaged")

@@ -55,9 +55,9 @@ def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:
     if field.kind != "code":
         return _checked(field, np.ascontiguousarray(part).view(field.kind))
     bits = np.unpackbits(part, axis=1, bitorder="little")
-    used = field.count * field.bits
-    if bits[:, used:].any():
+    used_bits = field.count * field.bits
+    if bits[:, used_bits:].any():
         raise CodecError("the coded update has bits after its last code")
-    digits = bits[:, :used].reshape(len(part), field.count, field.bits)
+    digits = bits[:, :used_bits].reshape(len(part), field.count, field.bits)
     places = np.arange(field.bits, dtype=np.uint8)
     return _checked(field, (digits << places).sum(-1, dtype=np.uint8))

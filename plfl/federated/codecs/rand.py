@@ -21,7 +21,7 @@ class Rand(Sparse):
     unbiased = True
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
-        return (Field(self.kept(blocks)),)
+        return (Field(self.entries_kept(blocks)),)
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
         return [np.take_along_axis(rows, self._places(blocks, random), axis=1)]
@@ -37,5 +37,8 @@ class Rand(Sparse):
 
     def _places(self, blocks: Blocks, random: Random) -> NDArray[np.int64]:
         return np.stack(
-            [generator.permutation(blocks.width)[: self.kept(blocks)] for generator in random]
+            [
+                generator.permutation(blocks.width)[: self.entries_kept(blocks)]
+                for generator in random
+            ]
         )

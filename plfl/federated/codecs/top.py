@@ -19,35 +19,39 @@ class Top(Sparse):
     name = "top"
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
-        return self._index(blocks), Field(self.kept(blocks))
+        return self._index(blocks), Field(self.entries_kept(blocks))
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
         order = np.argsort(-np.abs(rows), axis=1, kind="stable")
-        at = np.sort(order[:, : self.kept(blocks)], axis=1)
-        where = at
+        columns = np.sort(order[:, : self.entries_kept(blocks)], axis=1)
+        offsets = columns
         if self._index(blocks).kind == "code":
-            where = np.zeros(rows.shape, dtype=np.int64)
-            np.put_along_axis(where, at, 1, axis=1)
-        return [where, np.take_along_axis(rows, at, axis=1)]
+            offsets = np.zeros(rows.shape, dtype=np.int64)
+            np.put_along_axis(offsets, columns, 1, axis=1)
+        return [offsets, np.take_along_axis(rows, columns, axis=1)]
 
     def decode(
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
-        where, values = fields
+        offsets, values = fields
         rows = np.zeros((len(values), blocks.width), dtype=np.float32)
         if self._index(blocks).kind == "code":
-            if (where.sum(1, dtype=np.int64) != values.shape[1]).any():
+            if (offsets.sum(1, dtype=np.int64) != values.shape[1]).any():
                 raise CodecError("the coded update has another number of places than of values")
-            rows[where > 0] = values.ravel()
+            rows[offsets > 0] = values.ravel()
             return rows
-        at = where.astype(np.int64)
-        if (np.diff(at, axis=1) <= 0).any() or at.min() < 0 or at.max() >= blocks.width:
+        columns = offsets.astype(np.int64)
+        if (
+            (np.diff(columns, axis=1) <= 0).any()
+            or columns.min() < 0
+            or columns.max() >= blocks.width
+        ):
             raise CodecError("the coded update has an index that is out of range or out of order")
-        np.put_along_axis(rows, at, values, axis=1)
+        np.put_along_axis(rows, columns, values, axis=1)
         return rows
 
     def _index(self, blocks: Blocks) -> Field:
         """Where the numbers are, in the shorter form."""
-        listed = Field(self.kept(blocks), "<u2" if blocks.width <= 1 << 16 else "<i4")
+        index_field = Field(self.entries_kept(blocks), "<u2" if blocks.width <= 1 << 16 else "<i4")
         mask = Field(blocks.width, "code", levels=2)
-        return mask if mask.size < listed.size else listed
+        return mask if mask.size < index_field.size else index_field

@@ -18,14 +18,14 @@ class QuantisedTop(Top):
     has_codes = True
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
-        return self._index(blocks), *_BYTES.fields(Blocks((self.kept(blocks),)))
+        return self._index(blocks), *_BYTES.fields(Blocks((self.entries_kept(blocks),)))
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
-        where, values = super().encode(rows, blocks, random)
-        return [where, *_BYTES.encode(values, Blocks((self.kept(blocks),)), random)]
+        offsets, values = super().encode(rows, blocks, random)
+        return [offsets, *_BYTES.encode(values, Blocks((self.entries_kept(blocks),)), random)]
 
     def decode(
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
-        values = _BYTES.decode(fields[1:], Blocks((self.kept(blocks),)), random, remembers)
+        values = _BYTES.decode(fields[1:], Blocks((self.entries_kept(blocks),)), random, remembers)
         return super().decode([fields[0], values], blocks, random, remembers)

@@ -48,32 +48,32 @@ class Bounds(NamedTuple):
     def hold_for_splits(self, clients: NDArray[np.int64], splits: Any) -> NDArray[np.bool_]:
         """Which of the splits (n,) divide windows of these clients, with the gain and the values
         that follow from the sums on both sides."""
-        left, right = splits["left"].astype(float), splits["right"].astype(float)
+        left_windows, right_windows = splits["left"].astype(float), splits["right"].astype(float)
         (left_value, right_value, left_sum, left_count) = splits["values"].T
         right_sum, right_count = splits["sums"].T
         with np.errstate(all="ignore"):  # counts may be 0, and sums anything
-            parent_gain = (left_sum + right_sum) ** 2 / (left + right)
-            children_gain = left_sum**2 / left + right_sum**2 / right
+            parent_gain = (left_sum + right_sum) ** 2 / (left_windows + right_windows)
+            children_gain = left_sum**2 / left_windows + right_sum**2 / right_windows
             return np.asarray(
-                (left > 0)
-                & (right > 0)
-                & (left + right <= self.windows[clients].sum())
-                & _are_near(left_count, left)
-                & _are_near(right_count, right)
-                & self._hold(left_sum, left)
-                & self._hold(right_sum, right)
-                & _are_near(left_value * left, -left_sum)
-                & _are_near(right_value * right, -right_sum)
+                (left_windows > 0)
+                & (right_windows > 0)
+                & (left_windows + right_windows <= self.windows[clients].sum())
+                & _are_near(left_count, left_windows)
+                & _are_near(right_count, right_windows)
+                & self._hold(left_sum, left_windows)
+                & self._hold(right_sum, right_windows)
+                & _are_near(left_value * left_windows, -left_sum)
+                & _are_near(right_value * right_windows, -right_sum)
                 & _are_near(splits["gain"] + parent_gain, children_gain)
             )
 
     def _hold(self, gradients: Any, counts: Any) -> Any:
-        most = np.minimum(self.slope * counts, LARGEST)
-        return abs(gradients) <= most * (1 + ROUNDING) + ROUNDING
+        limits = np.minimum(self.slope * counts, LARGEST)
+        return abs(gradients) <= limits * (1 + ROUNDING) + ROUNDING
 
 
-def _are_near(numbers: Any, others: Any) -> Any:
-    return np.isclose(numbers, others, rtol=ROUNDING, atol=ROUNDING)
+def _are_near(numbers: Any, expected: Any) -> Any:
+    return np.isclose(numbers, expected, rtol=ROUNDING, atol=ROUNDING)
 
 
 def _are_counts(numbers: NDArray[np.float64]) -> bool:

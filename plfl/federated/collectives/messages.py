@@ -67,19 +67,19 @@ def stored(content: bytes, kind: int) -> NDArray[Any]:
 
 def unpacked(*messages: bytes) -> Floats:
     """The numbers of `packed`, or the sum of those of several, one by one."""
-    first, *others = (
+    first, *other_arrays = (
         message.numbers
         if isinstance(message, Packed)
         else stored(zlib.decompress(message[1:]), message[0])
         for message in messages
     )
     total: Floats = 0.0 + first
-    for numbers in others:
+    for numbers in other_arrays:
         total += numbers
     return total
 
 
-NOTHING = packed(np.empty(0))
+EMPTY = packed(np.empty(0))
 
 
 def inflated(message: bytes, size: int) -> bytes:

@@ -20,7 +20,7 @@ GRID = np.arange(1.0, 9.0)
 WINDOWS = (64, 96)
 """Their windows, which have these values in turn, and gradients of 0.5 up to the third one, then
 -0.5."""
-LEFT = sum(WINDOWS) * 3 // len(GRID)
+LEFT_COUNT = sum(WINDOWS) * 3 // len(GRID)
 """Their windows with positive gradients, which a tree divides from the others."""
 
 
@@ -95,16 +95,20 @@ def _messages() -> list[tuple[int, bytes, bytes]]:
 
 def _is_as_described(record: Sequence[tuple[int, bytes, bytes]]) -> bool:
     """Whether these are the messages of the tree of `_messages`."""
-    roots = [(k, sent) for k, sent, _ in record if len(sent) == ROOT.itemsize]
-    splits = [answer for _, sent, answer in record if len(sent) == SPLITS]
+    roots = [(k, message) for k, message, _ in record if len(message) == ROOT.itemsize]
+    splits = [answer for _, message, answer in record if len(message) == SPLITS]
     if not roots or not splits or len(roots) + len(splits) < len(record):
         return False
     bounds = Bounds(np.array(WINDOWS, float), 1.0)
     clients = np.arange(len(WINDOWS))
     best = np.frombuffer(splits[0], SPLIT)[:1]
-    is_known = best["feature"] == 0, best["left"] == LEFT, best["right"] == sum(WINDOWS) - LEFT
+    is_known = (
+        best["feature"] == 0,
+        best["left"] == LEFT_COUNT,
+        best["right"] == sum(WINDOWS) - LEFT_COUNT,
+    )
     return (
-        all(bounds.hold_for_root(k, np.frombuffer(sent, ROOT)[0]) for k, sent in roots)
+        all(bounds.hold_for_root(k, np.frombuffer(message, ROOT)[0]) for k, message in roots)
         and all(map(bool, is_known))
         and best["threshold"][0] < len(GRID) + 1
         and best["categories"][0] == 0

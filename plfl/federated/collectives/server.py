@@ -17,7 +17,7 @@ from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import GATHER, SCATTER
 from plfl.federated.collectives.layout import ROOT, SPLIT, SPLITS
 from plfl.federated.collectives.messages import (
-    NOTHING,
+    EMPTY,
     WIDTHS,
     Floats,
     compressed,
@@ -43,9 +43,9 @@ class Noise(NamedTuple):
     """z: its standard deviation as a multiple of the most, in norm, that a window adds to a sum."""
     draws: np.random.Generator
 
-    def on(self, total: Floats, most: float) -> Floats:
-        """Whole numbers near a sum of such, to which a window adds `most`."""
-        deviation = self.multiplier * most
+    def add_to(self, total: Floats, largest_sum: float) -> Floats:
+        """Whole numbers near a sum of such, to which a window adds `largest_sum`."""
+        deviation = self.multiplier * largest_sum
         return np.rint(total + deviation * self.draws.standard_normal(total.shape))
 
 
@@ -82,9 +82,9 @@ class Server:
 
     def _combine_all(self) -> None:
         # One client does this while the others wait.
-        arrived = self.channel.send_messages("up", self.numbers, self._messages, self._check)
+        messages = self.channel.send_messages("up", self.numbers, self._messages, self._check)
         self._are_counts = False
-        answers = self._combine(arrived)
+        answers = self._combine(messages)
         self._messages = self.channel.send_messages("down", self.numbers, answers, self._check)
 
     def exchange(self, client: int, message: bytes, combine: Combine) -> bytes:
@@ -113,7 +113,7 @@ class Server:
         """The sum of the clients' counts, in the order of clients."""
 
         def combine(messages: Sequence[bytes]) -> list[bytes]:
-            return [packed(self._released(unpacked(*messages), 1))] * self.clients
+            return [packed(self._noisy(unpacked(*messages), 1))] * self.clients
 
         self._are_counts = True
         return unpacked(self.exchange(client, packed(numbers), combine))
@@ -152,11 +152,11 @@ class Server:
         fits = splits["threshold"] < bins[np.where(exists, feature, 0)]
         assert self.bounds is not None and self.channel.others is not None
         divides = self.bounds.hold_for_splits(self.channel.others.clients.numpy(), splits)
-        none = splits["gain"] == -np.inf
-        return np.asarray((splits["categories"] == 0) & (none | exists & fits & divides))
+        has_no_split = splits["gain"] == -np.inf
+        return np.asarray((splits["categories"] == 0) & (has_no_split | exists & fits & divides))
 
-    def _released(self, total: Floats, most: float) -> Floats:
-        return total if self.noise is None else self.noise.on(total, most)
+    def _noisy(self, total: Floats, largest_sum: float) -> Floats:
+        return total if self.noise is None else self.noise.add_to(total, largest_sum)
 
     def _root(self, messages: Sequence[bytes]) -> list[bytes]:
         """The sum of all clients' numbers in the place of the first one's, since each client adds
@@ -168,7 +168,7 @@ class Server:
                 total[name][0] += number
         if self.noise is not None:
             sums = np.array([total["gradient"][0], total["count"][0]], float)
-            total["gradient"][0], count = self.noise.on(sums, math.sqrt(2))
+            total["gradient"][0], count = self.noise.add_to(sums, math.sqrt(2))
             total["hessian"][0] = total["count"][0] = max(count, 1)
         return [compressed(total.tobytes())] * self.clients
 
@@ -199,44 +199,50 @@ class Server:
         """The reduce-scatter and the all-gather of a client's LightGBM."""
 
         def scatter(
-            data: int, size: int, _width: int, starts: Any, lengths: Any, *rest: Any
+            data: int, size: int, _width: int, starts: Any, lengths: Any, *arguments: Any
         ) -> None:
             """The sum of all histograms; a client needs the features that it searches."""
-            count, out, out_size = rest[:3]
+            count, target, out_size = arguments[:3]
 
             def combine(messages: Sequence[bytes]) -> list[bytes]:
                 # A window adds a gradient and 1 to one bin of each feature.
-                total = self._released(unpacked(*messages), math.sqrt(2 * len(self.bins)))
+                total = self._noisy(unpacked(*messages), math.sqrt(2 * len(self.bins)))
                 begins = [starts[k] // 8 for k in range(count)]
                 parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
-                return [packed(part) if len(part) else NOTHING for part in parts]
+                return [packed(part) if len(part) else EMPTY for part in parts]
 
             try:
                 message = packed(np.frombuffer(string_at(data, size), np.float64))
                 part = unpacked(self.exchange(client, message, combine))
-                memmove(out, part.tobytes(), lengths[self.first + client])
+                memmove(target, part.tobytes(), lengths[self.first + client])
             except Exception as error:
                 self._give_up(client, error)
-                memset(out, 0, out_size)
+                memset(target, 0, out_size)
 
         def gather(
-            data: int, size: int, _starts: Any, _lengths: Any, _count: int, out: int, out_size: int
+            data: int,
+            size: int,
+            _starts: Any,
+            _lengths: Any,
+            _count: int,
+            target: int,
+            out_size: int,
         ) -> None:
             """The messages of all clients; of splits, the best in the place of each, and of numbers
             of windows the sum."""
-            combine = {SPLITS: _best_splits, ROOT.itemsize: self._root}.get(size, _joined)
+            combine = {SPLITS: _best_splits, ROOT.itemsize: self._root}.get(size, _join_messages)
             try:
                 message = compressed(string_at(data, size))
                 answer = contents_of(self.exchange(client, message, combine))
-                memmove(out, answer * (out_size // len(answer)), out_size)
+                memmove(target, answer * (out_size // len(answer)), out_size)
             except Exception as error:
                 self._give_up(client, error)
-                memset(out, 0, out_size)
+                memset(target, 0, out_size)
 
         return SCATTER(scatter), GATHER(gather)
 
 
-def _joined(messages: Sequence[bytes]) -> list[bytes]:
+def _join_messages(messages: Sequence[bytes]) -> list[bytes]:
     return [b"".join(messages)] * len(messages)
 
 
@@ -246,8 +252,8 @@ def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
     split = [zlib.decompress(message) for message in messages]
     best = b""
     for leaf in (slice(0, SPLIT.itemsize), slice(SPLIT.itemsize, None)):
-        every = b"".join(candidate[leaf] for candidate in split)
-        keys = np.frombuffer(every, SPLIT)
+        best_of_leaves = b"".join(candidate[leaf] for candidate in split)
+        keys = np.frombuffer(best_of_leaves, SPLIT)
         feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
         first = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
         best += split[first][leaf]

@@ -127,8 +127,8 @@ def _poisson(rounds: Rounds, delta: float) -> Iterator[Bound]:
 
     accountant = dp.pld.PLDAccountant()
     for noise, count in rounds.noises.items():
-        drawn = dp.PoissonSampledDpEvent(rounds.share, dp.GaussianDpEvent(noise))
-        accountant.compose(dp.SelfComposedDpEvent(drawn, count))
+        event = dp.PoissonSampledDpEvent(rounds.share, dp.GaussianDpEvent(noise))
+        accountant.compose(dp.SelfComposedDpEvent(event, count))
     yield Bound(float(accountant.get_epsilon(delta)), "dp-accounting PLD")
 
 
@@ -140,8 +140,8 @@ def _fixed(rounds: Rounds, delta: float) -> Iterator[Bound]:
     for noise, count in rounds.noises.items():
         # The library counts noise in units of the sensitivity, which is 2 C here.
         gaussian = dp.GaussianDpEvent(noise / 2)
-        drawn = dp.SampledWithoutReplacementDpEvent(rounds.clients, participants, gaussian)
-        accountant.compose(dp.SelfComposedDpEvent(drawn, count))
+        event = dp.SampledWithoutReplacementDpEvent(rounds.clients, participants, gaussian)
+        accountant.compose(dp.SelfComposedDpEvent(event, count))
     yield Bound(float(accountant.get_epsilon(delta)), "dp-accounting RDP")
 
 

@@ -47,8 +47,8 @@ def of_system(_round: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
     from scipy.special import ndtri  # here, because every training imports this module
 
-    whole = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
-    return np.asarray(ndtri((whole + 0.5) / 2**52), dtype=np.float64)
+    numbers = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
+    return np.asarray(ndtri((numbers + 0.5) / 2**52), dtype=np.float64)
 
 
 def on_grid(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
@@ -74,7 +74,7 @@ class Privacy:
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
         """The server's bound C."""
-        self.received = self.clip.expand(clients).clone()
+        self.received_bounds = self.clip.expand(clients).clone()
         """The bound (N,) that each client has received."""
         self.normals: Normals = seeded(seed)
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
@@ -94,18 +94,18 @@ class Privacy:
     def receive_bounds(self, clients: Tensor, bounds: Sequence[Tensor]) -> None:
         """Let `clients` (n,) keep the bound that they have received, if any."""
         for bound in bounds:
-            self.received[clients] = bound
+            self.received_bounds[clients] = bound
 
     def aggregate(
         self, channel: Channel, server: ServerState, t: int, clients: Tensor, updates: Tensor
     ) -> None:
         """Let `clients` (n,) clip and send their `updates` (n, d_s), and the server step."""
-        bounds = self.received[clients]
+        bounds = self.received_bounds[clients]
         extras: list[Tensor] = []
         if self.block.quantile is not None:
             extras = [(_norms(updates) <= bounds).to(updates.dtype)]
-        sent, counts = channel.send("up", clients, clipped(updates, bounds), extras)
-        self._step(server, t, sent, *counts)
+        received_updates, counts = channel.send("up", clients, clipped(updates, bounds), extras)
+        self._step(server, t, received_updates, *counts)
 
     # -- the server's side
 
@@ -114,7 +114,7 @@ class Privacy:
         self._step(server, t, server.x.new_zeros(0, len(server.x)), server.x.new_zeros(0))
 
     def _step(
-        self, server: ServerState, t: int, updates: Tensor, within: Tensor | None = None
+        self, server: ServerState, t: int, updates: Tensor, within_bound: Tensor | None = None
     ) -> None:
         """Step along the mean of the `updates` (n, d_s) that arrived. They are clipped again, since
         a faulty client, or the decoding of its message, may exceed C."""
@@ -124,8 +124,8 @@ class Privacy:
             deviation = self.noise * float(self.clip) * self.scale / self.participants
             mean = on_grid(mean + deviation * noise[1:], deviation)
         server.step(torch.from_numpy(mean).to(updates))
-        if self.block.quantile is not None and within is not None:
-            count = self.within(t, within)
+        if self.block.quantile is not None and within_bound is not None:
+            count = self.share_within(t, within_bound)
             if noise is not None:
                 deviation = self.settings.count_noise(self.clients) * self.scale
                 (count,) = on_grid(np.array([count + deviation * noise[0]]), deviation)
@@ -137,7 +137,7 @@ class Privacy:
         shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
         return weighted_sum(shares.to(updates.device), updates.double())
 
-    def within(self, t: int, flags: Tensor) -> float:
+    def share_within(self, t: int, flags: Tensor) -> float:
         """How many `flags` (n,) of round `t` are set, less half of all."""
         return float((flags.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
 

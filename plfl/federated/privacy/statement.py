@@ -52,7 +52,7 @@ def sizes(study: Study) -> list[int]:
     return sorted(sizes)
 
 
-def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
+def least_bound(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
     """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
     often each round was released that was released more than once."""
     rounds = (rounds_of(study.federation, size) for size in sizes(study))
@@ -78,7 +78,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     settings, clients = study.federation, sizes(study)[0]  # the smallest has the most noise
     block, rounds = settings.privacy, rounds_of(settings, clients)
     layout, rows = study.layout, []
-    bound = bound_of_known_draws(study) if has_known_draws else least(study, block.delta)
+    bound = bound_of_known_draws(study) if has_known_draws else least_bound(study, block.delta)
     for cell in study.cells:
         method: Any = study.method(cell)  # that of trees has noise of its own
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
@@ -102,7 +102,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def outside(study: Study) -> Iterator[str]:
+def remarks_outside(study: Study) -> Iterator[str]:
     """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
     private = [cell for cell in study.cells if not study.is_alone(cell)]
@@ -125,8 +125,9 @@ def outside(study: Study) -> Iterator[str]:
     if is_drawn and not has_accountant(DRAWS[settings.selection]):
         command = install_command("privacy")
         yield f"Draws make ε smaller; the accountants for this are not installed ({command})."
-    if (most := max(Counter(cell.state for cell in private).values())) > 1:
-        yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
+    if (most_cells := max(Counter(cell.state for cell in private).values())) > 1:
+        cells = f"up to {most_cells} cells have the same clients"
+        yield f"ε is that of one cell, but {cells}: they add up."
     if study.chooses_in_history:
         yield (
             "windows.history, data.origins or windows.split: each cell trains once to choose and "

@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from plfl.deploy.protocol.rounds import RELEASES
 from plfl.deploy.protocol.server import MODEL
-from plfl.federated.privacy.statement import least
+from plfl.federated.privacy.statement import least_bound
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 
 
@@ -50,7 +50,9 @@ def test_a_bound_that_adapts_with_more_noise_than_one_client_alone_could_have(tm
     records = deployed.run()
     assert [summary.took_part for summary in deployed.server.history] == [NAMES] * 4
     assert records["loss"].notna().any()
-    bounds = {float(deployed.loopback.clients[name]._f.privacy.received[0]) for name in NAMES}
+    bounds = {
+        float(deployed.loopback.clients[name]._f.privacy.received_bounds[0]) for name in NAMES
+    }
     assert len(bounds) == 1
     assert bounds != {0.05}, "the bound of the last round has adapted"
 
@@ -68,5 +70,5 @@ def test_a_repeated_round_counts_twice(tmp_path):
     deployed.run()
     assert (deployed.folder / "server" / RELEASES).read_text().split() == list("12234")
     (note,) = deployed.server.notes
-    planned, actual = (least(deployed.study, 1e-2, times).epsilon for times in ((), (2,)))
+    planned, actual = (least_bound(deployed.study, 1e-2, times).epsilon for times in ((), (2,)))
     assert f"ε = {actual:.3g} instead of {planned:.3g}" in note

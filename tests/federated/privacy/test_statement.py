@@ -7,7 +7,13 @@ import pytest
 import yaml
 
 from plfl.federated.privacy.accounting import bounds, unamplified
-from plfl.federated.privacy.statement import least, outside, rounds_of, sizes, statements
+from plfl.federated.privacy.statement import (
+    least_bound,
+    remarks_outside,
+    rounds_of,
+    sizes,
+    statements,
+)
 from plfl.study import Study
 
 GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
@@ -41,17 +47,17 @@ def test_epsilon_is_that_of_the_worst_federation():
     )
     assert sizes(private) == [10, 11]
     each = [bounds(rounds_of(private.federation, size), 1e-3)[0].epsilon for size in (10, 11, 12)]
-    assert least(private, 1e-3).epsilon == max(each[:2])
+    assert least_bound(private, 1e-3).epsilon == max(each[:2])
     assert statements(private).epsilon[0] == max(each[:2]) >= each[2]
 
 
 def test_known_participants_are_named():
     block = {"clip": 1, "noise": 2}
     drawn = study(privacy=block, federation={"participation": 0.1, "selection": "poisson"})
-    (line,) = [line for line in outside(drawn) if "took part" in line]
+    (line,) = [line for line in remarks_outside(drawn) if "took part" in line]
     known = unamplified(rounds_of(drawn.federation, 12), 1e-3).epsilon
     assert f"{known:.3g}" in line
-    assert not any("took part" in line for line in outside(study(privacy=block)))
+    assert not any("took part" in line for line in remarks_outside(study(privacy=block)))
 
 
 def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():
@@ -77,8 +83,8 @@ def test_what_epsilon_does_not_count_is_named(key, blocks):
     plain = study(privacy=block, **private)
     given = blocks | {"privacy": block | blocks.get("privacy", {})}
     told = study(**given) if key == "windows.scaling" else study(**private | given)
-    assert any(line.startswith(key) for line in outside(told))
-    assert not any(line.startswith(key) for line in outside(plain))
+    assert any(line.startswith(key) for line in remarks_outside(told))
+    assert not any(line.startswith(key) for line in remarks_outside(plain))
 
 
 def test_the_command_prints_variants(tmp_path: Path, invoke):
