@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 
+from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
 from plfl.data.meters.tables import RawFile
 
@@ -247,5 +248,6 @@ READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "espi": read_espi,
     "eiep13a": read_eiep13a,
     "mscons": read_mscons,
+    "days": read_days,
 }
 """The readers by the names that format files use."""
