@@ -1,7 +1,7 @@
 """The shape of a model's windows, the columns of its parameters in a row, and what it computes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -60,6 +60,10 @@ class ParameterLayout:
     """Shapes of the parameters by name, in the order of a row."""
     head: tuple[str, ...] = ()
     """Glob patterns of the parameters in the group `head`. All others are in `body`."""
+    buffers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of the buffers that training changes, such as the running statistics of BatchNorm, by
+    name. They follow the parameters in a row. No pattern means them: they belong to one client and
+    are never sent."""
 
     @property
     def names(self) -> list[str]:
@@ -74,8 +78,22 @@ class ParameterLayout:
 
     @property
     def width(self) -> int:
-        """P, the number of parameters of one model."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
+        """P, the numbers of one model: its parameters and its buffers."""
+        return sum(math.prod(shape) for shape in self.all_shapes.values())
+
+    @property
+    def all_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters and then of the buffers, by name."""
+        return self.shapes | self.buffers
+
+    @property
+    def buffer_columns(self) -> slice:
+        """The columns of all buffers; those of the parameters are before them."""
+        return slice(sum(math.prod(shape) for shape in self.shapes.values()), self.width)
+
+    def is_whole(self, shared: NDArray[np.bool_]) -> bool:
+        """Whether a mask (P,) has all parameters."""
+        return bool(shared[: self.buffer_columns.start].all())
 
     @property
     def last(self) -> str:
@@ -86,9 +104,16 @@ class ParameterLayout:
     def views(self, theta: Tensor) -> dict[str, Tensor]:
         """The parameters of all rows of `theta` (S, P), by name; each has shape (S, *shape)."""
         return {
-            name: theta[:, columns].unflatten(1, self.shapes[name])
+            name: theta[:, columns].view(-1, *self.shapes[name])
             for name, columns in self.slices.items()
         }
+
+    def buffer_views(self, theta: Tensor) -> dict[str, Tensor]:
+        """The buffers of all rows of `theta` (S, P), by name; each has shape (S, *shape)."""
+        sizes = [math.prod(shape) for shape in self.buffers.values()]
+        parts = theta[:, self.buffer_columns].split(sizes, 1)
+        named = zip(self.buffers.items(), parts, strict=True)
+        return {name: part.view(-1, *shape) for (name, shape), part in named}
 
     def matching(self, pattern: str) -> list[str]:
         """Names of the parameters that a `pattern` means: one of `GROUPS` or a glob pattern."""

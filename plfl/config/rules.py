@@ -235,6 +235,10 @@ class MethodRules(Algorithm):
     sends: ClassVar[Sizes | None] = None
     """What it sends, for `plfl methods`; None: it does not say. Subclasses do not inherit it."""
 
+    no_buffers: ClassVar[str | None] = None
+    """Why it cannot train a model with buffers that training changes, such as the statistics of
+    BatchNorm; None if it can."""
+
     no_codec: ClassVar[str | None] = None
     """Why the channel cannot code the method's messages (`channel`); None if it can."""
 

@@ -27,6 +27,10 @@ from plfl.tasks.losses import Loss
 from plfl.training import batches
 from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
 
+OBSERVED = 100
+"""Most minibatches of which a client that joins makes the buffers of its model: with PyTorch's
+momentum of 0.1, BatchNorm then no longer depends on where it began."""
+
 
 class ClientData:
     """All clients of one dataset, with the random numbers of one seed."""
@@ -94,13 +98,25 @@ class ClientData:
 
     def drawn(self, clients: Tensor, t: int, steps: int) -> Minibatches:
         """The first `steps` minibatches of round `t`."""
-        return Minibatches(self.minibatches(clients, t, steps))
+        keys = self._keys([self._stream(i, t) for i in clients.tolist()], steps)
+        return Minibatches(self.minibatches(clients, t, steps), keys=keys)
+
+    def _stream(self, i: int, t: int) -> tuple[str, int]:
+        """Name and number of a client's random stream in round `t`. A stream counts from zero:
+        rounds before the first have one of their own."""
+        return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
+
+    def _keys(self, of_clients: Iterable[tuple[str, int]], steps: int) -> Tensor | None:
+        """Keys (n, steps) of random layers, from the streams of n clients; None if the model has
+        none."""
+        if not self.engine.is_random:
+            return None
+        keys = [batches.draw_keys(self.seed, name, t, steps) for name, t in of_clients]
+        return torch.from_numpy(np.stack(keys)).to(self.engine.device)
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts(i), self.settings.batch_size
-        name = self.names[i]
-        if t <= 0:  # a stream counts from zero: rounds before the first have one of their own
-            name, t = f"/before/{name}", 1 - t
+        name, t = self._stream(i, t)
         if self.settings.batches == "epoch":
             # Where a round begins must not depend on how many steps a method takes in it.
             first = (t - 1) * int(self.steps(torch.tensor([i])))
@@ -127,7 +143,8 @@ class ClientData:
         padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
         starts = torch.from_numpy(np.stack(padded)).to(self.engine.device)
         steps = torch.tensor([len(d) for d in drawn], device=self.engine.device)
-        return Minibatches(starts), steps
+        names = [f"{purpose}/{self.names[i]}" for i in clients.tolist()]
+        return Minibatches(starts, keys=self._keys([(name, 0) for name in names], longest)), steps
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
@@ -253,6 +270,12 @@ class ClientData:
         everyone = torch.arange(len(rows), device=rows.device)
         minibatches, steps = self.passes(purpose, everyone, epochs, most_steps)
         return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
+
+    def with_own_buffers(self, rows: Tensor) -> Tensor:
+        """The models `rows` (N, P) with buffers, such as the statistics of BatchNorm, that follow
+        each client's training windows, over a pass of at most `OBSERVED` minibatches. Parameters
+        stay as they are."""
+        return self.fine_tuned(rows, STANDING, 1, purpose="buffers", most_steps=OBSERVED)
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
         """Mean gradients (n, P) of models `rows` over the first `steps` minibatches, a number for

@@ -131,7 +131,8 @@ class Federation:
         settings, names = self.settings, self.client_data.names
         self._client_opt = self.client_opt
         self.initial = self.draw(self.seed)
-        self.shared = self.method.shared_mask(self.sharing, self.layout)
+        self.shared = self.method.shared_mask(self.sharing, self.layout).clone()
+        self.shared[self.layout.buffer_columns] = False  # whatever a method says
         self.local = self._draw_local()
         self.server = ServerState(server_opt, self.x0, len(names))
         shared = self.shared.cpu()

@@ -68,9 +68,7 @@ class Session:
         """
         if not steps:
             return rows.clone()
-        minibatches = self.minibatches(first, steps)
-        if repeats > 1:
-            minibatches = minibatches.map(lambda x: x.repeat_interleave(repeats, 1))
+        minibatches = self.minibatches(first, steps).repeated(repeats)
         task = self.task(self.f.client_opt, rows.clone(), minibatches).with_terms(**terms)
         self.run(task, steps * repeats)
         return task.rows
@@ -82,16 +80,15 @@ class Session:
 
     def minibatches(self, first: int, number: int) -> Minibatches:
         """The `number` minibatches of the round that begin with number `first`, counted from 0."""
-        return self._minibatches.map(lambda x: x[:, first : first + number])
+        return self._minibatches.part(first, number)
 
-    def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
+    def gradient(
+        self, rows: Tensor, minibatch: int | Minibatches, who: Tensor | None = None
+    ) -> Tensor:
         """Gradients (n, P) of the models `rows` (n, P), one per client; 0 for clients that are not
-        in the mask `who` (n,). `minibatch`: its number in the round, from 0, or the start rows
-        (n, B) of its windows."""
-        if isinstance(minibatch, int):
-            drawn = self.minibatches(minibatch, 1)
-        else:
-            drawn = Minibatches(minibatch[:, None])
+        in the mask `who` (n,). As in any forward pass, the buffers of `rows` change in place.
+        `minibatch`: its number in the round, from 0, or a single one."""
+        drawn = self.minibatches(minibatch, 1) if isinstance(minibatch, int) else minibatch
         gradients = torch.empty_like(rows) if who is None else torch.zeros_like(rows)
         # Steps that stand still change the rows in place, but not their values.
         task = self.task(STANDING, rows, drawn)

@@ -33,7 +33,7 @@ class Header(BaseModel):
     """SHA-256 of the Python files that the configuration names."""
     cell: Cell
     parameters: dict[str, list[int]]
-    """Shapes by name, in the order of a row."""
+    """Shapes of parameters and changing buffers by name, in the order of a row."""
     model: dict[str, Any]
     """Settings of the model."""
     columns: list[str]
@@ -97,7 +97,9 @@ class Contents:
             "code": plugins.digests_of(self.study.description()),
             "cell": asdict(self.cell),
             "digest": "" if self.baseline else digest(self.study.settings(self.cell)),
-            "parameters": {name: list(shape) for name, shape in self.study.layout.shapes.items()},
+            "parameters": {
+                name: list(shape) for name, shape in self.study.layout.all_shapes.items()
+            },
             "model": self.study.model.settings,
             "columns": self.columns,
             "interval": self.interval,

@@ -54,7 +54,7 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
         )
     start = np.asarray(model.models["global"].mean(axis=0), np.float32)
     shared = study.layout.mask(study.shared[model.cell.sharing])
-    is_all_shared = bool(shared.all())
+    is_all_shared = study.layout.is_whole(shared)
     trained_parameters = np.ones_like(shared) if is_all_shared else ~shared
     if study.model.only_method:  # a mean of trees is no tree, and own trees are no start
         empty = network_of(study, study.window_shape).initial(0).numpy()

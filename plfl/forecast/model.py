@@ -286,8 +286,8 @@ class ForecastModel(Contents):
         if self.baseline:
             forecaster = of_baseline(self, client)
         else:
-            module = network_of(self.study, self.study.window_shape).module()
-            torch.nn.utils.vector_to_parameters(self._row(client, model), module.parameters())
+            network = network_of(self.study, self.study.window_shape)
+            module = network.module(self._row(client, model))
             forecaster = ScaledNetwork(self, scaling, module)
         about = {
             "forecaster": self.name,
@@ -483,7 +483,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
             f"{path}: the file of the model, {study.model.summary}, is not the one of the "
             "training; restore it, run plfl in the folder of the study, or train again"
         )
-    known_shapes = {name: list(shape) for name, shape in study.layout.shapes.items()}
+    known_shapes = {name: list(shape) for name, shape in study.layout.all_shapes.items()}
     if known_shapes != header.parameters:
         raise ResultsError(
             f"{path}: has other parameters than this plfl's {study.model.summary}; use version "

@@ -27,6 +27,7 @@ from plfl.data.windows import Scaling
 from plfl.federated.trees import Tree
 from plfl.forecast.contents import Contents
 from plfl.interfaces.baseline import Arrays, Floats
+from plfl.models.network import forecasts_of
 from plfl.models.trees import Group
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
@@ -199,7 +200,7 @@ class ScaledNetwork(nn.Module):
         super().__init__()
         windows = model.study.windows
         self.module, self.relative = module, windows.is_relative
-        self.look_back = windows.look_back
+        self.look_back, self.shape = windows.look_back, model.study.window_shape
         self.scaling = scaling
 
     def forward(self, past_readings: PastReadings) -> Tensor:
@@ -208,7 +209,8 @@ class ScaledNetwork(nn.Module):
         if self.relative:
             load = sequence[:, :, :1] - sequence[:, -1:, :1]
             sequence = torch.cat([load, sequence[:, :, 1:]], 2)
-        outputs: Tensor = self.module(sequence, past_readings.covariates(self.scaling)).double()
+        inputs = sequence, past_readings.covariates(self.scaling)
+        outputs: Tensor = forecasts_of(self.module, self.shape, *inputs).double()
         loads = torch.from_numpy(self.scaling.scale[:1]) * outputs
         if not self.relative:
             return torch.from_numpy(self.scaling.offset[:1]) + loads

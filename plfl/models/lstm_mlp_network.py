@@ -17,7 +17,7 @@ import itertools
 import math
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from plfl.layout import KernelForm, ParameterLayout
 
@@ -73,6 +73,9 @@ class LstmMlpNetwork:
     outputs: int = 1
     """O, numbers that the model returns for a window."""
 
+    is_random: ClassVar[bool] = False
+    has_buffers: ClassVar[bool] = False
+
     @cached_property
     def layout(self) -> ParameterLayout:
         """The parameters of a row, in order."""
@@ -114,11 +117,21 @@ class LstmMlpNetwork:
         return row
 
     # The interface that the engines need, see `plfl.models.network.Network`.
-    def module(self) -> nn.Module:
-        """One forecaster from PyTorch's own layers, with parameters in the order of a row."""
+    def can_stack(self, rows: int, *inputs: Tensor) -> bool:
+        """Any number of models trains together."""
+        return True
+
+    def module(self, row: Tensor | None = None) -> nn.Module:
+        """One forecaster from PyTorch's own layers, with parameters in the order of a row, or with
+        those of `row` (P,)."""
+        from torch import nn
+
         from plfl.models.layers import Module
 
-        return Module(*astuple(self))
+        module = Module(*astuple(self))
+        if row is not None:
+            nn.utils.vector_to_parameters(row, module.parameters())
+        return module
 
     def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (S, B) of the models `rows`."""
@@ -128,11 +141,11 @@ class LstmMlpNetwork:
         return torch.cat([self.forward_pass(rows, windows)[0] for windows in parts], 1)
 
     def forward_pass(
-        self, rows: Tensor, *inputs: Tensor, features: bool = False
+        self, rows: Tensor, *inputs: Tensor, features: bool = False, keys: Tensor | None = None
     ) -> tuple[Tensor, Activations]:
         """Forecasts (S, B), or (S, B, O), of models `rows` (S, P), and the activations for the
         backward pass, which include all `features`. Of the inputs, only the sequences (S, B, T, F)
-        are read."""
+        are read; no layer is random, so no `keys` are."""
         import torch
 
         p, x = self.layout.views(rows), inputs[0]

@@ -1,88 +1,33 @@
 """Many models of the same sizes, as the engines train them: rows in, forecasts and gradients out.
 
-Any `nn.Module` will do. Its rows go through `torch.func.vmap` together, traced into flat lists of
-operations. In every step, `vmap` and automatic differentiation would decide anew which operations
-to launch, which takes longer than the arithmetic of small models. The decisions depend only on
-shapes, so they are recorded once (`make_fx`) for each number of rows and of windows.
+Any `nn.Module` will do. Its rows train together (`plfl.models.traced`), or one after the other if
+PyTorch cannot trace it for many models at once.
 """
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from textwrap import shorten
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, functionalize, vjp, vmap
-from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.func import functional_call, vmap
 
 from plfl.base.errors import PlflError
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.models.row_random import RowGenerators
+from plfl.models.traced import Named, Traced, passes_of
 
-Named = dict[str, Tensor]
-Call = Callable[..., Tensor]
-"""Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences and covariates."""
+log = logging.getLogger(__name__)
 
-
-class Traced:
-    """A forward and a backward pass for one number of rows and of windows."""
-
-    forward: Callable[..., tuple[Tensor, list[Tensor]]]
-    """Forecasts for parameters and inputs, and what `backward` needs."""
-    backward: Callable[..., list[Tensor]]
-    """Gradients with respect to the parameters, given what it needs and the gradient of the loss
-    with respect to the forecasts."""
-
-    def __init__(self, both: Callable[..., Any], given: list[Tensor]):
-        """Trace the passes: `both` computes forecasts and gradients from the `given` tensors, of
-        the right shapes, whose values do not matter. The last one is only for the backward pass."""
-        with torch.inference_mode(False), torch.no_grad():
-            program = make_fx(functionalize(both))(*given)
-        self.forward, self.backward = _split(program)
-
-
-def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
-    """Forecasts and gradients of a module, given parameters (S, ...), windows and slopes."""
-
-    def one(*tensors: Tensor) -> tuple[Tensor, ...]:
-        *inputs, slope = tensors[len(names) :]
-        parameters = dict(zip(names, tensors, strict=False))
-        forecast, back, *_ = vjp(lambda named: call(named, *inputs), parameters)
-        gradients = back(slope)[0]
-        return forecast, *(gradients[name] for name in names)
-
-    return vmap(one)
-
-
-def _split(joint: GraphModule) -> tuple[GraphModule, GraphModule]:
-    """A program in two parts: the one that computes the first output, and the rest."""
-    nodes = list(joint.graph.nodes)
-    inputs = [node for node in nodes if node.op == "placeholder"]
-    *inputs, slope = inputs
-    outputs: Any = nodes[-1].args[0]
-    first = {outputs[0], *inputs}
-    for node in reversed(nodes):
-        if node in first:
-            first.update(node.all_input_nodes)
-    rest = [node for node in nodes[:-1] if node not in {*first, slope}]
-    used = {before for node in rest for before in node.all_input_nodes}
-    kept = [node for node in nodes if node in first and node in used | {*outputs[1:]}]
-
-    forward, copies = Graph(), dict[Node, Node]()
-    for node in nodes:
-        if node in first:
-            copies[node] = forward.node_copy(node, copies.__getitem__)
-    forward.output((copies[outputs[0]], [copies[node] for node in kept]))
-
-    backward = Graph()
-    copies = {node: backward.placeholder(node.name) for node in (*kept, slope)}
-    for node in rest:
-        copies[node] = backward.node_copy(node, copies.__getitem__)
-    backward.output([copies[node] for node in outputs[1:]])
-    return GraphModule(joint, forward), GraphModule(joint, backward)
+WINDOWS = 3
+"""Number of generated windows of which a module shows what it does in training."""
 
 
 class PassState(NamedTuple):
@@ -94,6 +39,33 @@ class PassState(NamedTuple):
     """The tensors that the forward pass keeps."""
     penultimate: Tensor | None = None
     """Features (S, W, B), the inputs of the last layer, if the loss reads them."""
+    buffers: Tensor | None = None
+    """The buffers (S, Q) after the pass, if the layout has any."""
+
+    def gradients(self, slopes: Tensor) -> list[Tensor]:
+        """Gradients of each parameter (S, ...), given those of the loss by the forecasts."""
+        return self.traced.backward(*self.tensors, slopes)
+
+
+class RowPasses(NamedTuple):
+    """The same of models that train one after the other."""
+
+    forecasts: list[Tensor]
+    """Of each row (B, ...)."""
+    parameters: list[list[Tensor]]
+    """The parameters of each row, on which they depend."""
+    buffers: Tensor
+
+    def gradients(self, slopes: Tensor) -> list[Tensor]:
+        """See `PassState.gradients`."""
+        rows = []
+        with torch.inference_mode(False):
+            for forecasts, parameters, slope in zip(*self[:2], slopes.clone(), strict=True):
+                found = torch.autograd.grad(
+                    forecasts, parameters, slope, allow_unused=True, materialize_grads=True
+                )
+                rows.append(found)
+        return [torch.stack(of_rows) for of_rows in zip(*rows, strict=True)]
 
 
 class Network(Protocol):
@@ -107,22 +79,35 @@ class Network(Protocol):
     def kernel_form(self) -> KernelForm | None:
         """The model as the native kernel describes it; None if the kernel does not support it."""
 
-    def initial(self, seed: int) -> Tensor:
-        """Initial parameters (P,), float32."""
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers in training, as Dropout does."""
 
-    def module(self) -> nn.Module:
-        """One model as a module, with parameters in the order of a row."""
+    @property
+    def has_buffers(self) -> bool:
+        """Whether training changes more than the parameters, see `ParameterLayout.buffers`."""
+
+    def can_stack(self, rows: int, *inputs: Tensor) -> bool:
+        """Whether so many models can train together on windows like `inputs` (S, B, ...)."""
+
+    def initial(self, seed: int) -> Tensor:
+        """Initial parameters and buffers (P,), float32."""
+
+    def module(self, row: Tensor | None = None) -> nn.Module:
+        """One model as a module, with parameters in the order of a row; `row`: its parameters and
+        buffers (P,)."""
 
     def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (S, B), or (S, B, O) of several outputs, of models `rows` (S, P) for the
         windows of a `sequence` (S, B, T, F) and `covariates` (S, B, G)."""
 
     def forward_pass(
-        self, rows: Tensor, *inputs: Tensor, features: bool = False
+        self, rows: Tensor, *inputs: Tensor, features: bool = False, keys: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """The forecasts of models (S, P) for `inputs`, `sequence` and `covariates`, and what the
-        backward pass needs. `features`: whether the loss reads features, which are then fields of
-        the second result."""
+        """The forecasts of models (S, P) in training for `inputs`, `sequence` and `covariates`, and
+        what the backward pass needs. `features`: whether the loss reads features, which are then
+        fields of the second result, as are `buffers`, if the model has any. `keys`: see
+        `plfl.training.task.Minibatches`."""
 
     def backward_pass(
         self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
@@ -154,6 +139,51 @@ def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
         return model.build(shape)
 
 
+def made_up(shape: WindowShape, windows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Sequences and covariates of generated windows, of numbers between 0 and 1."""
+    random = torch.Generator().manual_seed(seed)
+    sequence = torch.rand(windows, shape.look_back, shape.inputs, generator=random)
+    return sequence, torch.rand(windows, shape.covariates, generator=random)
+
+
+def forecasts_of(module: nn.Module, shape: WindowShape, *inputs: Tensor) -> Any:
+    """Forecasts (B,) or (B, O) of a module, in its present mode, for sequences and covariates."""
+    return as_forecasts(module(*arguments_of(module, inputs)), shape)
+
+
+def arguments_of(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """What `forward` takes of sequences and covariates."""
+    return inputs if reads_covariates(module) else inputs[:1]
+
+
+def as_forecasts(outputs: Any, shape: WindowShape) -> Any:
+    """Outputs (B, 1) or (B, O, 1) without their last dimension; all others as they are."""
+    dimensions = 2 if shape.outputs == 1 else 3
+    if isinstance(outputs, Tensor) and outputs.dim() == dimensions and outputs.shape[-1] == 1:
+        return outputs.squeeze(-1)
+    return outputs
+
+
+def reads_covariates(module: nn.Module) -> bool:
+    """Whether `forward` takes covariates: a second argument that has no default, or `covariates` in
+    its name. Others, such as `hidden=None` or `mask=None`, are something else."""
+    forward = module.forward
+    is_method = inspect.ismethod(forward)
+    return _takes_two(getattr(forward, "__func__", forward), is_method)
+
+
+@cache
+def _takes_two(forward: Callable[..., Any], is_method: bool) -> bool:
+    try:
+        parameters = [*inspect.signature(forward).parameters.values()][is_method:]
+    except (TypeError, ValueError):  # of a class that is not written in Python
+        return True
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return True
+    second = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)][1:2]
+    return any(p.default is p.empty or "covariates" in p.name for p in second)
+
+
 @dataclass(frozen=True)
 class ModuleNetwork:
     """A model that is any `nn.Module`."""
@@ -162,11 +192,15 @@ class ModuleNetwork:
     shape: WindowShape
     layout: ParameterLayout
     stateless: nn.Module
-    """A module whose own parameters are never used."""
+    """A module whose own parameters and changing buffers are never used."""
     tells_features: bool = False
     """Whether the module returns the inputs of its last layer after its outputs."""
     traced: dict[tuple[Any, ...], Traced] = field(default_factory=dict)
     """Passes, by numbers of rows and windows, type and device."""
+    constants: dict[tuple[torch.device, torch.dtype], Named] = field(default_factory=dict)
+    """The buffers that never change, by device and type."""
+    alone: set[str] = field(default_factory=set)
+    """What models must do one after the other: `train` and `forecast`."""
 
     @classmethod
     def of(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
@@ -174,28 +208,63 @@ class ModuleNetwork:
         module = initial_of(model, shape, 0)
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
         head = tuple(model.head_patterns) or (ParameterLayout(shapes).last,)
-        return cls(model, shape, ParameterLayout(shapes, head), module)
+        buffers = _changing(model, shape) if [*module.buffers()] else {}
+        return cls(model, shape, ParameterLayout(shapes, head, buffers), module)
 
     @property
     def kernel_form(self) -> KernelForm | None:
         return self.model.kernel_form
 
-    def module(self) -> nn.Module:
-        return initial_of(self.model, self.shape, 0)
+    @cached_property
+    def is_random(self) -> bool:
+        module = self.module().train()
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            before = torch.get_rng_state()
+            module(*arguments_of(module, made_up(self.shape, WINDOWS)))
+            return not torch.equal(before, torch.get_rng_state())
+
+    @property
+    def has_buffers(self) -> bool:
+        return bool(self.layout.buffers)
+
+    def module(self, row: Tensor | None = None) -> nn.Module:
+        module = initial_of(self.model, self.shape, 0)
+        if row is not None:
+            with torch.no_grad():
+                tensors = self.layout.views(row[None]) | self.layout.buffer_views(row[None])
+                own = dict(module.named_parameters()) | dict(module.named_buffers())
+                for name, value in tensors.items():
+                    own[name].copy_(value[0])
+        return module
 
     def initial(self, seed: int) -> Tensor:
         module = initial_of(self.model, self.shape, seed)
-        return nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+        buffers = dict(module.named_buffers())
+        parts = [*module.parameters(), *(buffers[name].float() for name in self.layout.buffers)]
+        return nn.utils.parameters_to_vector(parts).detach().clone()
 
     def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
+        models = self.layout.views(rows), self.layout.buffer_views(rows)
         with torch.no_grad():
             # On a CPU row by row, so that no forecast depends on which other models forecast at the
             # same time.
-            views = self.layout.views(rows)
-            if rows.device.type != "cpu":
-                return vmap(self._call)(views, sequence, covariates)
-            each = [{name: view[s] for name, view in views.items()} for s in range(len(rows))]
-            return torch.stack([*map(self._call, each, sequence, covariates)])
+            if rows.device.type != "cpu" and "forecast" not in self.alone:
+                try:
+                    return vmap(self._forecasts_of_one)(*models, sequence, covariates)
+                except torch.OutOfMemoryError:
+                    raise
+                except Exception as error:  # whatever PyTorch cannot do for many models
+                    self._leave_alone("forecast", error)
+            parameters, buffers = models
+            alone = [
+                self._forecasts_of_one(_of_row(parameters, s), _of_row(buffers, s), *inputs)
+                for s, inputs in enumerate(zip(sequence, covariates, strict=True))
+            ]
+            return torch.stack(alone)
+
+    def _forecasts_of_one(self, parameters: Named, buffers: Named, *inputs: Tensor) -> Tensor:
+        """Forecasts of one model as it is used."""
+        return self._call(parameters, buffers, inputs, is_training=False)[0]
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
@@ -209,59 +278,191 @@ class ModuleNetwork:
         assert isinstance(last, nn.Linear)
         return last
 
+    def can_stack(self, rows: int, *inputs: Tensor) -> bool:
+        return self._traced(rows, *inputs) is not None
+
     def forward_pass(
-        self, rows: Tensor, *inputs: Tensor, features: bool = False
-    ) -> tuple[Tensor, PassState]:
+        self, rows: Tensor, *inputs: Tensor, features: bool = False, keys: Tensor | None = None
+    ) -> tuple[Tensor, PassState | RowPasses]:
         if features:
-            both, kept = self._with_features.forward_pass(rows, *inputs)
+            both, kept = self._with_features.forward_pass(rows, *inputs, keys=keys)
+            assert isinstance(kept, PassState)
             outputs, read = both.tensor_split([self.shape.outputs], -1)
             return outputs, kept._replace(penultimate=read.mT)
+        generators = None
+        if self.is_random:
+            if keys is None:
+                raise ValueError("random layers need the keys of their steps")
+            generators = RowGenerators(keys.tolist(), rows.device)
         traced = self._traced(len(rows), *inputs)
-        forecasts, tensors = traced.forward(*self.layout.views(rows).values(), *inputs)
-        return forecasts, PassState(traced, tensors)
+        if traced is None:
+            return self._one_by_one(rows, inputs, generators)
+        tensors = (self.layout.views(rows) | self.layout.buffer_views(rows)).values()
+        (forecasts, *after), needed = traced.forward(*tensors, *inputs, generators)
+        return forecasts, PassState(traced, needed, buffers=_joined(after, rows))
+
+    def _one_by_one(
+        self, rows: Tensor, inputs: tuple[Tensor, ...], generators: RowGenerators | None
+    ) -> tuple[Tensor, RowPasses]:
+        """The forward pass of models that do not train together."""
+        forecasts, parameters, after = list[Tensor](), list[list[Tensor]](), list[Named]()
+        with torch.inference_mode(False), torch.enable_grad():
+            # Copies made here can take part in automatic differentiation, unlike their originals.
+            rows, inputs = rows.clone(), tuple(x.clone() for x in inputs)
+            for s in range(len(rows)):
+                own = {n: x[s].detach() for n, x in self.layout.views(rows).items()}
+                parameters.append([x.requires_grad_() for x in own.values()])
+                before = _of_row(self.layout.buffer_views(rows), s)
+                with nullcontext() if generators is None else generators.of(s):
+                    outputs, buffers = self._trained_alone(own, before, *(x[s] for x in inputs))
+                forecasts.append(outputs)
+                after.append(buffers)
+        stacked = [torch.stack([one[name] for one in after]) for name in self.layout.buffers]
+        passes = RowPasses(forecasts, parameters, _joined(stacked, rows).detach())
+        return torch.stack(forecasts).detach(), passes
+
+    def _trained_alone(
+        self, parameters: Named, buffers: Named, *inputs: Tensor
+    ) -> tuple[Tensor, Named]:
+        """See `_trained_one`; PlflError: the module cannot train on such a minibatch."""
+        try:
+            return self._trained_one(parameters, buffers, *inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a module of the user's own raises
+            reason = f"{type(error).__name__}: {shorten(str(error), 160, placeholder=' …')}"
+            raise PlflError(
+                f"{self.model.summary} cannot train on a minibatch of {len(inputs[0])} windows "
+                f"({reason}); change its forward, or federation.batch_size"
+            ) from error
 
     def backward_pass(
-        self, rows: Tensor, kept: PassState, forecast: Tensor, features: Named, out: Tensor
+        self,
+        rows: Tensor,
+        kept: PassState | RowPasses,
+        forecast: Tensor,
+        features: Named,
+        out: Tensor,
     ) -> None:
         if features:
             forecast = torch.cat([forecast, features["penultimate"].mT], -1)
-        gradients = kept.traced.backward(*kept.tensors, forecast)
+        gradients = kept.gradients(forecast)
         for view, gradient in zip(self.layout.views(out).values(), gradients, strict=True):
             view.copy_(gradient)
+        out[:, self.layout.buffer_columns] = 0
 
-    def _call(self, parameters: Named, *inputs: Tensor) -> Tensor:
-        read: list[Tensor] = []
-        hook = None
+    def _trained_one(
+        self, parameters: Named, buffers: Named, *inputs: Tensor
+    ) -> tuple[Tensor, Named]:
+        """Forecasts of one model in training, and its buffers afterwards."""
+        return self._call(parameters, buffers, inputs, is_training=True)
+
+    def _call(
+        self, parameters: Named, buffers: Named, inputs: tuple[Tensor, ...], is_training: bool
+    ) -> tuple[Tensor, Named]:
+        """Forecasts of one model, and its buffers afterwards."""
+        module, read, hook = self.stateless, list[Tensor](), None
+        if module.training != is_training:
+            module.train(is_training)
+        # A module changes buffers in place, or replaces them in this dictionary.
+        tensors = parameters | {
+            n: x.to(self._types[n] or x.dtype, copy=True) for n, x in buffers.items()
+        }
+        tensors |= self._constants(inputs[0])
         if self.tells_features:
             hook = self._last.register_forward_pre_hook(lambda _, given: read.append(given[0]))
         try:
-            forecasts: Tensor = functional_call(self.stateless, parameters, inputs)
+            outputs = functional_call(module, tensors, arguments_of(module, inputs))
         finally:
             if hook is not None:
                 hook.remove()
-        return torch.cat([forecasts, *read], -1) if read else forecasts
+        forecasts: Tensor = as_forecasts(outputs, self.shape)
+        after = {name: tensors[name].to(buffer) for name, buffer in buffers.items()}
+        return torch.cat([forecasts, *read], -1) if read else forecasts, after
 
-    def _traced(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced:
-        """The passes of this many rows together; PlflError: PyTorch cannot trace them."""
+    @cached_property
+    def _types(self) -> dict[str, torch.dtype | None]:
+        """The types of buffers, by name; None: that of the parameters."""
+        own = {name: buffer.dtype for name, buffer in self.stateless.named_buffers()}
+        return {name: None if of.is_floating_point else of for name, of in own.items()}
+
+    def _constants(self, like: Tensor) -> Named:
+        """The buffers that never change, such as encodings of positions."""
+        device, dtype = like.device, like.dtype
+        if (device, dtype) not in self.constants:
+            self.constants[device, dtype] = {
+                name: buffer.to(device, self._types[name] or dtype)
+                for name, buffer in self.stateless.named_buffers()
+                if name not in self.layout.buffers
+            }
+        return self.constants[device, dtype]
+
+    def _traced(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
+        """The passes of this many rows together; None: they train one after the other."""
         key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
-        if key not in self.traced:
-            batch, shape = sequence.shape[1], self.shape
-            with torch.inference_mode(False):
-                views = self.layout.views(torch.zeros(rows, self.layout.width).to(sequence))
-                output = () if shape.outputs == 1 else (shape.outputs,)
-                if self.tells_features:
-                    output = (shape.outputs + self._last.in_features,)
-                sizes = *(x.shape[2:] for x in (sequence, *others)), output
-                given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
-            try:
-                both = stacked(self._call, self.layout.names)
-                self.traced[key] = Traced(both, [*views.values(), *given])
-            except torch.OutOfMemoryError:
-                raise
-            except Exception as error:  # whatever PyTorch cannot trace
-                reason = str(error).split("\n")[0]
-                raise PlflError(
-                    f"{self.model.summary}: many models cannot train together ({reason}); remove "
-                    "control flow that depends on values, such as an `if` on a tensor"
-                ) from None
-        return self.traced[key]
+        if key in self.traced or "train" in self.alone:
+            return self.traced.get(key)
+        if sequence.device.type == "cpu" and self._has_own_kernel:
+            log.info(
+                "%s: its models train one after the other, as fast as together, by PyTorch's "
+                "kernel of nn.LSTM",
+                self.model.summary,
+            )
+            self.alone.add("train")
+            return None
+        batch, shape = sequence.shape[1], self.shape
+        with torch.inference_mode(False):
+            zeros = torch.zeros(rows, self.layout.width).to(sequence)
+            tensors = self.layout.views(zeros) | self.layout.buffer_views(zeros)
+            output = () if shape.outputs == 1 else (shape.outputs,)
+            if self.tells_features:
+                output = (shape.outputs + self._last.in_features,)
+            sizes = *(x.shape[2:] for x in (sequence, *others)), output
+            given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
+        try:
+            passes = passes_of(self._trained_one, self.layout.names, [*self.layout.buffers])
+            results = 1 + len(self.layout.buffers)
+            self.traced[key] = Traced(passes, [*tensors.values(), *given], results)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever PyTorch cannot trace
+            self._leave_alone("train", error)
+        return self.traced.get(key)
+
+    @property
+    def _has_own_kernel(self) -> bool:
+        """Whether PyTorch computes its layers on a CPU by a kernel for one model, which is as fast
+        as many operations on many models."""
+        has_lstm = any(isinstance(layer, nn.LSTM) for layer in self.stateless.modules())
+        return has_lstm and torch.backends.mkldnn.is_available()
+
+    def _leave_alone(self, purpose: str, error: Exception) -> None:
+        """Let models `train` or `forecast` one after the other, and say so."""
+        self.alone.add(purpose)
+        log.warning(
+            "%s: its models %s one after the other, which takes longer, because PyTorch cannot "
+            "compute many at once (%s)",
+            *(self.model.summary, purpose, shorten(str(error), 160, placeholder=" …")),
+        )
+
+
+def _of_row(tensors: Named, s: int) -> Named:
+    return {name: values[s] for name, values in tensors.items()}
+
+
+def _joined(buffers: Sequence[Tensor], rows: Tensor) -> Tensor:
+    """Buffers (S, ...) of `rows` as columns (S, Q)."""
+    return torch.cat([rows[:, :0], *(values.reshape(len(rows), -1) for values in buffers)], 1)
+
+
+def _changing(model: Buildable, shape: WindowShape) -> dict[str, tuple[int, ...]]:
+    """The shapes of the buffers that training changes, or that depend on the seed, by name."""
+    first, trained, other = (initial_of(model, shape, seed) for seed in (0, 0, 1))
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        forecasts_of(trained.train(), shape, *made_up(shape, WINDOWS))
+    before, after, others = (dict(one.named_buffers()) for one in (first, trained, other))
+    return {
+        name: tuple(buffer.shape)
+        for name, buffer in before.items()
+        if not (torch.equal(buffer, after[name]) and torch.equal(buffer, others[name]))
+    }

@@ -204,6 +204,7 @@ class Study(Section):
         yield from self.model.problems(self.window_shape)
         if self._has_layout:
             yield from checks.of_sharing(self.shared, self.layout)
+            yield from checks.of_buffers(methods, self.layout)
             schemes = "sharing schemes", len(self.grid.sharing)
             yield from checks.of_combinations(self.grid, self.unshareable, *schemes)
         if federation.privacy.clip is not None:

@@ -1,6 +1,7 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from plfl.base.errors import did_you_mean
 from plfl.config.algorithms import available
@@ -377,7 +378,12 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
         for pattern in patterns:
             if layout.matching(pattern):
                 continue
-            if pattern in GROUPS:
+            if buffers := [name for name in layout.buffers if fnmatchcase(name, pattern)]:
+                yield (
+                    f"{where}: {pattern!r} means {', '.join(buffers)}, which belong to one client "
+                    "and are never sent; remove it, and list parameters"
+                )
+            elif pattern in GROUPS:
                 yield (
                     f"{path}: {pattern!r} has no parameter: all are in the other group; correct "
                     "model.head, or list other patterns"
@@ -406,6 +412,17 @@ def of_methods(
             continue
         for reason in method.unfit(model, task, federation):
             yield f"grid.method: {name!r} {reason}"
+
+
+def of_buffers(methods: Mapping[str, MethodRules], layout: ParameterLayout) -> Iterator[str]:
+    """Report methods that cannot train a model with buffers that training changes."""
+    for name, method in methods.items():
+        if layout.buffers and method.no_buffers:
+            yield (
+                f"grid.method: {name!r} cannot train a model with {', '.join(layout.buffers)}, "
+                f"since {method.no_buffers}; remove the method, or replace layers such as "
+                "BatchNorm by LayerNorm"
+            )
 
 
 def of_channel(channel: ChannelSettings, methods: Mapping[str, MethodRules]) -> Iterator[str]:

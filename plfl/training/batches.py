@@ -1,6 +1,7 @@
-"""Which windows a client trains on in which step: a counter-based stream.
+"""Which windows a client trains on in which step, and what its random layers draw: counter-based
+streams.
 
-The stream is fixed by (seed, client's name, round) alone, so every cell of a state sees the same
+A stream is fixed by (seed, client's name, round) alone, so every cell of a state sees the same
 minibatches, in whatever order and stacks its clients are trained.
 """
 
@@ -45,6 +46,13 @@ def _draw_in_kernel() -> Callable[..., Any] | None:
         return load_kernel().plfl_draw
     except CompileError:
         return None
+
+
+def draw_keys(seed: int, client: str, t: int, steps: int) -> NDArray[np.int64]:
+    """Keys (steps,) from which random layers draw in the steps of round `t`, whole numbers of 63
+    bits. Each key is the same, however many steps there are."""
+    drawn = stream(seed, f"/layers/{client}", t).bit_generator.random_raw(steps)
+    return (drawn >> np.uint64(1)).astype(np.int64)
 
 
 def steps_of(epochs: float, windows: int, size: int) -> int:

@@ -95,6 +95,10 @@ class Fused:
         self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
+    @property
+    def is_random(self) -> bool:
+        return False  # none of the kernel's layers is
+
     def block(self, task: Callable[[], LocalTask]) -> int:
         """See `BLOCK`."""
         return BLOCK * self.threads

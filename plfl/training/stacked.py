@@ -25,7 +25,8 @@ CPU = torch.device("cpu")
 SIZES = (2, 8, 16, 32, 64)
 """Rows of a stack, more than one: PyTorch often has another routine for a batch of one."""
 ROW_BY_ROW = (1,)
-"""Sizes on a CPU for a model whose bits depend on the size of its stack."""
+"""Sizes on a CPU for a model whose bits depend on the size of its stack, and on any device for one
+that cannot train in a stack."""
 MOST = 2**20
 """Most parameters of a stack, chosen for the caches. A stack of two rows may have more."""
 GPU_SIZES = (16, 64, 256, 1024)
@@ -76,13 +77,14 @@ def comparable(
 
     def passes(which: Tensor) -> Tensor:
         """Forecasts and gradients of the rows `which`, in a stack in this order."""
-        models = rows[which]
+        models, keys = rows[which], which.to(rows.device) if network.is_random else None
         gradients = torch.empty_like(models)
         given = (x[which] for x in inputs)
-        forecasts, kept = network.forward_pass(models, *given, features=bool(features))
+        forecasts, kept = network.forward_pass(models, *given, features=bool(features), keys=keys)
         read: dict[str, Tensor] = {features: getattr(kept, features)} if features else {}
         network.backward_pass(models, kept, forecasts, read, gradients)
-        return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), gradients)], 1)
+        after = [kept.buffers] if network.has_buffers else []
+        return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), *after, gradients)], 1)
 
     whole, same = passes(torch.arange(most)), []
     for size in sizes:
@@ -126,12 +128,19 @@ class Stacked:
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
         """Sizes of stacks with the same bits, by everything that the passes of a task depend on."""
 
+    @property
+    def is_random(self) -> bool:
+        return self.network.is_random
+
     def block(self, task: Callable[[], LocalTask]) -> int:
         """Several stacks, or as many as fit into the memory of a GPU."""
         return 4 * self.sizes[-1] if self.memory is None else self._fits(task())[1]
 
     def _fits(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
         """Sizes of stacks that fit into the memory, and the models that fit, by a measured step."""
+        like = self.inputs(task.minibatches.starts[:1, 0])
+        if not self.network.can_stack(self.sizes[0], *like):
+            return ROW_BY_ROW, self.sizes[-1]
         if self.memory is None:
             return self.sizes, 0
 
@@ -163,6 +172,8 @@ class Stacked:
         which, (fitting, _) = task.terms.features, self._fits(task)
         given = task.minibatches
         kind = (given.starts.shape[-1], which, fitting)
+        if fitting == ROW_BY_ROW:
+            return ROW_BY_ROW
         if kind not in self._compared:
             like = self.inputs(given.starts[:1, 0])
             self._compared[kind] = comparable(self.network, fitting, like, which)
@@ -239,8 +250,8 @@ class Stacked:
             stack = task.select(numbers.clamp(max=some.stop - 1))
             given, steps = stack.minibatches, []
             for k in range(1, given.starts.shape[1] + 1):
-                inputs = self.inputs(_of_step(given.starts, k))
-                _, kept = self.network.forward_pass(stack.rows, *inputs, features=True)
+                inputs, keys = self.inputs(_of_step(given.starts, k)), _keys_of_step(given, k)
+                _, kept = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
                 steps.append(getattr(kept, which)[: some.stop - some.start])
             features.append(torch.stack(steps, 1))
         return torch.cat(features)
@@ -252,6 +263,8 @@ class _Stack:
     def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):
         """`fresh`: no optimiser has taken any steps yet."""
         self.engine, self.task, self.y = engine, task.with_state(), task.rows
+        self.buffers = task.rows[:, :0]
+        """The buffers (S, Q) after the last forward pass."""
         self.terms = terms = task.terms
         self.start = task.rows.clone()
         self.g = torch.empty_like(task.rows)
@@ -268,6 +281,16 @@ class _Stack:
             if task.minibatches.targets is None
             else task.minibatches.targets.to(engine.dtype)
         )
+        self.repeat = engine.repeat if self._can_be_recorded else None
+
+    @property
+    def _can_be_recorded(self) -> bool:
+        """Whether a GPU can record a step: each row's own random numbers, and rows that train one
+        after the other, are not the same work in every step."""
+        engine, starts = self.engine, self.task.minibatches.starts
+        if engine.repeat is None or engine.is_random:
+            return False
+        return engine.network.can_stack(len(self.y), *engine.inputs(starts[:1, 0]))
 
     @torch.inference_mode()
     def train(self) -> Tensor:
@@ -280,18 +303,18 @@ class _Stack:
             losses = self._step(k, active)
             total.add_(losses if active is None else losses * active)
 
-        if self.engine.repeat is None:
+        if self.repeat is None:
             for k in range(1, max(self.counts) + 1):
                 take(k)
         else:
             number = torch.zeros((), dtype=torch.float64, device=self.engine.device)
-            self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
+            self.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / self.steps
 
     @torch.inference_mode()
     def once(self) -> None:
         """Take a single step."""
-        is_tensor = self.engine.repeat is not None
+        is_tensor = self.repeat is not None
         self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
 
     def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
@@ -311,6 +334,8 @@ class _Stack:
                 rows += terms.step_offset
             if terms.frozen is not None:
                 rows.copy_(torch.where(terms.frozen, self.start, rows))
+            if self.engine.network.has_buffers:
+                rows[:, self.engine.network.layout.buffer_columns] = self.buffers
         if task.tracked.average is not None:
             task.tracked.average.advance(y, k, active)
         return losses
@@ -321,7 +346,10 @@ class _Stack:
         (loss, scale), clip = self.task.objective, self.task.clip
         inputs = self.engine.inputs(_of_step(given.starts, k))
         targets, reads = _of_step(self.targets, k), terms.by_feature is not None
-        outputs, kept = network.forward_pass(self.y, *inputs, features=reads)
+        keys = _keys_of_step(given, k)
+        outputs, kept = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
+        if network.has_buffers:
+            self.buffers = kept.buffers
         each = loss.of(outputs, targets).flatten(1)
         by_output = loss.slope(outputs, targets) * (scale / each.shape[1])
         by_feature = {}
@@ -340,6 +368,11 @@ def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
     if isinstance(k, int):
         return values[:, k - 1]
     return values.index_select(1, (k - 1).long()[None])[:, 0]
+
+
+def _keys_of_step(minibatches: Minibatches, k: int | Tensor) -> Tensor | None:
+    """Keys (S,) of random layers in step `k`, from 1."""
+    return None if minibatches.keys is None else _of_step(minibatches.keys, k)
 
 
 @contextmanager

@@ -56,6 +56,21 @@ class Minibatches(OfRows):
     """Start rows (S, K, B) of the windows."""
     targets: Tensor | None = None
     """(S, K, B), or (S, K, B, ...) as the loss reads them, instead of the windows' own targets."""
+    keys: Tensor | None = None
+    """(S, K), from which random layers draw in each step, whole numbers of 63 bits; None if the
+    model has none, see `Engine.is_random`."""
+
+    def part(self, first: int, number: int) -> Minibatches:
+        """The `number` minibatches from `first` on, counted from 0."""
+        return self.map(lambda values: values[:, first : first + number])
+
+    def repeated(self, times: int) -> Minibatches:
+        """Each minibatch this many times, with other random numbers each time."""
+        repeated = self.map(lambda values: values.repeat_interleave(times, 1))
+        if repeated.keys is None:
+            return repeated
+        which = torch.arange(repeated.keys.shape[1], device=repeated.keys.device) % times
+        return replace(repeated, keys=repeated.keys ^ which)
 
 
 def sums(rows: Tensor) -> Tensor:
@@ -209,6 +224,11 @@ class Engine(Protocol):
 
     device: torch.device
     dtype: torch.dtype
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its model draws random numbers in training, for which it needs
+        `Minibatches.keys`."""
 
     def block(self, task: Callable[[], LocalTask]) -> int:
         """Most models to train in one call, given what makes the task of one of them. More would

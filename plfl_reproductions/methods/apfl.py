@@ -49,6 +49,7 @@ class APFL(FedOpt):
     sends = Sizes()
     updates_only = True
     own_steps = True
+    no_buffers = "only mixtures of its personal model read data, so its buffers would never change"
     no_proximal = "its steps would have the term twice, for two models with one anchor"
 
     alpha: float = Field(0.5, ge=0, le=1)

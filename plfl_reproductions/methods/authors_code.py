@@ -52,6 +52,7 @@ class AuthorsCode(Method):
     label = "Authors' code"
     sends = Sizes("2 d_s", "2 d_s")
     ignores_sharing = True
+    no_buffers = "the authors' program sends whole models, and buffers are never sent"
     no_codec = "the authors' program sends all numbers in double precision"
     simulation_only = "it is an audit of a program that sends whole models"
 

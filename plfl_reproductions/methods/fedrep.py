@@ -47,7 +47,7 @@ class FedRep(FedOpt):
     `federation.local_steps`, rounded up."""
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
-        if shared.all():
+        if layout.is_whole(shared):
             return "no parameter is personal, so that the first phase would train nothing"
         return None
 

@@ -66,6 +66,7 @@ class Reference:
         self.covariates = torch.from_numpy(dataset.covariates).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.dataset = dataset
+        self.is_random = network.is_random
 
     def block(self, task: Callable[[], LocalTask]) -> int:
         return 1

@@ -34,6 +34,8 @@ class Quadratic(Stacked):
     since every batch is the full batch here.
     """
 
+    is_random = has_buffers = False
+
     def __init__(self, a: list[float], c: list[float], mix: list[float]):
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
         self.device, self.dtype = torch.device("cpu"), torch.float64
@@ -53,7 +55,7 @@ class Quadratic(Stacked):
         return self.c[starts]
 
     def forward_pass(
-        self, rows: Tensor, clients: Tensor, features: bool = False
+        self, rows: Tensor, clients: Tensor, features: bool = False, keys: Tensor | None = None
     ) -> tuple[Tensor, PassState]:
         """Forecasts (S, B); the features are the same for all models."""
         forecasts = (rows * self.mix).sum(1, keepdim=True).expand(clients.shape)

@@ -90,6 +90,45 @@ def trained(network: ModuleNetwork, rows: Tensor, *given: Tensor) -> tuple[Tenso
     return forecasts, out
 
 
+class NoisyGradient(nn.Module):
+    """A layer whose gradient, not its output, is random."""
+
+    class Noisy(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def setup_context(context: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def backward(context: Any, slope: Tensor) -> Tensor:
+            return slope + torch.randn_like(slope)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(SHAPE.inputs, 1)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        out: Tensor = self.Noisy.apply(self.head(sequence[:, -1]))
+        return out
+
+
+class Normed(nn.Module):
+    """BatchNorm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(SHAPE.inputs)
+        self.head = nn.Linear(SHAPE.inputs, 1)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        out: Tensor = self.head(self.norm(sequence[:, -1]))
+        return out
+
+
 @pytest.mark.parametrize(
     "model",
     [*MODELS, *map(of_class, (Convolution, Recurrent, InPlace))],
@@ -101,6 +140,17 @@ def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
     given = inputs(3, 5)
     forecasts, gradients = trained(network, rows, *given)
     torch.testing.assert_close(network.forecasts(rows, *given), forecasts)
+    assert_as_the_module(network, rows, given, forecasts, gradients)
+
+
+def assert_as_the_module(
+    network: ModuleNetwork,
+    rows: Tensor,
+    given: tuple[Tensor, ...],
+    forecasts: Tensor,
+    gradients: Tensor,
+) -> None:
+    """Forecasts and gradients of rows are those of PyTorch's own automatic differentiation."""
     for s, row in enumerate(rows):
         module = network.module().double()
         nn.utils.vector_to_parameters(row, module.parameters())
@@ -123,11 +173,25 @@ class Branching(nn.Module):
         return -out if bool((sequence > 9).any()) else out
 
 
-def test_a_module_that_cannot_be_traced_is_refused() -> None:
+def test_a_module_that_cannot_be_traced_trains_row_by_row() -> None:
     network = ModuleNetwork.of(of_class(Branching), SHAPE)
-    rows = network.initial(0).double()[None]
-    with naming(PlflError, "Branching", "control flow that depends on values"):
-        trained(network, rows, *inputs(1, 5))
+    rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
+    given = inputs(3, 5)
+    assert not network.can_stack(2, *given)
+    forecasts, gradients = trained(network, rows, *given)
+    assert_as_the_module(network, rows, given, forecasts, gradients)
+
+
+def test_layers_that_draw_in_the_gradient_train_row_by_row() -> None:
+    network = ModuleNetwork.of(of_class(NoisyGradient), SHAPE)
+    assert not network.can_stack(2, *inputs(2, 5))
+
+
+def test_a_minibatch_on_which_a_module_cannot_train_is_told() -> None:
+    """BatchNorm needs more than one window."""
+    network = ModuleNetwork.of(of_class(Normed), SHAPE)
+    with naming(PlflError, "Normed cannot train on a minibatch of 1 windows", "batch_size"):
+        trained(network, network.initial(0).double()[None], *inputs(1, 1))
 
 
 @BUILT_IN

@@ -96,8 +96,8 @@ def test_a_processor_may_round_stacks_of_a_size_otherwise(monkeypatch, size, las
 def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = ModuleNetwork.forward_pass
 
-    def rounded(self: ModuleNetwork, rows: Tensor, *inputs: Tensor, features: bool = False) -> Any:
-        forecasts, kept = forward(self, rows, *inputs, features=features)
+    def rounded(self: ModuleNetwork, rows: Tensor, *inputs: Tensor, **options: Any) -> Any:
+        forecasts, kept = forward(self, rows, *inputs, **options)
         return forecasts * (1 + 2**-22 * (len(rows) == 8)), kept
 
     monkeypatch.setattr(ModuleNetwork, "forward_pass", rounded)

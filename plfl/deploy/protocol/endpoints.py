@@ -152,6 +152,7 @@ class NoEngine:
 
     device = torch.device("cpu")
     dtype = torch.float32
+    is_random = False
 
 
 class Roster(ClientData):
