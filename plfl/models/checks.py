@@ -11,11 +11,16 @@ from torch.nn.parameter import is_lazy
 
 from plfl.base.errors import PlflError
 from plfl.layout import WindowShape
-from plfl.models.network import Buildable, initial_of
+from plfl.models.network import (
+    WINDOWS,
+    Buildable,
+    forecasts_of,
+    initial_of,
+    made_up,
+    reads_covariates,
+)
 from plfl.plugins import line_of
 
-WINDOWS = 3
-"""Number of generated windows that a module must forecast."""
 COMPANY = 32
 """Number of generated windows whose forecasts must be the same in smaller minibatches."""
 _found: dict[tuple[str, WindowShape], list[str]] = {}
@@ -30,7 +35,7 @@ def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
                 f"model{'' if line[0] == '.' else ': '}{line}" for line in _problems(model, shape)
             ]
     except PlflError as error:
-        return [str(error)]
+        return str(error).split("\n")
     return _found[key]
 
 
@@ -55,18 +60,13 @@ def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
 
 def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Iterator[str]:
     names = [name for name, _ in module.named_parameters()]
-    if lazy := [name for name, p in module.named_parameters() if is_lazy(p)]:
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    if lazy := [name for name, tensor in tensors.items() if is_lazy(tensor)]:
         yield (
             f"{model.summary} has layers without sizes ({', '.join(lazy)}); replace LazyLinear and "
             "the like by layers whose sizes are given"
         )
         return
-    if buffers := [name for name, _ in module.named_buffers()]:
-        yield (
-            f"{model.summary} has buffers ({', '.join(buffers)}), which are not parameters and "
-            "would be lost between rounds; make them parameters or constants, and replace layers "
-            "such as BatchNorm by LayerNorm"
-        )
     if not names:
         yield f"{model.summary} has no parameters; there is nothing to train"
     for dtype in {p.dtype for p in module.parameters()} - {torch.float32}:
@@ -84,41 +84,62 @@ def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Ite
 
 
 def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
-    random = torch.Generator().manual_seed(0)
-    sequence = torch.rand(WINDOWS, shape.look_back, shape.inputs, generator=random)
-    covariates = torch.rand(WINDOWS, shape.covariates, generator=random)
-    inputs = f"sequence {tuple(sequence.shape)} and covariates {tuple(covariates.shape)}"
-    copies = sequence.clone(), covariates.clone()
+    if shape.covariates and not reads_covariates(module):
+        yield (
+            f"{model.summary} reads a sequence only, but the windows have covariates of "
+            f"{shape.covariates} numbers; let forward take (sequence, covariates), or remove "
+            "windows.covariates"
+        )
+        return
+    given = made_up(shape, WINDOWS)
+    inputs = f"sequence {tuple(given[0].shape)} and covariates {tuple(given[1].shape)}"
+    copies = [part.clone() for part in given]
     try:
-        outputs, again = (module(sequence, covariates) for _ in range(2))
+        with torch.random.fork_rng(devices=[]):
+            used, again = (forecasts_of(module.eval(), shape, *given) for _ in range(2))
+            other, trained = initial_of(model, shape, 0), []
+            for one in (module, other):
+                torch.default_generator.manual_seed(0)
+                trained.append(forecasts_of(one.train(), shape, *given))
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast {inputs}: {_said(model, error)}"
         return
     wanted = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
-    if not isinstance(outputs, Tensor) or outputs.shape != wanted:
-        many = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
-        shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        yield (
-            f"{model.summary} returns {shown} for {inputs}; forward must return {many} per "
-            f"window, a tensor of shape {wanted}"
-        )
-        return
-    if not outputs.isfinite().all():
+    for some in (used, *trained):
+        if not isinstance(some, Tensor) or some.shape != wanted:
+            many = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
+            shown = tuple(some.shape) if isinstance(some, Tensor) else type(some).__name__
+            yield (
+                f"{model.summary} returns {shown} for {inputs}; forward must return {many} per "
+                f"window, a tensor of shape {wanted}"
+            )
+            return
+    if not all(some.isfinite().all() for some in (used, *trained)):
         yield (
             f"{model.summary} forecasts NaN or infinite numbers for made-up windows of numbers "
             "between 0 and 1; look for a division by zero, and for log or sqrt of negative numbers"
         )
         return
-    if not all(map(torch.equal, copies, (sequence, covariates))):
+    if not all(map(torch.equal, copies, given)):
         yield f"{model.summary} changes its inputs in place; make new tensors, x * 2 for x.mul_(2)"
         return
-    if not torch.equal(outputs, again):
+    if not torch.equal(used, again):
         yield (
-            f"{model.summary} is random: two forecasts of the same windows differ; remove Dropout "
-            "and the like, since every number of a study must follow from its seed"
+            f"{model.summary} is random after eval(): two forecasts of the same windows differ; "
+            "use layers such as nn.Dropout, or draw only if self.training is true"
         )
     else:
-        yield from _of_company(model, module, shape)
+        yield from _of_company(model, module.eval(), shape)
+    if not torch.equal(*trained):
+        yield (
+            f"{model.summary} forecasts otherwise in two trainings from the same seed; draw random "
+            "numbers from PyTorch only, and keep no values from one call to the next, but in "
+            "buffers"
+        )
+    yield from _of_gradients(model, module, trained[0])
+
+
+def _of_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> Iterator[str]:
     if not outputs.requires_grad:
         yield f"{model.summary}: forecasts have no gradient; remove detach() and no_grad()"
         return
@@ -146,9 +167,7 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     extreme values, and are also forecast alone. For any threshold, at least one of them then takes
     a different branch from the whole minibatch. The load is also large, of either sign, so that
     sums of hidden units change their sign."""
-    random = torch.Generator().manual_seed(1)
-    sequence = torch.rand(COMPANY, shape.look_back, shape.inputs, generator=random)
-    covariates = torch.rand(COMPANY, shape.covariates, generator=random)
+    sequence, covariates = made_up(shape, COMPANY, 1)
     for some in (sequence, covariates):
         some[0], some[1], some[2] = 0, 1, 0.1 * some[2]
     sequence[3, :, 0] *= -1  # changes of the load may be negative
@@ -156,8 +175,8 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     sizes = [1, 1, 1, 1, 1, 1, 1, COMPANY - 7]
     parts = zip(sequence.split(sizes), covariates.split(sizes), strict=True)
     try:
-        together = module(sequence, covariates)
-        apart = [module(*part) for part in parts]
+        together = forecasts_of(module, shape, sequence, covariates)
+        apart = [forecasts_of(module, shape, *part) for part in parts]
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast one window or {COMPANY}: {_said(model, error)}"
         return

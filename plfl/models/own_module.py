@@ -1,13 +1,16 @@
 """A user's own module, found by its file: see docs/models.md."""
 
 import inspect
+import logging
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 from torch import nn
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, did_you_mean
 from plfl.base.files import sha256
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
@@ -15,10 +18,38 @@ from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.plugins import import_file
 
+log = logging.getLogger(__name__)
+
+SIZES = {
+    "inputs": "input_size input_dim in_dim input_features in_features n_features num_features "
+    "n_inputs num_inputs in_channels input_channels enc_in",
+    "look_back": "lookback seq_len seq_length sequence_length window_size input_window "
+    "input_length context_length",
+    "covariates": "n_covariates num_covariates covariate_size covariate_dim",
+    "outputs": "output_size output_dim out_dim out_features n_outputs num_outputs horizon horizons "
+    "pred_len prediction_length forecast_horizon",
+}
+"""The sizes of a `WindowShape`, with other names that the arguments of a class have for them."""
+USUAL: dict[str, float] = {
+    name: value
+    for names, value in (
+        ("hidden hidden_size hidden_dim hidden_units n_hidden units width", 32),
+        ("d_model embed_dim channels n_channels", 32),
+        ("num_layers n_layers layers depth", 1),
+        ("nhead num_heads n_heads heads", 4),
+        ("dim_feedforward d_ff ff_dim", 64),
+        ("kernel_size kernel", 3),
+        ("dropout dropout_rate p_dropout", 0.1),
+    )
+    for name in names.split()
+}
+"""Values of arguments that a class must have and `model.arguments` does not name."""
+_SIZE_OF = {other: size for size, names in SIZES.items() for other in (size, *names.split())}
+
 
 class OwnModule(Model):
-    """A class of a Python file, which is called with `inputs`, `look_back`, `covariates`, `outputs`
-    and `arguments`."""
+    """A class of a Python file, which is called with the sizes of a window that it takes, such as
+    `inputs`, `look_back`, `covariates` and `outputs`, and with `arguments`."""
 
     name = "own_module"
 
@@ -59,18 +90,37 @@ class OwnModule(Model):
 
     def build(self, shape: WindowShape) -> nn.Module:
         built, sizes = self._class(), shape._asdict()
-        for name in sizes.keys() & self.arguments.keys():
-            raise PlflError(f"model.arguments: {name} follows from the study; remove it")
-        try:
-            inspect.signature(built).bind(**sizes, **self.arguments)
-        except TypeError as error:
-            names = ", ".join((*sizes, *self.arguments))
-            raise PlflError(
-                f"model.arguments: {self.module} cannot be called with {names}: {error}; correct "
-                "model.arguments, or the arguments of __init__"
-            ) from None
-        module: nn.Module = built(**sizes, **self.arguments)
+        if follows := sizes.keys() & self.arguments.keys():
+            names = ", ".join(sorted(follows))
+            raise PlflError(f"model.arguments: {names} follows from the study; remove it")
+        module: nn.Module = built(**self._arguments(built, sizes))
         return module
+
+    def _arguments(self, built: Callable[..., nn.Module], sizes: dict[str, int]) -> dict[str, Any]:
+        """What the class is called with. PlflError: all that is missing or has no place."""
+        parameters = inspect.signature(built).parameters
+        named = [name for name, p in parameters.items() if p.kind in (_EITHER, _BY_NAME)]
+        found: dict[str, Any] = {n: sizes[_SIZE_OF[n]] for n in named if n in _SIZE_OF}
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if takes_any:
+            found |= sizes
+        found |= self.arguments
+        required = [n for n in named if parameters[n].default is inspect.Parameter.empty]
+        usual = {n: USUAL[n] for n in required if n in USUAL and n not in found}
+        problems = []
+        if missing := [n for n in required if n not in found | usual]:
+            values = ", ".join(f"{name}: …" for name in missing)
+            problems.append(f"{self.module} needs {', '.join(missing)}; add {{{values}}}")
+        for name in self.arguments:
+            if not takes_any and name not in named:
+                own = [known for known in named if known not in sizes]
+                hint = f"allowed: {', '.join(own) or 'none'}{did_you_mean(name, own)}"
+                problems.append(f"{name!r} is no argument of {self.module}; {hint}")
+        if problems:
+            raise PlflError("\n".join(f"model.arguments: {problem}" for problem in problems))
+        if usual:
+            _say(self.module, ", ".join(f"{name} {value}" for name, value in usual.items()))
+        return found | usual
 
     def _class(self) -> Any:
         name = self.module.rpartition(":")[2]
@@ -87,3 +137,12 @@ class OwnModule(Model):
         ]
         known = allowed(name, classes) if classes else "it defines no torch.nn.Module"
         raise PlflError(f"model.module: {self._file} has no class {name!r}; {known}")
+
+
+_EITHER, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+
+
+@cache
+def _say(module: str, values: str) -> None:
+    """Log, once, which values nobody chose."""
+    log.info("model.arguments: %s is called with usual values: %s", module, values)

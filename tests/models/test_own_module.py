@@ -1,12 +1,18 @@
 """Modules of the user's own: what is accepted, and what is refused before anything trains."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plfl.base.errors import ConfigError
+from plfl.models.own_module import SIZES
 from plfl.study import Study
 from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
+
+COVARIATES = [{"name": "calendar"}]
 
 GOOD = """
 import torch
@@ -23,11 +29,13 @@ class Net(nn.Module):
 """
 
 
-def study(folder: Path, content: str = GOOD, **model: object) -> Study:
+def study(
+    folder: Path, content: str = GOOD, windows: dict[str, Any] | None = None, **model: object
+) -> Study:
     file = folder / "mine.py"
     file.write_text(content, encoding="utf-8")
-    data = {"source": "sample", "features": ["load"]}
-    return Study.parse({"data": data, "model": {"module": f"{file}:Net"} | model}, "here")
+    blocks = {"data": {"source": "sample", "features": ["load"]}, "windows": windows or {}}
+    return Study.parse(blocks | {"model": {"module": f"{file}:Net"} | model}, "here")
 
 
 def test_arguments_and_groups(tmp_path: Path) -> None:
@@ -38,6 +46,41 @@ def test_arguments_and_groups(tmp_path: Path) -> None:
     assert other.layout.shapes["read.weight"] == (7, 12)
     assert other.parameters(["body"]) == ["out.weight", "out.bias"]
     assert Study.parse(other.model_dump(mode="json"), "again") == other
+
+
+def test_sizes_have_the_names_on_the_page() -> None:
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    for size, others in SIZES.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{size}` |")]
+        assert re.findall(r"`(\w+)`", row.rpartition(" | ")[2]) == others.split()
+
+
+USUAL_NAMES = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, input_size, hidden_size, num_layers, horizon=7):
+        super().__init__()
+        self.read = nn.GRU(input_size, hidden_size, num_layers, batch_first=True)
+        self.out = nn.Linear(hidden_size, horizon)
+
+    def forward(self, x, hidden=None):
+        return self.out(self.read(x, hidden)[0][:, -1])
+"""
+
+
+@pytest.mark.parametrize(("given", "hidden"), [({}, 32), ({"hidden_size": 5}, 5)])
+def test_sizes_and_usual_values_go_by_the_names_of_arguments(
+    tmp_path: Path, given: dict[str, int], hidden: int
+) -> None:
+    shapes = study(tmp_path, USUAL_NAMES, arguments=given).layout.shapes
+    assert shapes["read.weight_ih_l0"] == (3 * hidden, 1) and "read.weight_ih_l1" not in shapes
+    assert shapes["out.weight"] == (1, hidden), "one forecast, not seven"
+
+
+def test_covariates_that_forward_does_not_take_are_refused(tmp_path: Path) -> None:
+    with naming(ConfigError, "reads a sequence only", "windows.covariates"):
+        study(tmp_path, USUAL_NAMES, windows={"covariates": COVARIATES})
 
 
 def test_another_content_is_another_training(tmp_path: Path) -> None:
@@ -57,7 +100,9 @@ BROKEN = {
     "cannot be imported: SyntaxError": "class Net",
     "mine.py, line 1 cannot be imported: SystemExit": "raise SystemExit",
     "is int, not a torch.nn.Module": "def Net(inputs, look_back, covariates, outputs): return 3",
-    "cannot be called with inputs, look_back, covariates": GOOD.replace("look_back, c", "back, c"),
+    "mine.py:Net needs back, forth; add {back: …, forth: …}": GOOD.replace(
+        "look_back, c", "back, forth, c"
+    ),
     "cannot be built with inputs=1, look_back=12, covariates=0, outputs=1: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
     ),
@@ -71,10 +116,9 @@ BROKEN = {
     "has layers without sizes (read.weight, read.bias)": GOOD.replace(
         "nn.Linear(inputs * look_back, width)", "nn.LazyLinear(width)"
     ),
-    "has buffers (norm.running_mean": GOOD.replace(
-        "self.out =", "self.norm = nn.BatchNorm1d(3)\n        self.out ="
-    ),
-    "is random": GOOD.replace("torch.tanh(", "nn.functional.dropout("),
+    "forecasts otherwise in two trainings from the same seed": "import random\n"
+    + GOOD.replace(FORWARD, FORWARD + " * (random.random() if self.training else 1)"),
+    "is random after eval()": GOOD.replace("torch.tanh(", "nn.functional.dropout("),
     "changes its inputs in place": GOOD.replace("sequence.flatten", "sequence.mul_(2).flatten"),
     "has tensors of the shapes (4, 4), (4,) that require gradients but are not": GOOD.replace(
         "self.out =", "self.more = [nn.Linear(width, width)]\n        self.out ="
@@ -136,7 +180,9 @@ def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
     [
         ({"head": ["oot.*"]}, "model.head: 'oot.*' matches no parameter"),
         ({"head": ["*"]}, "sharing.P2: 'body' has no parameter: all are in the other group"),
-        ({"arguments": {"widht": 3}}, "unexpected keyword argument 'widht'"),
+        ({"arguments": {"widht": 3}}, "'widht' is no argument of"),
+        ({"arguments": {"widht": 3}}, "allowed: width; did you mean 'width'?"),
+        ({"arguments": {"widht": 3, "size": 4}}, "'size' is no argument of"),
         ({"module": "no/such.py:Net"}, "model.module: no/such.py: the file does not exist"),
         ({"arguments": {"inputs": 3}}, "model.arguments: inputs follows from the study"),
         ({"module": "mine.py"}, "'mine.py' is not allowed: write the file and the class"),

@@ -1,0 +1,170 @@
+"""Modules as their users write them train as in a plain loop, under P1, P2, P3 and unseen."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from plfl.base.errors import ConfigError
+from plfl.experiments.parts import CellPart, plans
+from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer, network_of
+from plfl.federated.client_data import OBSERVED
+from plfl.federated.round import run
+from plfl.study import Study
+from tests.helpers import tiny, user_modules
+from tests.helpers.interruption import resumed
+from tests.helpers.plain_loop import forecasts, joined, row_of, train_plainly, windows_of
+from tests.helpers.refusals import naming
+
+FILE = Path(user_modules.__file__)
+STATISTICS = ["running_mean", "running_var", "num_batches_tracked"]
+SCHEMES: dict[str, Any] = {"P1": ["*"], "P2": ["body"], "P3": [], "new": {"join": "unseen"}}
+BUILDERS: dict[str, Any] = {
+    "LSTMForecaster": partial(user_modules.LSTMForecaster, input_size=2),
+    "GRUNet": partial(user_modules.GRUNet, 2, 32, 1, 1),
+    "CausalNet": partial(user_modules.CausalNet, 2),
+    "TransformerNet": partial(user_modules.TransformerNet, 2, 12),
+    "NormedNet": partial(user_modules.NormedNet, 12, 2),
+    "BranchingNet": partial(user_modules.BranchingNet, 2, 12),
+}
+BUFFERS = {
+    "CausalNet": [f"norm.{name}" for name in STATISTICS],
+    "NormedNet": [f"net.2.{name}" for name in STATISTICS],
+}
+"""The buffers that training changes; those of the others are none."""
+METHODS = ["ditto", "fafed", "fedala", "ifca", "per_fedavg", "pfedme", "scaffold"]
+DATASET = tiny.dataset()
+
+
+def study(name: str, schemes: list[str], **blocks: Any) -> Study:
+    given: dict[str, Any] = {
+        "data": {"features": ["load", "temperature"]},
+        "windows": {"scaling": "per_client"},
+        "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": schemes},
+        "sharing": SCHEMES,
+        "federation": {"rounds": 2},
+        "hyperparameters": {"client_opt": {"sgd": {"lr": 0.1}}},
+        "compute": {"device": "cpu"},
+    }
+    for block, keys in blocks.items():
+        given[block] = given.get(block, {}) | keys
+    return tiny.study(model={"module": f"{FILE}:{name}"}, **given)
+
+
+def part_of(of: Study) -> CellPart:
+    """The first part of the study's only cell, before its first round."""
+    trainer, cell = Trainer.of(of, DATASET), of.cells[0]
+    return CellPart(cell, of.candidates(cell)[0], next(iter(plans(trainer, cell))))
+
+
+def trained(part: CellPart) -> torch.Tensor:
+    """The models (N, P) of the clients after the rounds of a part."""
+    f = part.federation
+    run([f], f.client_data.engine, range(1, f.settings.rounds + 1), lambda _: None)
+    return f.local
+
+
+@pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])
+@pytest.mark.parametrize("name", BUILDERS)
+def test_training_equals_a_plain_loop(name: str, sharing: str) -> None:
+    of = study(name, [sharing])
+    seed, settings = of.cells[0].seed, of.federation
+    shared = of.parameters(of.shared[sharing])
+    _, clients = train_plainly(BUILDERS[name], DATASET, settings, shared, seed)
+    part = part_of(of)
+    found, buffers = trained(part), BUFFERS.get(name, [])
+    expected = torch.stack([row_of(module, buffers) for module in clients])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    starts = DATASET.starts(1, "test")
+    engine = part.federation.client_data.engine
+    (ours,) = engine.predict(found[1:2], [torch.from_numpy(starts)])
+    with torch.no_grad():
+        theirs = forecasts(clients[1].eval(), windows_of(DATASET, starts)[0])
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_an_unseen_client_equals_a_plain_loop(name: str) -> None:
+    """It receives the parameters, and its own windows give the statistics of BatchNorm."""
+    of = study(name, ["new"])
+    part = part_of(of)
+    trained(part)
+    plan, seed = part.plan, of.cells[0].seed
+    members, scored = (data.dataset for data in plan.data(seed))
+    shared = of.parameters(["*"])
+    build, size = BUILDERS[name], of.federation.batch_size
+    server, _ = train_plainly(build, members, of.federation, shared, seed)
+    module = joined(build, server, shared, seed, scored, 0, size, OBSERVED)
+    local = torch.from_numpy(part.models(part.federation.method)["local"])
+    expected = row_of(module, BUFFERS.get(name, []))
+    torch.testing.assert_close(local[0], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_what_is_sent_are_the_shared_parameters_alone(name: str) -> None:
+    of = study(name, ["P1"])
+    records = train(of, of.cells, DATASET)[of.cells[0]].records
+    sent = set(records.query("split == 'train' and round == 1")["bytes_up"])
+    assert sent == {4 * sum(p.numel() for p in BUILDERS[name]().parameters())}
+    assert [*of.layout.buffers] == BUFFERS.get(name, [])
+
+
+@pytest.mark.parametrize("name", ["CausalNet", "BranchingNet", "LSTMForecaster"])
+def test_random_layers_do_not_depend_on_the_cells_beside(name: str) -> None:
+    both, one = (study(name, schemes) for schemes in (["P2", "P1"], ["P1"]))
+    cell = one.cells[0]
+    together, alone = (train(of, of.cells, DATASET)[cell].records for of in (both, one))
+    pd.testing.assert_frame_equal(together, alone)
+
+
+@pytest.mark.parametrize("name", ["CausalNet", "BranchingNet"])
+def test_a_training_resumes_with_its_random_layers_and_buffers(name: str, tmp_path: Path) -> None:
+    of = study(name, ["P2"], federation={"rounds": 3, "opt_state": "keep"})
+    resumed(of, DATASET, tmp_path / "checkpoint", after=2)
+
+
+def test_other_methods_train_them() -> None:
+    of = study("CausalNet", ["P1"], grid={"method": METHODS})
+    results = train(of, of.cells, DATASET)
+    assert {cell.method for cell in results} == {*METHODS}
+    for result in results.values():
+        assert result.records.query("split == 'test'")["mase"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("block", "keys", "problem"),
+    [
+        ("sharing", {"P2": ["norm.running_*"]}, "means norm.running_mean, norm.running_var, which"),
+        ("grid", {"method": ["apfl"]}, "'apfl' cannot train a model with norm.running_mean"),
+        ("grid", {"method": ["authors_code"]}, "buffers are never sent; remove the method"),
+    ],
+)
+def test_what_buffers_cannot_do_is_refused(block: str, keys: dict[str, Any], problem: str) -> None:
+    with naming(ConfigError, problem):
+        study("CausalNet", ["P2"], **{block: keys})
+
+
+def test_a_module_that_cannot_be_traced_is_told_of_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    of = study("BranchingNet", ["P1"], federation={"batch_size": 7})
+    network_of(of, DATASET.shape).alone.clear()
+    trained(part_of(of))
+    (line,) = [record.message for record in caplog.records if "one after" in record.message]
+    assert "BranchingNet: its models train one after the other, which takes longer" in line
+
+
+def test_kept_models_forecast_without_random_layers() -> None:
+    of = study("CausalNet", ["P1"])
+    models = trained(part_of(of))
+    module = network_of(of, DATASET.shape).module(models[0]).eval()
+    sequence = windows_of(DATASET, DATASET.starts(0, "test"))[0]
+    with torch.no_grad():
+        first, second = (forecasts(module, sequence) for _ in range(2))
+    assert torch.equal(first, second)
+    assert isinstance(module.norm, nn.BatchNorm1d) and module.norm.num_batches_tracked == 8
