@@ -186,7 +186,7 @@ class CellPart:
         mean = models[:1] if method.only_model else models.mean(dim=0, keepdim=True)
         rows = f.models(f.everyone, mean[:, f.columns].expand(len(f.local), -1))
         if f.network.has_buffers:
-            rows = f.client_data.with_own_buffers(rows)
+            rows = f.client_data.observe_buffers(rows)
         adapted = method.adapt(f, f.state, rows)
         return (rows if adapted is None else adapted), rows
 

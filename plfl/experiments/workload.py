@@ -99,7 +99,8 @@ def measured_speed(study: Study) -> float:
 
     def task(models: int, steps: int, size: int) -> LocalTask:
         start_rows = torch.randint(len(windows), (models, steps, size))
-        batches = Minibatches(windows[start_rows].to(engine.device))
+        keys = torch.arange(models * steps).view(models, steps) if engine.is_random else None
+        batches = Minibatches(windows[start_rows].to(engine.device), keys=keys)
         fresh = LocalTask.fresh(optimiser, first.repeat(models, 1), batches, all_parameters)
         return replace(fresh, objective=objective)
 

@@ -98,15 +98,15 @@ class ClientData:
 
     def drawn(self, clients: Tensor, t: int, steps: int) -> Minibatches:
         """The first `steps` minibatches of round `t`."""
-        keys = self._keys([self._stream(i, t) for i in clients.tolist()], steps)
+        keys = self._draw_keys([self._name_stream(i, t) for i in clients.tolist()], steps)
         return Minibatches(self.minibatches(clients, t, steps), keys=keys)
 
-    def _stream(self, i: int, t: int) -> tuple[str, int]:
+    def _name_stream(self, i: int, t: int) -> tuple[str, int]:
         """Name and number of a client's random stream in round `t`. A stream counts from zero:
         rounds before the first have one of their own."""
         return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
 
-    def _keys(self, of_clients: Iterable[tuple[str, int]], steps: int) -> Tensor | None:
+    def _draw_keys(self, of_clients: Iterable[tuple[str, int]], steps: int) -> Tensor | None:
         """Keys (n, steps) of random layers, from the streams of n clients; None if the model has
         none."""
         if not self.engine.is_random:
@@ -116,7 +116,7 @@ class ClientData:
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts(i), self.settings.batch_size
-        name, t = self._stream(i, t)
+        name, t = self._name_stream(i, t)
         if self.settings.batches == "epoch":
             # Where a round begins must not depend on how many steps a method takes in it.
             first = (t - 1) * int(self.steps(torch.tensor([i])))
@@ -144,7 +144,9 @@ class ClientData:
         starts = torch.from_numpy(np.stack(padded)).to(self.engine.device)
         steps = torch.tensor([len(d) for d in drawn], device=self.engine.device)
         names = [f"{purpose}/{self.names[i]}" for i in clients.tolist()]
-        return Minibatches(starts, keys=self._keys([(name, 0) for name in names], longest)), steps
+        return Minibatches(
+            starts, keys=self._draw_keys([(name, 0) for name in names], longest)
+        ), steps
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
@@ -271,7 +273,7 @@ class ClientData:
         minibatches, steps = self.passes(purpose, everyone, epochs, most_steps)
         return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
 
-    def with_own_buffers(self, rows: Tensor) -> Tensor:
+    def observe_buffers(self, rows: Tensor) -> Tensor:
         """The models `rows` (N, P) with buffers, such as the statistics of BatchNorm, that follow
         each client's training windows, over a pass of at most `OBSERVED` minibatches. Parameters
         stay as they are."""

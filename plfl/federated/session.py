@@ -68,7 +68,7 @@ class Session:
         """
         if not steps:
             return rows.clone()
-        minibatches = self.minibatches(first, steps).repeated(repeats)
+        minibatches = self.minibatches(first, steps).repeat(repeats)
         task = self.task(self.f.client_opt, rows.clone(), minibatches).with_terms(**terms)
         self.run(task, steps * repeats)
         return task.rows
@@ -80,7 +80,7 @@ class Session:
 
     def minibatches(self, first: int, number: int) -> Minibatches:
         """The `number` minibatches of the round that begin with number `first`, counted from 0."""
-        return self._minibatches.part(first, number)
+        return self._minibatches.select_steps(first, number)
 
     def gradient(
         self, rows: Tensor, minibatch: int | Minibatches, who: Tensor | None = None

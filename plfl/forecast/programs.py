@@ -27,7 +27,7 @@ from plfl.data.windows import Scaling
 from plfl.federated.trees import Tree
 from plfl.forecast.contents import Contents
 from plfl.interfaces.baseline import Arrays, Floats
-from plfl.models.network import forecasts_of
+from plfl.models.network import run_module
 from plfl.models.trees import Group
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
@@ -210,7 +210,7 @@ class ScaledNetwork(nn.Module):
             load = sequence[:, :, :1] - sequence[:, -1:, :1]
             sequence = torch.cat([load, sequence[:, :, 1:]], 2)
         inputs = sequence, past_readings.covariates(self.scaling)
-        outputs: Tensor = forecasts_of(self.module, self.shape, *inputs).double()
+        outputs: Tensor = run_module(self.module, self.shape, *inputs).double()
         loads = torch.from_numpy(self.scaling.scale[:1]) * outputs
         if not self.relative:
             return torch.from_numpy(self.scaling.offset[:1]) + loads

@@ -14,10 +14,10 @@ from plfl.layout import WindowShape
 from plfl.models.network import (
     WINDOWS,
     Buildable,
-    forecasts_of,
     initial_of,
-    made_up,
+    make_windows,
     reads_covariates,
+    run_module,
 )
 from plfl.plugins import line_of
 
@@ -91,52 +91,52 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
             "windows.covariates"
         )
         return
-    given = made_up(shape, WINDOWS)
-    inputs = f"sequence {tuple(given[0].shape)} and covariates {tuple(given[1].shape)}"
-    copies = [part.clone() for part in given]
+    windows = make_windows(shape, WINDOWS)
+    inputs = f"sequence {tuple(windows[0].shape)} and covariates {tuple(windows[1].shape)}"
+    copies = [part.clone() for part in windows]
     try:
         with torch.random.fork_rng(devices=[]):
-            used, again = (forecasts_of(module.eval(), shape, *given) for _ in range(2))
-            other, trained = initial_of(model, shape, 0), []
-            for one in (module, other):
+            forecasts = [run_module(module.eval(), shape, *windows) for _ in range(2)]
+            training_outputs = []
+            for trained_module in (module, initial_of(model, shape, 0)):
                 torch.default_generator.manual_seed(0)
-                trained.append(forecasts_of(one.train(), shape, *given))
+                training_outputs.append(run_module(trained_module.train(), shape, *windows))
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast {inputs}: {_said(model, error)}"
         return
     wanted = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
-    for some in (used, *trained):
-        if not isinstance(some, Tensor) or some.shape != wanted:
+    for outputs in (*forecasts, *training_outputs):
+        if not isinstance(outputs, Tensor) or outputs.shape != wanted:
             many = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
-            shown = tuple(some.shape) if isinstance(some, Tensor) else type(some).__name__
+            shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             yield (
                 f"{model.summary} returns {shown} for {inputs}; forward must return {many} per "
                 f"window, a tensor of shape {wanted}"
             )
             return
-    if not all(some.isfinite().all() for some in (used, *trained)):
+    if not all(outputs.isfinite().all() for outputs in (*forecasts, *training_outputs)):
         yield (
             f"{model.summary} forecasts NaN or infinite numbers for made-up windows of numbers "
             "between 0 and 1; look for a division by zero, and for log or sqrt of negative numbers"
         )
         return
-    if not all(map(torch.equal, copies, given)):
+    if not all(map(torch.equal, copies, windows)):
         yield f"{model.summary} changes its inputs in place; make new tensors, x * 2 for x.mul_(2)"
         return
-    if not torch.equal(used, again):
+    if not torch.equal(*forecasts):
         yield (
             f"{model.summary} is random after eval(): two forecasts of the same windows differ; "
             "use layers such as nn.Dropout, or draw only if self.training is true"
         )
     else:
         yield from _of_company(model, module.eval(), shape)
-    if not torch.equal(*trained):
+    if not torch.equal(*training_outputs):
         yield (
             f"{model.summary} forecasts otherwise in two trainings from the same seed; draw random "
             "numbers from PyTorch only, and keep no values from one call to the next, but in "
             "buffers"
         )
-    yield from _of_gradients(model, module, trained[0])
+    yield from _of_gradients(model, module, training_outputs[0])
 
 
 def _of_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     extreme values, and are also forecast alone. For any threshold, at least one of them then takes
     a different branch from the whole minibatch. The load is also large, of either sign, so that
     sums of hidden units change their sign."""
-    sequence, covariates = made_up(shape, COMPANY, 1)
+    sequence, covariates = make_windows(shape, COMPANY, 1)
     for some in (sequence, covariates):
         some[0], some[1], some[2] = 0, 1, 0.1 * some[2]
     sequence[3, :, 0] *= -1  # changes of the load may be negative
@@ -175,8 +175,8 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     sizes = [1, 1, 1, 1, 1, 1, 1, COMPANY - 7]
     parts = zip(sequence.split(sizes), covariates.split(sizes), strict=True)
     try:
-        together = forecasts_of(module, shape, sequence, covariates)
-        apart = [forecasts_of(module, shape, *part) for part in parts]
+        together = run_module(module, shape, sequence, covariates)
+        apart = [run_module(module, shape, *part) for part in parts]
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast one window or {COMPANY}: {_said(model, error)}"
         return

@@ -22,7 +22,7 @@ from torch.func import functional_call, vmap
 from plfl.base.errors import PlflError
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.models.row_random import RowGenerators
-from plfl.models.traced import Named, Traced, passes_of
+from plfl.models.traced import Named, TracedPasses, make_passes
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ WINDOWS = 3
 class PassState(NamedTuple):
     """What a backward pass needs from the forward pass."""
 
-    traced: Traced
+    passes: TracedPasses
     """The passes."""
     tensors: list[Tensor]
     """The tensors that the forward pass keeps."""
@@ -44,7 +44,7 @@ class PassState(NamedTuple):
 
     def gradients(self, slopes: Tensor) -> list[Tensor]:
         """Gradients of each parameter (S, ...), given those of the loss by the forecasts."""
-        return self.traced.backward(*self.tensors, slopes)
+        return self.passes.backward(*self.tensors, slopes)
 
 
 class RowPasses(NamedTuple):
@@ -139,24 +139,24 @@ def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
         return model.build(shape)
 
 
-def made_up(shape: WindowShape, windows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+def make_windows(shape: WindowShape, windows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Sequences and covariates of generated windows, of numbers between 0 and 1."""
     random = torch.Generator().manual_seed(seed)
     sequence = torch.rand(windows, shape.look_back, shape.inputs, generator=random)
     return sequence, torch.rand(windows, shape.covariates, generator=random)
 
 
-def forecasts_of(module: nn.Module, shape: WindowShape, *inputs: Tensor) -> Any:
+def run_module(module: nn.Module, shape: WindowShape, *inputs: Tensor) -> Any:
     """Forecasts (B,) or (B, O) of a module, in its present mode, for sequences and covariates."""
-    return as_forecasts(module(*arguments_of(module, inputs)), shape)
+    return trim_outputs(module(*select_arguments(module, inputs)), shape)
 
 
-def arguments_of(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def select_arguments(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """What `forward` takes of sequences and covariates."""
     return inputs if reads_covariates(module) else inputs[:1]
 
 
-def as_forecasts(outputs: Any, shape: WindowShape) -> Any:
+def trim_outputs(outputs: Any, shape: WindowShape) -> Any:
     """Outputs (B, 1) or (B, O, 1) without their last dimension; all others as they are."""
     dimensions = 2 if shape.outputs == 1 else 3
     if isinstance(outputs, Tensor) and outputs.dim() == dimensions and outputs.shape[-1] == 1:
@@ -195,11 +195,11 @@ class ModuleNetwork:
     """A module whose own parameters and changing buffers are never used."""
     tells_features: bool = False
     """Whether the module returns the inputs of its last layer after its outputs."""
-    traced: dict[tuple[Any, ...], Traced] = field(default_factory=dict)
+    recorded_passes: dict[tuple[Any, ...], TracedPasses] = field(default_factory=dict)
     """Passes, by numbers of rows and windows, type and device."""
     constants: dict[tuple[torch.device, torch.dtype], Named] = field(default_factory=dict)
     """The buffers that never change, by device and type."""
-    alone: set[str] = field(default_factory=set)
+    unstackable: set[str] = field(default_factory=set)
     """What models must do one after the other: `train` and `forecast`."""
 
     @classmethod
@@ -208,7 +208,7 @@ class ModuleNetwork:
         module = initial_of(model, shape, 0)
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
         head = tuple(model.head_patterns) or (ParameterLayout(shapes).last,)
-        buffers = _changing(model, shape) if [*module.buffers()] else {}
+        buffers = _find_changing_buffers(model, shape) if [*module.buffers()] else {}
         return cls(model, shape, ParameterLayout(shapes, head, buffers), module)
 
     @property
@@ -219,9 +219,9 @@ class ModuleNetwork:
     def is_random(self) -> bool:
         module = self.module().train()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            before = torch.get_rng_state()
-            module(*arguments_of(module, made_up(self.shape, WINDOWS)))
-            return not torch.equal(before, torch.get_rng_state())
+            state = torch.get_rng_state()
+            module(*select_arguments(module, make_windows(self.shape, WINDOWS)))
+            return not torch.equal(state, torch.get_rng_state())
 
     @property
     def has_buffers(self) -> bool:
@@ -232,9 +232,9 @@ class ModuleNetwork:
         if row is not None:
             with torch.no_grad():
                 tensors = self.layout.views(row[None]) | self.layout.buffer_views(row[None])
-                own = dict(module.named_parameters()) | dict(module.named_buffers())
+                targets = dict(module.named_parameters()) | dict(module.named_buffers())
                 for name, value in tensors.items():
-                    own[name].copy_(value[0])
+                    targets[name].copy_(value[0])
         return module
 
     def initial(self, seed: int) -> Tensor:
@@ -248,28 +248,28 @@ class ModuleNetwork:
         with torch.no_grad():
             # On a CPU row by row, so that no forecast depends on which other models forecast at the
             # same time.
-            if rows.device.type != "cpu" and "forecast" not in self.alone:
+            if rows.device.type != "cpu" and "forecast" not in self.unstackable:
                 try:
-                    return vmap(self._forecasts_of_one)(*models, sequence, covariates)
+                    return vmap(self._forecast_one)(*models, sequence, covariates)
                 except torch.OutOfMemoryError:
                     raise
                 except Exception as error:  # whatever PyTorch cannot do for many models
-                    self._leave_alone("forecast", error)
+                    self._give_up_stacks("forecast", error)
             parameters, buffers = models
-            alone = [
-                self._forecasts_of_one(_of_row(parameters, s), _of_row(buffers, s), *inputs)
+            rows_of_forecasts = [
+                self._forecast_one(_select_row(parameters, s), _select_row(buffers, s), *inputs)
                 for s, inputs in enumerate(zip(sequence, covariates, strict=True))
             ]
-            return torch.stack(alone)
+            return torch.stack(rows_of_forecasts)
 
-    def _forecasts_of_one(self, parameters: Named, buffers: Named, *inputs: Tensor) -> Tensor:
+    def _forecast_one(self, parameters: Named, buffers: Named, *inputs: Tensor) -> Tensor:
         """Forecasts of one model as it is used."""
         return self._call(parameters, buffers, inputs, is_training=False)[0]
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
         """The same modules, which also return the inputs of their last layer after the outputs."""
-        return replace(self, tells_features=True, traced={})
+        return replace(self, tells_features=True, recorded_passes={})
 
     @cached_property
     def _last(self) -> nn.Linear:
@@ -279,7 +279,7 @@ class ModuleNetwork:
         return last
 
     def can_stack(self, rows: int, *inputs: Tensor) -> bool:
-        return self._traced(rows, *inputs) is not None
+        return self._record_passes(rows, *inputs) is not None
 
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False, keys: Tensor | None = None
@@ -294,39 +294,39 @@ class ModuleNetwork:
             if keys is None:
                 raise ValueError("random layers need the keys of their steps")
             generators = RowGenerators(keys.tolist(), rows.device)
-        traced = self._traced(len(rows), *inputs)
-        if traced is None:
-            return self._one_by_one(rows, inputs, generators)
+        passes = self._record_passes(len(rows), *inputs)
+        if passes is None:
+            return self._pass_row_by_row(rows, inputs, generators)
         tensors = (self.layout.views(rows) | self.layout.buffer_views(rows)).values()
-        (forecasts, *after), needed = traced.forward(*tensors, *inputs, generators)
-        return forecasts, PassState(traced, needed, buffers=_joined(after, rows))
+        (forecasts, *buffers), tensors_to_keep = passes.forward(*tensors, *inputs, generators)
+        return forecasts, PassState(passes, tensors_to_keep, buffers=_join_buffers(buffers, rows))
 
-    def _one_by_one(
+    def _pass_row_by_row(
         self, rows: Tensor, inputs: tuple[Tensor, ...], generators: RowGenerators | None
     ) -> tuple[Tensor, RowPasses]:
         """The forward pass of models that do not train together."""
-        forecasts, parameters, after = list[Tensor](), list[list[Tensor]](), list[Named]()
+        forecasts, leaves, buffers = list[Tensor](), list[list[Tensor]](), list[Named]()
         with torch.inference_mode(False), torch.enable_grad():
             # Copies made here can take part in automatic differentiation, unlike their originals.
             rows, inputs = rows.clone(), tuple(x.clone() for x in inputs)
             for s in range(len(rows)):
-                own = {n: x[s].detach() for n, x in self.layout.views(rows).items()}
-                parameters.append([x.requires_grad_() for x in own.values()])
-                before = _of_row(self.layout.buffer_views(rows), s)
-                with nullcontext() if generators is None else generators.of(s):
-                    outputs, buffers = self._trained_alone(own, before, *(x[s] for x in inputs))
+                parameters = {n: x[s].detach() for n, x in self.layout.views(rows).items()}
+                leaves.append([x.requires_grad_() for x in parameters.values()])
+                model = parameters, _select_row(self.layout.buffer_views(rows), s)
+                with nullcontext() if generators is None else generators.drawing(s):
+                    outputs, new_buffers = self._explained_forward(*model, *(x[s] for x in inputs))
                 forecasts.append(outputs)
-                after.append(buffers)
-        stacked = [torch.stack([one[name] for one in after]) for name in self.layout.buffers]
-        passes = RowPasses(forecasts, parameters, _joined(stacked, rows).detach())
+                buffers.append(new_buffers)
+        stacks = [torch.stack([row[name] for row in buffers]) for name in self.layout.buffers]
+        passes = RowPasses(forecasts, leaves, _join_buffers(stacks, rows).detach())
         return torch.stack(forecasts).detach(), passes
 
-    def _trained_alone(
+    def _explained_forward(
         self, parameters: Named, buffers: Named, *inputs: Tensor
     ) -> tuple[Tensor, Named]:
-        """See `_trained_one`; PlflError: the module cannot train on such a minibatch."""
+        """See `_train_forward`; PlflError: the module cannot train on such a minibatch."""
         try:
-            return self._trained_one(parameters, buffers, *inputs)
+            return self._train_forward(parameters, buffers, *inputs)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a module of the user's own raises
@@ -351,7 +351,7 @@ class ModuleNetwork:
             view.copy_(gradient)
         out[:, self.layout.buffer_columns] = 0
 
-    def _trained_one(
+    def _train_forward(
         self, parameters: Named, buffers: Named, *inputs: Tensor
     ) -> tuple[Tensor, Named]:
         """Forecasts of one model in training, and its buffers afterwards."""
@@ -366,49 +366,50 @@ class ModuleNetwork:
             module.train(is_training)
         # A module changes buffers in place, or replaces them in this dictionary.
         tensors = parameters | {
-            n: x.to(self._types[n] or x.dtype, copy=True) for n, x in buffers.items()
+            n: x.to(self._buffer_types[n] or x.dtype, copy=True) for n, x in buffers.items()
         }
-        tensors |= self._constants(inputs[0])
+        tensors |= self._place_constants(inputs[0])
         if self.tells_features:
             hook = self._last.register_forward_pre_hook(lambda _, given: read.append(given[0]))
         try:
-            outputs = functional_call(module, tensors, arguments_of(module, inputs))
+            outputs = functional_call(module, tensors, select_arguments(module, inputs))
         finally:
             if hook is not None:
                 hook.remove()
-        forecasts: Tensor = as_forecasts(outputs, self.shape)
-        after = {name: tensors[name].to(buffer) for name, buffer in buffers.items()}
-        return torch.cat([forecasts, *read], -1) if read else forecasts, after
+        forecasts: Tensor = trim_outputs(outputs, self.shape)
+        new_buffers = {name: tensors[name].to(buffer) for name, buffer in buffers.items()}
+        return torch.cat([forecasts, *read], -1) if read else forecasts, new_buffers
 
     @cached_property
-    def _types(self) -> dict[str, torch.dtype | None]:
+    def _buffer_types(self) -> dict[str, torch.dtype | None]:
         """The types of buffers, by name; None: that of the parameters."""
-        own = {name: buffer.dtype for name, buffer in self.stateless.named_buffers()}
-        return {name: None if of.is_floating_point else of for name, of in own.items()}
+        types = {name: buffer.dtype for name, buffer in self.stateless.named_buffers()}
+        return {name: None if t.is_floating_point else t for name, t in types.items()}
 
-    def _constants(self, like: Tensor) -> Named:
-        """The buffers that never change, such as encodings of positions."""
-        device, dtype = like.device, like.dtype
+    def _place_constants(self, inputs: Tensor) -> Named:
+        """The buffers that never change, such as encodings of positions, where the inputs are."""
+        device, dtype = inputs.device, inputs.dtype
         if (device, dtype) not in self.constants:
             self.constants[device, dtype] = {
-                name: buffer.to(device, self._types[name] or dtype)
+                name: buffer.to(device, self._buffer_types[name] or dtype)
                 for name, buffer in self.stateless.named_buffers()
                 if name not in self.layout.buffers
             }
         return self.constants[device, dtype]
 
-    def _traced(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
+    def _record_passes(self, rows: int, *inputs: Tensor) -> TracedPasses | None:
         """The passes of this many rows together; None: they train one after the other."""
-        key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
-        if key in self.traced or "train" in self.alone:
-            return self.traced.get(key)
+        sequence = inputs[0]
+        key = (rows, *sequence.shape[1:], len(inputs), sequence.dtype, sequence.device.type)
+        if key in self.recorded_passes or "train" in self.unstackable:
+            return self.recorded_passes.get(key)
         if sequence.device.type == "cpu" and self._has_own_kernel:
             log.info(
                 "%s: its models train one after the other, as fast as together, by PyTorch's "
                 "kernel of nn.LSTM",
                 self.model.summary,
             )
-            self.alone.add("train")
+            self.unstackable.add("train")
             return None
         batch, shape = sequence.shape[1], self.shape
         with torch.inference_mode(False):
@@ -417,17 +418,17 @@ class ModuleNetwork:
             output = () if shape.outputs == 1 else (shape.outputs,)
             if self.tells_features:
                 output = (shape.outputs + self._last.in_features,)
-            sizes = *(x.shape[2:] for x in (sequence, *others)), output
-            given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
+            sizes = *(x.shape[2:] for x in inputs), output
+            windows = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
         try:
-            passes = passes_of(self._trained_one, self.layout.names, [*self.layout.buffers])
+            passes = make_passes(self._train_forward, self.layout.names, [*self.layout.buffers])
             results = 1 + len(self.layout.buffers)
-            self.traced[key] = Traced(passes, [*tensors.values(), *given], results)
+            self.recorded_passes[key] = TracedPasses(passes, [*tensors.values(), *windows], results)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever PyTorch cannot trace
-            self._leave_alone("train", error)
-        return self.traced.get(key)
+            self._give_up_stacks("train", error)
+        return self.recorded_passes.get(key)
 
     @property
     def _has_own_kernel(self) -> bool:
@@ -436,9 +437,9 @@ class ModuleNetwork:
         has_lstm = any(isinstance(layer, nn.LSTM) for layer in self.stateless.modules())
         return has_lstm and torch.backends.mkldnn.is_available()
 
-    def _leave_alone(self, purpose: str, error: Exception) -> None:
+    def _give_up_stacks(self, purpose: str, error: Exception) -> None:
         """Let models `train` or `forecast` one after the other, and say so."""
-        self.alone.add(purpose)
+        self.unstackable.add(purpose)
         log.warning(
             "%s: its models %s one after the other, which takes longer, because PyTorch cannot "
             "compute many at once (%s)",
@@ -446,23 +447,23 @@ class ModuleNetwork:
         )
 
 
-def _of_row(tensors: Named, s: int) -> Named:
+def _select_row(tensors: Named, s: int) -> Named:
     return {name: values[s] for name, values in tensors.items()}
 
 
-def _joined(buffers: Sequence[Tensor], rows: Tensor) -> Tensor:
+def _join_buffers(buffers: Sequence[Tensor], rows: Tensor) -> Tensor:
     """Buffers (S, ...) of `rows` as columns (S, Q)."""
     return torch.cat([rows[:, :0], *(values.reshape(len(rows), -1) for values in buffers)], 1)
 
 
-def _changing(model: Buildable, shape: WindowShape) -> dict[str, tuple[int, ...]]:
+def _find_changing_buffers(model: Buildable, shape: WindowShape) -> dict[str, tuple[int, ...]]:
     """The shapes of the buffers that training changes, or that depend on the seed, by name."""
-    first, trained, other = (initial_of(model, shape, seed) for seed in (0, 0, 1))
+    modules = [initial_of(model, shape, seed) for seed in (0, 0, 1)]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        forecasts_of(trained.train(), shape, *made_up(shape, WINDOWS))
-    before, after, others = (dict(one.named_buffers()) for one in (first, trained, other))
+        run_module(modules[0].train(), shape, *make_windows(shape, WINDOWS))
+    trained_buffers, *initial_buffers = (dict(module.named_buffers()) for module in modules)
     return {
         name: tuple(buffer.shape)
-        for name, buffer in before.items()
-        if not (torch.equal(buffer, after[name]) and torch.equal(buffer, others[name]))
+        for name, buffer in trained_buffers.items()
+        if not all(torch.equal(buffer, initial[name]) for initial in initial_buffers)
     }

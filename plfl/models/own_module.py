@@ -44,7 +44,7 @@ USUAL: dict[str, float] = {
     for name in names.split()
 }
 """Values of arguments that a class must have and `model.arguments` does not name."""
-_SIZE_OF = {other: size for size, names in SIZES.items() for other in (size, *names.split())}
+_SIZE_OF = {name: size for size, names in SIZES.items() for name in (size, *names.split())}
 
 
 class OwnModule(Model):
@@ -89,38 +89,42 @@ class OwnModule(Model):
             raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None
 
     def build(self, shape: WindowShape) -> nn.Module:
-        built, sizes = self._class(), shape._asdict()
+        module_class, sizes = self._class(), shape._asdict()
         if follows := sizes.keys() & self.arguments.keys():
             names = ", ".join(sorted(follows))
             raise PlflError(f"model.arguments: {names} follows from the study; remove it")
-        module: nn.Module = built(**self._arguments(built, sizes))
+        module: nn.Module = module_class(**self._choose_arguments(module_class, sizes))
         return module
 
-    def _arguments(self, built: Callable[..., nn.Module], sizes: dict[str, int]) -> dict[str, Any]:
+    def _choose_arguments(
+        self, module_class: Callable[..., nn.Module], sizes: dict[str, int]
+    ) -> dict[str, Any]:
         """What the class is called with. PlflError: all that is missing or has no place."""
-        parameters = inspect.signature(built).parameters
-        named = [name for name, p in parameters.items() if p.kind in (_EITHER, _BY_NAME)]
-        found: dict[str, Any] = {n: sizes[_SIZE_OF[n]] for n in named if n in _SIZE_OF}
+        parameters = inspect.signature(module_class).parameters
+        names = [name for name, p in parameters.items() if p.kind in (_EITHER, _BY_NAME)]
+        arguments: dict[str, Any] = {n: sizes[_SIZE_OF[n]] for n in names if n in _SIZE_OF}
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         if takes_any:
-            found |= sizes
-        found |= self.arguments
-        required = [n for n in named if parameters[n].default is inspect.Parameter.empty]
-        usual = {n: USUAL[n] for n in required if n in USUAL and n not in found}
+            arguments |= sizes
+        arguments |= self.arguments
+        required = [n for n in names if parameters[n].default is inspect.Parameter.empty]
+        usual = {n: USUAL[n] for n in required if n in USUAL and n not in arguments}
         problems = []
-        if missing := [n for n in required if n not in found | usual]:
+        if missing := [n for n in required if n not in arguments | usual]:
             values = ", ".join(f"{name}: …" for name in missing)
             problems.append(f"{self.module} needs {', '.join(missing)}; add {{{values}}}")
         for name in self.arguments:
-            if not takes_any and name not in named:
-                own = [known for known in named if known not in sizes]
-                hint = f"allowed: {', '.join(own) or 'none'}{did_you_mean(name, own)}"
+            if not takes_any and name not in names:
+                choices = [choice for choice in names if choice not in sizes]
+                hint = f"allowed: {', '.join(choices) or 'none'}{did_you_mean(name, choices)}"
                 problems.append(f"{name!r} is no argument of {self.module}; {hint}")
         if problems:
             raise PlflError("\n".join(f"model.arguments: {problem}" for problem in problems))
         if usual:
-            _say(self.module, ", ".join(f"{name} {value}" for name, value in usual.items()))
-        return found | usual
+            _log_usual_values(
+                self.module, ", ".join(f"{name} {value}" for name, value in usual.items())
+            )
+        return arguments | usual
 
     def _class(self) -> Any:
         name = self.module.rpartition(":")[2]
@@ -143,6 +147,6 @@ _EITHER, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.K
 
 
 @cache
-def _say(module: str, values: str) -> None:
+def _log_usual_values(module: str, values: str) -> None:
     """Log, once, which values nobody chose."""
     log.info("model.arguments: %s is called with usual values: %s", module, values)

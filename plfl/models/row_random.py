@@ -30,9 +30,9 @@ class RowGenerators:
             self._default = torch.cuda.default_generators[device.index or 0]
 
     @contextmanager
-    def of(self, row: int) -> Iterator[None]:
+    def drawing(self, row: int) -> Iterator[None]:
         """A context in which PyTorch draws from the generator of a row."""
-        outer, state = self._default.get_state(), self._states[row]
+        outer_state, state = self._default.get_state(), self._states[row]
         if state is None:
             self._default.manual_seed(self.keys[row])
         else:
@@ -41,32 +41,32 @@ class RowGenerators:
             yield
         finally:
             self._states[row] = self._default.get_state()
-            self._default.set_state(outer)
+            self._default.set_state(outer_state)
 
 
-def drawn(generators: RowGenerators, operation: Any, *given: Any, **options: Any) -> Any:
+def draw_by_row(generators: RowGenerators, operation: Any, *arguments: Any, **options: Any) -> Any:
     """What a random operation on a whole stack draws, row by row: a tensor or several. In tensors
-    and sizes that it is given, the first dimension is that of the rows."""
+    and sizes among its arguments, the first dimension is that of the rows."""
     rows = []
     for row in range(len(generators.keys)):
-        with generators.of(row):
-            rows.append(operation(*(_of_row(part, row) for part in given), **options))
-    like = next((part for part in given if isinstance(part, Tensor)), None)
+        with generators.drawing(row):
+            rows.append(operation(*(_select_row(part, row) for part in arguments), **options))
+    stack = next((part for part in arguments if isinstance(part, Tensor)), None)
     if isinstance(rows[0], tuple):
-        return tuple(_stacked(parts, like) for parts in zip(*rows, strict=True))
-    return _stacked(rows, like)
+        return tuple(_stack_like(stack, parts) for parts in zip(*rows, strict=True))
+    return _stack_like(stack, rows)
 
 
-def _of_row(part: Any, row: int) -> Any:
+def _select_row(part: Any, row: int) -> Any:
     if isinstance(part, Tensor):
         # Numbers are drawn in the order of the memory.
         return part[row : row + 1].contiguous()
     return [1, *part[1:]] if isinstance(part, list | tuple) else part
 
 
-def _stacked(rows: Sequence[Tensor], like: Tensor | None) -> Tensor:
-    """The rows in one tensor, in memory as `like`, on which later operations may rely."""
-    stacked = torch.cat([*rows])
-    if like is None or like.shape != stacked.shape:
-        return stacked
-    return torch.empty_like(like, dtype=stacked.dtype).copy_(stacked)
+def _stack_like(model: Tensor | None, rows: Sequence[Tensor]) -> Tensor:
+    """The rows in one tensor, in memory as the `model`, on which later operations may rely."""
+    stack = torch.cat([*rows])
+    if model is None or model.shape != stack.shape:
+        return stack
+    return torch.empty_like(model, dtype=stack.dtype).copy_(stack)

@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plfl.models.row_random import drawn, is_random
+from plfl.models.row_random import draw_by_row, is_random
 
 Named = dict[str, Tensor]
 Call = Callable[..., tuple[Tensor, Named]]
@@ -25,7 +25,7 @@ Call = Callable[..., tuple[Tensor, Named]]
 and buffers by name, sequences and covariates."""
 
 
-class Traced:
+class TracedPasses:
     """A forward and a backward pass for one number of rows and of windows."""
 
     forward: Callable[..., tuple[list[Tensor], list[Tensor]]]
@@ -35,15 +35,15 @@ class Traced:
     """Gradients with respect to the parameters, given what it needs and the gradient of the loss
     with respect to the forecasts."""
 
-    def __init__(self, passes: Callable[..., Any], given: list[Tensor], results: int = 1):
+    def __init__(self, passes: Callable[..., Any], tensors: list[Tensor], results: int = 1):
         """Trace `passes`, which computes the results of the forward pass and then the gradients
-        from the `given` tensors, of the right shapes, whose values do not matter. The last of these
-        is only for the backward pass. `results`: how many the forward pass has.
+        from `tensors` of the right shapes, whose values do not matter. The last of these is only
+        for the backward pass. `results`: how many the forward pass has.
 
-        RuntimeError: random numbers are drawn that are not those of a row.
+        RuntimeError: numbers are drawn that are not those of a row.
         """
         with torch.inference_mode(False), torch.no_grad(), _as_operations():
-            program = make_fx(functionalize(passes))(*given)
+            program = make_fx(functionalize(passes))(*tensors)
         self.forward, self.backward = _split(program, results)
 
 
@@ -57,20 +57,21 @@ def _as_operations() -> Iterator[None]:
             yield
 
 
-def passes_of(call: Call, names: list[str], buffers: list[str]) -> Callable[..., Any]:
+def make_passes(call: Call, names: list[str], buffers: list[str]) -> Callable[..., Any]:
     """Forecasts, buffers and gradients of many models, given parameters (S, ...) of these `names`,
     `buffers`, windows and slopes."""
 
-    def passes_of_one(*tensors: Tensor) -> tuple[Tensor, ...]:
+    def pass_one(*tensors: Tensor) -> tuple[Tensor, ...]:
         *inputs, slope = tensors[len(names) + len(buffers) :]
         parameters = dict(zip(names, tensors, strict=False))
-        before = dict(zip(buffers, tensors[len(names) :], strict=False))
-        found: Any = vjp(lambda named: call(named, before, *inputs), parameters, has_aux=True)
-        forecast, back, after = found
-        gradients = back(slope)[0]
-        return forecast, *(after[name] for name in buffers), *(gradients[name] for name in names)
+        old_buffers = dict(zip(buffers, tensors[len(names) :], strict=False))
+        result: Any = vjp(lambda p: call(p, old_buffers, *inputs), parameters, has_aux=True)
+        forecast, pull_back, new_buffers = result
+        gradients = pull_back(slope)[0]
+        updated = (new_buffers[name] for name in buffers)
+        return forecast, *updated, *(gradients[name] for name in names)
 
-    return vmap(passes_of_one, randomness="different")
+    return vmap(pass_one, randomness="different")
 
 
 def _split(joint: GraphModule, results: int) -> tuple[GraphModule, GraphModule]:
@@ -82,9 +83,10 @@ def _split(joint: GraphModule, results: int) -> tuple[GraphModule, GraphModule]:
     for node in reversed(nodes):
         if node in first:
             first.update(node.all_input_nodes)
-    rest = [node for node in nodes[:-1] if node not in {*first, slope}]
-    used = {before for node in rest for before in node.all_input_nodes}
-    kept = [node for node in nodes if node in first and node in used | {*outputs[results:]}]
+    later_nodes = [node for node in nodes[:-1] if node not in {*first, slope}]
+    read_later = {argument for node in later_nodes for argument in node.all_input_nodes}
+    read_later |= {*outputs[results:]}
+    kept_nodes = [node for node in nodes if node in first and node in read_later]
 
     forward = Graph()
     copies: dict[Node, Node] = {node: forward.node_copy(node) for node in inputs}
@@ -93,12 +95,13 @@ def _split(joint: GraphModule, results: int) -> tuple[GraphModule, GraphModule]:
         if node in first and node not in copies:
             copies[node] = forward.node_copy(node, copies.__getitem__)
             if is_random(node.target):
-                _draw_by_row(copies[node], generators, len(inputs[0].meta["val"]))
-    forward.output(([copies[node] for node in outputs[:results]], [copies[node] for node in kept]))
+                _redirect_draws(copies[node], generators, len(inputs[0].meta["val"]))
+    shown_nodes = outputs[:results]
+    forward.output(tuple([copies[node] for node in part] for part in (shown_nodes, kept_nodes)))
 
     backward = Graph()
-    copies = {node: backward.placeholder(node.name) for node in (*kept, slope)}
-    for node in rest:
+    copies = {node: backward.placeholder(node.name) for node in (*kept_nodes, slope)}
+    for node in later_nodes:
         if is_random(node.target):
             raise RuntimeError("its gradient is random")
         copies[node] = backward.node_copy(node, copies.__getitem__)
@@ -106,11 +109,11 @@ def _split(joint: GraphModule, results: int) -> tuple[GraphModule, GraphModule]:
     return GraphModule(joint, forward), GraphModule(joint, backward)
 
 
-def _draw_by_row(node: Node, generators: Node, rows: int) -> None:
+def _redirect_draws(node: Node, generators: Node, rows: int) -> None:
     """Let a random operation draw the numbers of each row from the row's own generator."""
-    drawn_values = node.meta["val"]
-    values = drawn_values if isinstance(drawn_values, tuple) else (drawn_values,)
+    result = node.meta["val"]
+    values = result if isinstance(result, tuple) else (result,)
     if any(value.shape[:1] != (rows,) for value in values):
         raise RuntimeError(f"{node.target} does not draw row by row")
     operation: Any = node.target
-    node.args, node.target = (generators, operation, *node.args), drawn
+    node.args, node.target = (generators, operation, *node.args), draw_by_row

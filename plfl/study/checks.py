@@ -380,7 +380,7 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 continue
             if buffers := [name for name in layout.buffers if fnmatchcase(name, pattern)]:
                 yield (
-                    f"{where}: {pattern!r} means {', '.join(buffers)}, which belong to one client "
+                    f"{path}: {pattern!r} means {', '.join(buffers)}, which belong to one client "
                     "and are never sent; remove it, and list parameters"
                 )
             elif pattern in GROUPS:

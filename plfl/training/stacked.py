@@ -250,7 +250,7 @@ class Stacked:
             stack = task.select(numbers.clamp(max=some.stop - 1))
             given, steps = stack.minibatches, []
             for k in range(1, given.starts.shape[1] + 1):
-                inputs, keys = self.inputs(_of_step(given.starts, k)), _keys_of_step(given, k)
+                inputs, keys = self.inputs(_of_step(given.starts, k)), _select_keys(given, k)
                 _, kept = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
                 steps.append(getattr(kept, which)[: some.stop - some.start])
             features.append(torch.stack(steps, 1))
@@ -281,10 +281,10 @@ class _Stack:
             if task.minibatches.targets is None
             else task.minibatches.targets.to(engine.dtype)
         )
-        self.repeat = engine.repeat if self._can_be_recorded else None
+        self.repeat = engine.repeat if self._is_recordable else None
 
     @property
-    def _can_be_recorded(self) -> bool:
+    def _is_recordable(self) -> bool:
         """Whether a GPU can record a step: each row's own random numbers, and rows that train one
         after the other, are not the same work in every step."""
         engine, starts = self.engine, self.task.minibatches.starts
@@ -346,7 +346,7 @@ class _Stack:
         (loss, scale), clip = self.task.objective, self.task.clip
         inputs = self.engine.inputs(_of_step(given.starts, k))
         targets, reads = _of_step(self.targets, k), terms.by_feature is not None
-        keys = _keys_of_step(given, k)
+        keys = _select_keys(given, k)
         outputs, kept = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
         if network.has_buffers:
             self.buffers = kept.buffers
@@ -370,7 +370,7 @@ def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
     return values.index_select(1, (k - 1).long()[None])[:, 0]
 
 
-def _keys_of_step(minibatches: Minibatches, k: int | Tensor) -> Tensor | None:
+def _select_keys(minibatches: Minibatches, k: int | Tensor) -> Tensor | None:
     """Keys (S,) of random layers in step `k`, from 1."""
     return None if minibatches.keys is None else _of_step(minibatches.keys, k)
 

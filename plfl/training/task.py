@@ -60,11 +60,11 @@ class Minibatches(OfRows):
     """(S, K), from which random layers draw in each step, whole numbers of 63 bits; None if the
     model has none, see `Engine.is_random`."""
 
-    def part(self, first: int, number: int) -> Minibatches:
+    def select_steps(self, first: int, number: int) -> Minibatches:
         """The `number` minibatches from `first` on, counted from 0."""
         return self.map(lambda values: values[:, first : first + number])
 
-    def repeated(self, times: int) -> Minibatches:
+    def repeat(self, times: int) -> Minibatches:
         """Each minibatch this many times, with other random numbers each time."""
         repeated = self.map(lambda values: values.repeat_interleave(times, 1))
         if repeated.keys is None:

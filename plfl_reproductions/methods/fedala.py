@@ -112,7 +112,9 @@ class FedALA(FedOpt):
                 for b in range(plan.starts.shape[1]):
                     mix()
                     is_learning = (passes > n) & (steps > b)
-                    slope = session.gradient(s, plan.part(b, 1), is_learning)[:, subset] * gap
+                    slope = (
+                        session.gradient(s, plan.select_steps(b, 1), is_learning)[:, subset] * gap
+                    )
                     W = torch.where(is_learning[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix()
             return RoutineResult(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})

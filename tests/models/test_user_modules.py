@@ -13,6 +13,7 @@ from plfl.base.errors import ConfigError
 from plfl.experiments.parts import CellPart, plans
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
+from plfl.experiments.workload import measured_speed
 from plfl.federated.client_data import OBSERVED
 from plfl.federated.round import run
 from plfl.study import Study
@@ -58,7 +59,7 @@ def study(name: str, schemes: list[str], **blocks: Any) -> Study:
 
 def part_of(of: Study) -> CellPart:
     """The first part of the study's only cell, before its first round."""
-    trainer, cell = Trainer.of(of, DATASET), of.cells[0]
+    trainer, cell = Trainer.for_study(of, DATASET), of.cells[0]
     return CellPart(cell, of.candidates(cell)[0], next(iter(plans(trainer, cell))))
 
 
@@ -153,10 +154,14 @@ def test_a_module_that_cannot_be_traced_is_told_of_in_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     of = study("BranchingNet", ["P1"], federation={"batch_size": 7})
-    network_of(of, DATASET.shape).alone.clear()
+    network_of(of, DATASET.shape).unstackable.clear()
     trained(part_of(of))
     (line,) = [record.message for record in caplog.records if "one after" in record.message]
     assert "BranchingNet: its models train one after the other, which takes longer" in line
+
+
+def test_the_speed_of_random_layers_is_measured() -> None:
+    assert measured_speed(study("BranchingNet", ["P1"], windows={"scaling": "per_client"})) > 0
 
 
 def test_kept_models_forecast_without_random_layers() -> None:
