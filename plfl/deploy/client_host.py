@@ -129,20 +129,20 @@ def _run_supernode(
     secret, environment = new_secret(folder), flower.environment(folder / "flower")
     accepted, is_told = time.monotonic(), False
     while not is_over.is_set():
-        begun = time.monotonic()
+        beginning = time.monotonic()
         local = flower.Link(f"127.0.0.1:{free_port()}")
         commands = {
             "supernode": flower.supernode(link, local, secret, folder, keys.key),
             "superexec": flower.superexec(local, secret),
         }
-        started = [processes.start(name, commands[name], environment) for name in commands]
-        while all(process.poll() is None for process in started):
+        running = [processes.start(name, commands[name], environment) for name in commands]
+        while all(process.poll() is None for process in running):
             if is_over.wait(PAUSE):
                 return
-        output = processes.tail("supernode", 20) if started[0].poll() == 1 else ""
+        output = processes.tail("supernode", 20) if running[0].poll() == 1 else ""
         processes.stop(*commands)
         reason = _explain_clock(link)
-        if not reason and flower.REFUSED.search(output):
+        if not reason and flower.REFUSAL.search(output):
             reason = (
                 f"the server at {link.address} refuses it: it does not know the client's key or "
                 f"another process uses this key, or it has another certificate than {link.trusted} "
@@ -152,7 +152,7 @@ def _run_supernode(
             )
         if not reason:
             accepted, is_told = time.monotonic(), False
-        elif begun - accepted > retry_seconds:
+        elif beginning - accepted > retry_seconds:
             raise PlflError(reason)
         elif not is_told:
             log.warning("%s; trying again for %.0f s", reason, retry_seconds)
@@ -169,14 +169,16 @@ def _explain_clock(link: flower.Link) -> str:
     try:
         server.request("GET", "/")
         stamp = server.getresponse().getheader("date", "")
-        ahead = round(time.time() - parsedate_to_datetime(stamp).timestamp())
+        seconds_ahead = round(time.time() - parsedate_to_datetime(stamp).timestamp())
     except (OSError, HTTPException, ValueError):
         return ""
     finally:
         server.close()
-    if flower.MOST_BEHIND <= ahead <= flower.MOST_AHEAD:
+    if flower.MOST_BEHIND <= seconds_ahead <= flower.MOST_AHEAD:
         return ""
-    difference = f"{timedelta(seconds=abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
+    difference = (
+        f"{timedelta(seconds=abs(seconds_ahead))} {'ahead of' if seconds_ahead > 0 else 'behind'}"
+    )
     return (
         f"the clock of this machine is {difference} that of the server at {link.address}, which "
         "refuses such messages; set the clock, such as with NTP"
@@ -213,8 +215,8 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
         raise ConfigError("--building", [problem])
     data = study.data
     if data.source != "meters":
-        only = {cell.state: [int(building)]}
-        data = data.model_copy(update={"clients": 1, "buildings": only})
+        buildings = {cell.state: [int(building)]}
+        data = data.model_copy(update={"clients": 1, "buildings": buildings})
     # Clients on one machine share the data folder, and fetching removes partially written files.
     with hold(data.folder / ".clients.lock"):
         source = sources.of(data)

@@ -46,7 +46,7 @@ SWITCHES = {
 }
 TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
-REFUSED = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
+REFUSAL = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
 """Output of a SuperNode that the server refuses, or that refuses the server."""
 MOST_AHEAD, MOST_BEHIND = 5, -305
 """Seconds by which the clock of a SuperNode may be ahead of that of the SuperLink, or behind."""
@@ -73,12 +73,12 @@ def require() -> str:
     return importlib.metadata.version("flwr")
 
 
-def environment(home: Path, **more: str) -> dict[str, str]:
+def environment(home: Path, **variables: str) -> dict[str, str]:
     """Environment of a Flower process: no proxies, telemetry, update checks or installations."""
-    kept = {k: v for k, v in os.environ.items() if k.lower() not in PROXIES}
+    inherited = {k: v for k, v in os.environ.items() if k.lower() not in PROXIES}
     # Flower starts its child processes by name, without a path.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return kept | SWITCHES | {"PATH": path, "FLWR_HOME": str(home.resolve())} | more
+    return inherited | SWITCHES | {"PATH": path, "FLWR_HOME": str(home.resolve())} | variables
 
 
 def superlink(link: Link, secret: Path, key: Path) -> list[str]:
@@ -163,7 +163,7 @@ def start_run(link: Link, home: Path) -> str:
 def status(run: str, home: Path) -> str:
     """Flower's status of a run, such as `running` or `finished:failed`."""
     runs: Any = _flwr(["list", "plfl", "--format", "json"], home).get("runs", [])
-    return next((str(some["status"]) for some in runs if str(some["run-id"]) == run), "unknown")
+    return next((str(entry["status"]) for entry in runs if str(entry["run-id"]) == run), "unknown")
 
 
 def _configure(link: Link, home: Path) -> None:

@@ -57,15 +57,15 @@ class Processes:
         environment: Mapping[str, str] | None = None,
         *,
         folder: Path | None = None,
-        shown: bool = False,
+        is_visible: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a process in `folder`. Its output goes to its log or, if `shown`, to ours."""
+        """Start a process in `folder`. Its output goes to its log or, if `is_visible`, to ours."""
         with self.log(name).open("ab") as log:
             self.running[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=None if shown else log,
-                stderr=None if shown else subprocess.STDOUT,
+                stdout=None if is_visible else log,
+                stderr=None if is_visible else subprocess.STDOUT,
                 env=environment,
                 cwd=folder,
                 start_new_session=True,
@@ -95,11 +95,11 @@ class Processes:
     def stop(self, *names: str) -> None:
         """End processes and all processes that they started: by request, then by force. Those that
         have been ended are left out."""
-        chosen = [self.running.pop(name) for name in names if name in self.running]
-        for process in chosen:
+        stopping = [self.running.pop(name) for name in names if name in self.running]
+        for process in stopping:
             _signal(process, signal.SIGTERM)
         end = time.monotonic() + self.grace
-        for process in chosen:
+        for process in stopping:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
             # Ends the remaining processes of its session.

@@ -85,11 +85,11 @@ class ServerKeys:
 
     def seals(self) -> dict[str, Seal]:
         """What seals the messages to clients, and opens theirs, by name."""
-        own = load_pem_private_key(self.key.read_bytes(), None)
+        private_key = load_pem_private_key(self.key.read_bytes(), None)
         public = {
             name: load_ssh_public_key(path.read_bytes()) for name, path in self.clients.items()
         }
-        return {name: Seal(own, key, b"server", b"client") for name, key in public.items()}
+        return {name: Seal(private_key, key, b"server", b"client") for name, key in public.items()}
 
     @property
     def public_keys(self) -> dict[bytes, ec.EllipticCurvePublicKey]:
@@ -125,8 +125,8 @@ class ClientKeys:
     def seal(self) -> Seal:
         """What opens the messages of the server, and seals the answers."""
         server = x509.load_pem_x509_certificate(self.certificate.read_bytes()).public_key()
-        own = load_ssh_private_key(self.key.read_bytes(), None)
-        return Seal(own, server, b"client", b"server")
+        private_key = load_ssh_private_key(self.key.read_bytes(), None)
+        return Seal(private_key, server, b"client", b"server")
 
 
 class SealError(PlflError):
@@ -140,12 +140,12 @@ class Seal:
     of P-384. `side` and `other`: names of both ends, so that no message passes for an answer.
     """
 
-    def __init__(self, private_key: object, peer: object, side: bytes, other: bytes) -> None:
+    def __init__(self, private_key: object, peer: object, side: bytes, peer_side: bytes) -> None:
         assert isinstance(private_key, ec.EllipticCurvePrivateKey)
         assert isinstance(peer, ec.EllipticCurvePublicKey)
         shared = private_key.exchange(ec.ECDH(), peer)
         derived = HKDF(hashes.SHA384(), 32, salt=None, info=b"plfl messages").derive(shared)
-        self._cipher, self._side, self._other = AESGCM(derived), side, other
+        self._cipher, self._side, self._peer_side = AESGCM(derived), side, peer_side
 
     def close(self, data: bytes) -> bytes:
         """A sealed message."""
@@ -159,7 +159,7 @@ class Seal:
             SealError: the other side has not sealed these bytes.
         """
         try:
-            return self._cipher.decrypt(data[:NONCE], data[NONCE:], self._other)
+            return self._cipher.decrypt(data[:NONCE], data[NONCE:], self._peer_side)
         except (InvalidTag, ValueError):
             raise SealError(f"{len(data)} bytes are not sealed with the expected keys") from None
 
@@ -174,20 +174,20 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
         PlflError: a name cannot be the name of a folder, or its keys exist.
     """
     server = folder / "server"
-    made = [] if (server / SERVER_KEY).exists() and not hosts else [server]
+    folders = [] if (server / SERVER_KEY).exists() and not hosts else [server]
     clients = [*dict.fromkeys(clients)]
     for name in clients:
         _check_name(name)
-        made.append(folder / "clients" / name)
+        folders.append(folder / "clients" / name)
     names = [_alternative(host) for host in (*ALWAYS, *hosts)]
-    if existing := [str(path) for path in made if path.exists()]:
+    if existing := [str(path) for path in folders if path.exists()]:
         raise PlflError(
             f"keys exist already: {', '.join(existing)}; to replace them, remove the folder first "
             "and copy the new one to its host. With a new server, replace those of all clients"
         )
-    for path in (folder, folder / "clients", server, server / "clients", *made):
+    for path in (folder, folder / "clients", server, server / "clients", *folders):
         private_folder(path)
-    if server in made:
+    if server in folders:
         key = ec.generate_private_key(ec.SECP384R1())
         _write(server / SERVER_KEY, _private_pem(key, PrivateFormat.PKCS8))
         _write(server / SERVER, _certificate(key, names))
@@ -197,7 +197,7 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
         _write(path / SERVER, (server / SERVER).read_bytes())
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         _write(server / "clients" / f"{name}.pub", public + b"\n")
-    return made
+    return folders
 
 
 def _check_name(name: str) -> None:
@@ -207,8 +207,8 @@ def _check_name(name: str) -> None:
     problem = ""
     if not name.isprintable():
         problem = "it has characters that cannot be printed"
-    elif found := sorted({*name} & {*PATTERNS}):
-        problem = f"it has {' '.join(found)}, which stand for other characters in a shell"
+    elif wildcards := sorted({*name} & {*PATTERNS}):
+        problem = f"it has {' '.join(wildcards)}, which stand for other characters in a shell"
     elif name[0] in "-. " or name[-1] in ". ":
         problem = f"it begins or ends with {name[0] if name[0] in '-. ' else name[-1]!r}"
     elif (size := len(name.encode())) > LONGEST_NAME:

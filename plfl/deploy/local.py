@@ -35,7 +35,7 @@ from plfl.study import Cell, Study
 
 PATIENCE = 900.0
 """Seconds to wait for the clients; long, because the machine may be busy."""
-ASKED = "asked"
+ASKED_COLUMN = "asked"
 """Temporary column of the records, through which every client that was sent a message has a row."""
 
 
@@ -62,15 +62,15 @@ def federate(
     make(keys, names)
     port = str(free_port())
 
-    def command(what: str, part: str, *options: str) -> list[str]:
-        words = [sys.executable, "-P", "-m", "plfl", "deploy", what, "--config", str(config)]
+    def command(program: str, part: str, *options: str) -> list[str]:
+        words = [sys.executable, "-P", "-m", "plfl", "deploy", program, "--config", str(config)]
         words += ["--cell", str(folders.cell), *(["--rounds", str(rounds)] if rounds else [])]
         return [*words, "--keys", str((keys / part).resolve()), *options]
 
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
         options = [f"--{key}={value}" for key, value in asdict(policy).items()]
         serving = command("server", "server", "--port", port, *options)
-        server = processes.start("server", serving, folder=folders.root, shown=True)
+        server = processes.start("server", serving, folder=folders.root, is_visible=True)
         for name in names:
             options = ["--building", name, "--server", f"127.0.0.1:{port}"]
             client = command("client", f"clients/{name}", *options)
@@ -109,23 +109,23 @@ def check(clients: int, rounds: int, report: Callable[[str], None]) -> None:
 
     If they agree, the last line is `identical bits` and the folder is removed.
     """
-    here = Path(tempfile.mkdtemp(prefix="plfl-"))
-    raw = study_of(clients, rounds, here / "data")
+    folder = Path(tempfile.mkdtemp(prefix="plfl-"))
+    raw = study_of(clients, rounds, folder / "data")
     study = Study.parse(raw, "plfl deploy check")
-    config = here / "check.yaml"
+    config = folder / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    folders = CellFolders(study, study.cells[0], here)
-    begun = time.monotonic()
+    folders = CellFolders(study, study.cells[0], folder)
+    beginning = time.monotonic()
     dataset = load_dataset(study, folders.cell.state).refit()
     policy = RoundPolicy(clients, patience=PATIENCE)
     federate(config, folders, agreement.roster(study, folders.cell), policy, report=report)
-    deployed = time.monotonic() - begun
-    begun = time.monotonic()
+    deployed = time.monotonic() - beginning
+    beginning = time.monotonic()
     result, f = replay(study, folders.cell, dataset, folders.history)
-    report(f"{deployed:.1f} s with Flower, {time.monotonic() - begun:.1f} s in the simulator")
+    report(f"{deployed:.1f} s with Flower, {time.monotonic() - beginning:.1f} s in the simulator")
     if differences := list(compare(folders, result, f)):
-        raise PlflError(f"the simulator gives other bits, see {here}: " + "; ".join(differences))
-    shutil.rmtree(here)
+        raise PlflError(f"the simulator gives other bits, see {folder}: " + "; ".join(differences))
+    shutil.rmtree(folder)
     report("identical bits")
 
 
@@ -134,14 +134,14 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
     last round. Each is the name of a part: the records, an array of the server, or the parameters
     of a client."""
     records = Tables(folders.results).records(result.records.columns.tolist())
-    simulated = _scored(result.records, records, folders.history)
+    simulated = _scored_rows(result.records, records, folders.history)
     try:
         pd.testing.assert_frame_equal(records, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
     shared = safetensors.torch.load_file(folders.server / MODEL)
     for name, expected in f.server.state.items():
-        if not same(shared[name], expected):
+        if not are_equal(shared[name], expected):
             yield f"the server's {name}"
     for i, name in enumerate(f.client_data.names):
         folder = folders.client(name)
@@ -150,11 +150,11 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
             continue
         run, _ = json.loads((folder / LATEST).read_text(encoding="utf-8"))
         held = safetensors.torch.load_file(folder / run / f"round-{max(rounds)}.safetensors")
-        if not same(held["local"][0], f.local[i]):
+        if not are_equal(held["local"][0], f.local[i]):
             yield f"the parameters of client {name}"
 
 
-def _scored(
+def _scored_rows(
     simulated: pd.DataFrame, deployed: pd.DataFrame, history: list[RoundSummary]
 ) -> pd.DataFrame:
     """The simulated records without scores that the deployment cannot have.
@@ -163,11 +163,11 @@ def _scored(
     connected, which are left out here unless the client took part in the round.
     """
     took_part = {(summary.t, name) for summary in history for name in summary.took_part}
-    scored = deployed[deployed["split"] != "train"]
-    expected = took_part | set(zip(scored["round"], scored["client"], strict=True))
+    evaluated = deployed[deployed["split"] != "train"]
+    expected = took_part | set(zip(evaluated["round"], evaluated["client"], strict=True))
     rows = zip(simulated["split"], simulated["round"], simulated["client"], strict=True)
-    kept = [split == "train" or (t, client) in expected for split, t, client in rows]
-    return simulated[kept].reset_index(drop=True)
+    is_expected = [split == "train" or (t, client) in expected for split, t, client in rows]
+    return simulated[is_expected].reset_index(drop=True)
 
 
 def replay(
@@ -188,25 +188,27 @@ def replay(
     for summary in history:
         clock.observe(summary.asked, summary.took_part)
         # The server knows the numbers of windows only of clients that have joined.
-        joined = np.isin(client_data.names, summary.joined or client_data.names)
-        client_data.windows = windows.where(torch.from_numpy(joined).to(windows.device), torch.nan)
+        has_joined = np.isin(client_data.names, summary.joined or client_data.names)
+        client_data.windows = windows.where(
+            torch.from_numpy(has_joined).to(windows.device), torch.nan
+        )
 
         def report(finished: list[Round], summary: RoundSummary = summary) -> None:
             (result,) = finished
             evaluation = None
             if settings.evaluates(result.t):
-                received = f.global_models if f.has_global else None
-                evaluation = evaluator.score(f, received)
+                received_rows = f.global_models if f.has_global else None
+                evaluation = evaluator.score(f, received_rows)
                 if result.t == settings.rounds:
                     recorder.week = evaluation.week()
-            asked = np.isin(client_data.names, summary.asked).astype(np.int64)
-            record(recorder, f, result, evaluation, {ASKED: asked})
+            was_asked = np.isin(client_data.names, summary.asked).astype(np.int64)
+            record(recorder, f, result, evaluation, {ASKED_COLUMN: was_asked})
 
         run([f], trainer.engine, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)
-    return replace(result, records=result.records.drop(columns=ASKED)), f
+    return replace(result, records=result.records.drop(columns=ASKED_COLUMN)), f
 
 
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+def are_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors are identical, bit for bit."""
     return a.shape == b.shape and a.numpy().tobytes() == b.cpu().numpy().tobytes()

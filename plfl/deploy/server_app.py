@@ -85,7 +85,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
 
     def report(_summary: RoundSummary) -> None:
         # The history includes the rounds before a restart.
-        lines = [json.dumps(vars(past)) + "\n" for past in server.history]
+        lines = [json.dumps(vars(summary_before)) + "\n" for summary_before in server.history]
         write_text(folder / PROGRESS, "".join(lines))
 
     result = server.run(report)
@@ -137,22 +137,22 @@ class FlowerGrid:
         self, messages: Mapping[str, bytes], timeout: float, kind: str
     ) -> dict[str, bytes]:
         end = time.monotonic() + timeout
-        sent = {}
+        message_ids = {}
         for name, data in messages.items():
             content = RecordDict({RECORD: ConfigRecord({FIELD: self.seals[name].close(data)})})
             # The time to live includes the answer. It must not end before the timeout.
             node = self.nodes[name]
             message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
             (number,) = self.grid.push_messages([message])
-            sent[number] = name
+            message_ids[number] = name
         answers: dict[str, bytes] = {}
-        while sent and time.monotonic() < end:
-            for reply in self.grid.pull_messages(list(sent)):
+        while message_ids and time.monotonic() < end:
+            for reply in self.grid.pull_messages(list(message_ids)):
                 node, number = reply.metadata.src_node_id, reply.metadata.reply_to_message_id
-                if number not in sent or self.nodes[sent[number]] != node:
+                if number not in message_ids or self.nodes[message_ids[number]] != node:
                     log.warning("node %s sent an answer twice, or that of another node", node)
                     continue
-                name = sent.pop(number)
+                name = message_ids.pop(number)
                 if reply.has_error():
                     log.warning("client %s: %.500r", name, reply.error.reason)
                     continue
@@ -161,6 +161,6 @@ class FlowerGrid:
                 except SealError as error:
                     log.warning("client %s: %s; did another account answer?", name, error)
                     answers[name] = b""  # is refused
-            if sent:
+            if message_ids:
                 time.sleep(POLL)
         return answers

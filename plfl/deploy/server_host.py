@@ -169,14 +169,14 @@ def _watch(
     processes: ServerProcesses, folders: CellFolders, report: Callable[[RoundSummary], None]
 ) -> None:
     """Report the rounds until the ServerApp has written its outcome."""
-    reported, asked = 0, time.monotonic()
+    rounds_reported, asked_at = 0, time.monotonic()
     folder, outcome = folders.server, folders.server / OUTCOME
     while True:
-        ended = outcome.exists()
-        for summary in folders.history[reported:]:
+        has_ended = outcome.exists()
+        for summary in folders.history[rounds_reported:]:
             report(summary)
-            reported += 1
-        if ended:
+            rounds_reported += 1
+        if has_ended:
             result = json.loads(outcome.read_text(encoding="utf-8"))
             if not result["done"]:
                 raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
@@ -185,9 +185,9 @@ def _watch(
             return
         for name in ("superlink", "superexec"):
             processes.group.check(name)
-        if time.monotonic() - asked > STATUS:
+        if time.monotonic() - asked_at > STATUS:
             processes.check_rounds()
-            asked = time.monotonic()
+            asked_at = time.monotonic()
         time.sleep(PAUSE)
 
 

@@ -91,9 +91,9 @@ def narrowed(study: Study, cell: Cell) -> Study:
         sharing=[cell.sharing],
         seeds=[cell.seed],
     )
-    listed = study.data.buildings
-    only = {cell.state: listed[cell.state]} if cell.state in listed else {}
-    data = study.data.model_copy(update={"states": [cell.state], "buildings": only})
+    buildings = study.data.buildings
+    own_buildings = {cell.state: buildings[cell.state]} if cell.state in buildings else {}
+    data = study.data.model_copy(update={"states": [cell.state], "buildings": own_buildings})
     suffix = f"-{cell}{SUFFIX}"
     name = study.name.removesuffix(suffix) + suffix
     return study.model_copy(update={"name": name, "grid": grid, "data": data})
@@ -101,14 +101,14 @@ def narrowed(study: Study, cell: Cell) -> Study:
 
 def candidate(study: Study, cell: Cell) -> Candidate:
     """The hyperparameters of a deployable cell."""
-    (only,) = study.candidates(cell)
-    return only
+    (single_candidate,) = study.candidates(cell)
+    return single_candidate
 
 
 def tables(study: Study, cell: Cell, recorder: Recorder) -> CellResult:
     """The result tables of a deployable cell."""
-    chosen = dict.fromkeys(MODELS, (candidate(study, cell), recorder))
-    return experiment.tables(cell, chosen, study.is_alone(cell), 1, recorder.steps)
+    choice_of_model = dict.fromkeys(MODELS, (candidate(study, cell), recorder))
+    return experiment.tables(cell, choice_of_model, study.is_alone(cell), 1, recorder.steps)
 
 
 def roster(study: Study, cell: Cell) -> list[str]:

@@ -39,7 +39,7 @@ CENTURY = 100 * 366 * 24 * 60
 """Minutes; no series is longer."""
 ROOM = 1 << 20
 """Most bytes of an answer in addition to its arrays."""
-NEEDED = {"mae", "rmse", "mase"}
+REQUIRED_SCORES = {"mae", "rmse", "mase"}
 """Scores that every client has."""
 SCORE = re.compile(
     r"(mae|n?rmse|(seasonal_)?mase|wape|(scaled_)?crps|coverage|width)[_.a-z0-9]{0,20}"
@@ -156,8 +156,8 @@ def read_joined(
     facts, about = answer.facts, answer.facts.describes
     described = facts.columns, facts.interval, about.interval, about.state, about.client
     interval = study.data.interval
-    wanted = inputs, interval, interval, cell.state, name
-    _require(described == wanted, f"it describes {described}, expected {wanted}")
+    expected_facts = inputs, interval, interval, cell.state, name
+    _require(described == expected_facts, f"it describes {described}, expected {expected_facts}")
     fits = facts.windows <= about.windows <= about.rows <= CENTURY // interval
     _require(fits, f"{facts.windows} of {about.windows} windows in {about.rows} rows")
     if limits:
@@ -192,15 +192,18 @@ def read_exchanged(
 def read_scored(data: bytes, request: str, name: str) -> CheckedAnswer[ScoredFacts]:
     """The answer of a client that has scored its models."""
     answer = _read(data, ScoredFacts, request, name, {})
-    wanted = {(name, split, model) for split in EVALUATED for model in MODELS}
+    expected_keys = {(name, split, model) for split in EVALUATED for model in MODELS}
     rows = answer.facts.scores
-    scored = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
-    _require(len(scored) == len(wanted) and set(scored) == wanted, f"it scores {scored}")
+    row_keys = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
+    _require(
+        len(row_keys) == len(expected_keys) and set(row_keys) == expected_keys,
+        f"it scores {row_keys}",
+    )
     for row in rows:
-        given = {key for key, value in row.items() if isinstance(value, float)}
-        _require(len(row) == len(given) + 3, "a score is not a number")
-        _require(given >= NEEDED, f"it has only the scores {sorted(given)}")
-        unknown = [name for name in given if not SCORE.fullmatch(name)]
+        score_names = {key for key, value in row.items() if isinstance(value, float)}
+        _require(len(row) == len(score_names) + 3, "a score is not a number")
+        _require(score_names >= REQUIRED_SCORES, f"it has only the scores {sorted(score_names)}")
+        unknown = [name for name in score_names if not SCORE.fullmatch(name)]
         _require(not unknown, f"it has the scores {unknown}")
     return answer
 
@@ -217,8 +220,8 @@ def _read(
 
     If the first array has bytes, its length is any; with a `coder` it is a coded message.
     """
-    most = ROOM + sum(array.nbytes for array in expected.values())
-    _require(len(data) <= most, f"it has {len(data)} bytes, expected at most {most}")
+    size_limit = ROOM + sum(array.nbytes for array in expected.values())
+    _require(len(data) <= size_limit, f"it has {len(data)} bytes, expected at most {size_limit}")
     message = Message.unpack(data)
     _require("error" not in message.about, str(message.about.get("error")))
     try:
@@ -229,14 +232,17 @@ def _read(
         raise MessageError(f"{place}: {first['msg']}") from None
     _require(facts.request == request, "it answers another message")
     _require(facts.name == name, f"it is that of client {facts.name!r}")
-    arrived, wanted = (
+    received_shapes, expected_shapes = (
         {n: (tuple(a.shape), a.dtype) for n, a in arrays.items()}
         for arrays in (message.arrays, expected)
     )
-    has_bytes = wanted.get("0", ((), None))[1] == torch.uint8
-    if has_bytes and len(arrived.get("0", ((), None))[0]) == 1:
-        wanted["0"] = (arrived["0"][0], torch.uint8)
-    _require(arrived == wanted, f"it has the arrays {arrived}, expected {wanted}")
+    has_bytes = expected_shapes.get("0", ((), None))[1] == torch.uint8
+    if has_bytes and len(received_shapes.get("0", ((), None))[0]) == 1:
+        expected_shapes["0"] = (received_shapes["0"][0], torch.uint8)
+    _require(
+        received_shapes == expected_shapes,
+        f"it has the arrays {received_shapes}, expected {expected_shapes}",
+    )
     for n, array in message.arrays.items():
         sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
         _require(bool(sound), f"array {n} has numbers that are implausible, or not finite")

@@ -56,7 +56,7 @@ Reply: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
 """The facts and the arrays of an answer; `DeployedClient.answer` adds the number of the message."""
 MODEL = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
-ANSWERED = "answered.txt"
+ANSWERED_FILE = "answered.txt"
 """File of a client's run: the numbers of the messages that changed its state, one on each line."""
 LATEST = "latest.json"
 """File of a client's folder: run and epoch of the server that the client follows."""
@@ -74,18 +74,18 @@ class _Talk:
         self.heard: SimpleQueue[bytes | None] = SimpleQueue()
         """What the server sends; None: it begins the round again."""
         self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
-        self._said: SimpleQueue[bytes | Reply | Exception] = SimpleQueue()
+        self._replies: SimpleQueue[bytes | Reply | Exception] = SimpleQueue()
 
     def _run(self, work: Callable[[], Reply]) -> None:
         try:
-            self._said.put(work())
+            self._replies.put(work())
         except Exception as error:
-            self._said.put(error)
+            self._replies.put(error)
 
     def exchange(self, way: Direction, messages: Sequence[bytes], _check: Check) -> list[bytes]:
         """Send the message of this client, or wait for the server's."""
         if way == "up":
-            self._said.put(messages[0])
+            self._replies.put(messages[0])
             return [*messages]
         if (heard := self.heard.get()) is None:
             raise MessageError("the server begins the round again")
@@ -93,14 +93,14 @@ class _Talk:
 
     def next(self, message: Message) -> Reply:
         """The answer to a `message`."""
-        said = self._said.get()
-        if isinstance(said, bytes):
+        reply = self._replies.get()
+        if isinstance(reply, bytes):
             self.request = str(message.about["request"])
-            return {}, rows_as_arrays([as_row(said)])
+            return {}, rows_as_arrays([as_row(reply)])
         self.request = ""
-        if isinstance(said, Exception):
-            raise said
-        return said
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     def end(self) -> None:
         """End the thread, if it waits for an answer."""
@@ -122,7 +122,7 @@ class DeployedClient:
         if self._latest.exists():
             run, epoch = json.loads(self._latest.read_text(encoding="utf-8"))
             self._run = (run, epoch)
-        self._answered = self._numbers_answered()
+        self._answered_numbers = self._numbers_answered()
         self._f: Federation | None = None
         self._round = 0
         self._limits: Limits | None = None
@@ -172,17 +172,17 @@ class DeployedClient:
                 self._f = self._trainer = self._limits = None
             private_folder(self.folder / run[0])
             self._run = run
-            self._answered = self._numbers_answered()
+            self._answered_numbers = self._numbers_answered()
             with private(self._latest) as temporary:
                 temporary.write_text(json.dumps(run), encoding="utf-8")
 
     def _answer_once(self, number: str) -> None:
         """Refuse a message if one of this number was answered before, also by another process."""
-        if number in self._answered:
+        if number in self._answered_numbers:
             raise MessageError("it was answered before")
         if not re.fullmatch(r"[0-9a-f]{16}", number):
             raise MessageError(f"{number!r} is not the number of a message")
-        self._answered.add(number)
+        self._answered_numbers.add(number)
         with open(self._answered_file, "a", opener=partial(os.open, mode=0o600)) as file:
             file.write(f"{number}\n")
 
@@ -209,12 +209,12 @@ class DeployedClient:
     def _train(self, message: Message) -> Reply:
         if self._talk is not None:
             self._talk.end()
-        f = self._at(message)
+        f = self._federation_at(message)
         assert isinstance(f.channel, ClientChannel)
         f.channel.inbox = arrays_as_rows(message.arrays)
         # Until the state is saved, the federation in memory is newer than the one on disk.
         self._f = None
-        work = partial(self._trained, f, message.about)
+        work = partial(self._reply_of_round, f, message.about)
         if not message.about["machines"]:
             return work()
         place, number = message.about["machines"]
@@ -231,8 +231,8 @@ class DeployedClient:
         talk.heard.put(as_bytes(message.arrays["0"]))
         return talk.next(message)
 
-    def _trained(self, f: Federation, about: Mapping[str, Any]) -> Reply:
-        t, before = int(about["round"]), int(about["from"])
+    def _reply_of_round(self, f: Federation, about: Mapping[str, Any]) -> Reply:
+        t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
         asked = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)
@@ -242,25 +242,27 @@ class DeployedClient:
         except ClientSent as sent:
             rows = sent.rows
         f.end_round()
-        self._keep(f, t, before)
+        self._keep(f, t, last_round)
         facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         return facts, rows_as_arrays(rows)
 
     def _evaluate(self, message: Message) -> Reply:
-        f = self._at(message)
-        received = f.global_models if f.has_global and not f.channel.shared else None
+        f = self._federation_at(message)
+        received_rows = f.global_models if f.has_global and not f.channel.shared else None
         if f.channel.shared:
-            sent = arrays_as_rows(message.arrays)[0]
-            received = f.models(f.everyone, sent[None].to(f.local.device))
-        evaluation = self.trainer.evaluator.score(f, received)
-        self._keep_model(f, received, evaluation.widths)
+            sent_row = arrays_as_rows(message.arrays)[0]
+            received_rows = f.models(f.everyone, sent_row[None].to(f.local.device))
+        evaluation = self.trainer.evaluator.score(f, received_rows)
+        self._keep_model(f, received_rows, evaluation.widths)
         return {"scores": evaluation.scores.to_dict("records")}, {}
 
-    def _keep_model(self, f: Federation, received: Tensor | None, widths: ConformalWidths) -> None:
+    def _keep_model(
+        self, f: Federation, received_rows: Tensor | None, widths: ConformalWidths
+    ) -> None:
         """Save the models that were scored last in the form that `plfl forecast` reads."""
-        rows = {} if received is None else {"global": received}
+        rows = {} if received_rows is None else {"global": received_rows}
         if not f.method.mixes:  # such clients do not forecast with a model alone
-            rows = {"local": f.own_models(received), **rows}
+            rows = {"local": f.own_models(received_rows), **rows}
         if not rows:
             return
         models: Models = {
@@ -271,22 +273,22 @@ class DeployedClient:
         with private(self.folder / self._run[0] / MODEL) as temporary:
             fill(temporary, models, about)
 
-    def _at(self, message: Message) -> Federation:
+    def _federation_at(self, message: Message) -> Federation:
         """The federation of this client after the round that the message names."""
         self._store_limits(message)
-        wanted = int(message.about["from"])
-        if self._f is None or self._round != wanted:
+        wanted_round = int(message.about["from"])
+        if self._f is None or self._round != wanted_round:
             rates = agreement.candidate(self.study, self.cell)
-            self._f, self._round = self.trainer.federation(self.cell, rates), wanted
+            self._f, self._round = self.trainer.federation(self.cell, rates), wanted_round
             self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder)
             self._f.server_average = None  # the server has it, and sends it to be scored
-            if wanted:
-                path = self._file(wanted)
+            if wanted_round:
+                path = self._file(wanted_round)
                 if not path.exists():
                     self._f = None
                     raise PlflError(
                         f"{path}: not found; the server continues from the state after round "
-                        f"{wanted}; restore the folder, or start a new run"
+                        f"{wanted_round}; restore the folder, or start a new run"
                     )
                 restore(self._f, safetensors.torch.load(path.read_bytes()))
         return self._f
@@ -319,12 +321,13 @@ class DeployedClient:
         with private(self._limits_file) as temporary:
             temporary.write_bytes(safetensors.torch.save({"low": low, "high": high}))
 
-    def _keep(self, f: Federation, t: int, before: int) -> None:
-        """Save the state after round `t`; remove all others except the one after round `before`."""
+    def _keep(self, f: Federation, t: int, last_round: int) -> None:
+        """Save the state after round `t`; remove all others except the one after round
+        `last_round`."""
         with private(self._file(t)) as temporary:
             temporary.write_bytes(safetensors.torch.save(tensors(f)))
         for file in self._file(t).parent.glob("round-*.safetensors"):
-            if file not in (self._file(t), self._file(before)):
+            if file not in (self._file(t), self._file(last_round)):
                 file.unlink()
         self._f, self._round = f, t
 
@@ -334,7 +337,7 @@ class DeployedClient:
 
     @property
     def _answered_file(self) -> Path:
-        return self.folder / self._run[0] / ANSWERED
+        return self.folder / self._run[0] / ANSWERED_FILE
 
     @property
     def _limits_file(self) -> Path:

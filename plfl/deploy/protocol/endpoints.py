@@ -126,24 +126,27 @@ class ServerChannel(Channel):
         if direction == "down":
             self.outbox |= {i: [r[n].clone() for r in rows] for n, i in enumerate(numbers)}
             return [_unknown(row) if isinstance(row, Tensor) else row for row in rows]
-        arrived = zip(rows, zip(*(self.inbox[i] for i in numbers), strict=True), strict=True)
+        received_rows = zip(rows, zip(*(self.inbox[i] for i in numbers), strict=True), strict=True)
         return [
-            torch.stack(parts) if isinstance(row, Tensor) else [*parts] for row, parts in arrived
+            torch.stack(parts) if isinstance(row, Tensor) else [*parts]
+            for row, parts in received_rows
         ]
 
 
-def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Column]) -> None:
+def check(subject: str, arrays: Sequence[Tensor], expected: Sequence[Column]) -> None:
     """Check that the received rows have the shapes and types of the expected ones, (1, ...) each.
 
     The lengths of coded messages are checked when they are decoded.
     """
-    forms = [(tuple(row.shape), row.dtype) for row in arrived]
-    wanted = [(tuple(row[0].shape), row[0].dtype) for row in expected]
-    for n, (row, received) in enumerate(zip(expected, arrived, strict=False)):
-        if not isinstance(row, Tensor) and received.dim() == 1:
-            wanted[n] = (forms[n][0], torch.uint8)
-    if forms != wanted:
-        raise MessageError(f"{what} does not fit the method: found {forms}, expected {wanted}")
+    forms = [(tuple(row.shape), row.dtype) for row in arrays]
+    expected_forms = [(tuple(row[0].shape), row[0].dtype) for row in expected]
+    for n, (row, array) in enumerate(zip(expected, arrays, strict=False)):
+        if not isinstance(row, Tensor) and array.dim() == 1:
+            expected_forms[n] = (forms[n][0], torch.uint8)
+    if forms != expected_forms:
+        raise MessageError(
+            f"{subject} does not fit the method: found {forms}, expected {expected_forms}"
+        )
 
 
 @dataclass(frozen=True)
@@ -188,23 +191,23 @@ def as_server(f: Federation) -> ServerChannel:
     return channel
 
 
-def reported_part(cohort: Cohort, reported: Mapping[int, tuple[float, float]]) -> Cohort:
-    """The clients of a cohort that have `reported` their mean loss and their steps, by index.
+def reported_part(cohort: Cohort, loss_and_steps: Mapping[int, tuple[float, float]]) -> Cohort:
+    """The clients of a cohort that have `loss_and_steps` their mean loss and their steps, by index.
 
     Their other results are unknown; the server receives them when the cohort is closed.
     """
     part = copy.copy(cohort)
-    part.clients = torch.tensor([*reported])
-    losses, steps = zip(*reported.values(), strict=True)
+    part.clients = torch.tensor([*loss_and_steps])
+    losses, steps = zip(*loss_and_steps.values(), strict=True)
     part.losses = torch.tensor(losses, dtype=torch.float64)
     part.steps = torch.tensor(steps, dtype=cohort.steps.dtype) - cohort.instructions.skip
-    part.update = _unknown(cohort.update[: len(reported)])
+    part.update = _unknown(cohort.update[: len(loss_and_steps)])
     if cohort.gradients is not None:
         part.gradients = part.update.clone()
     return part
 
 
-def awaited(
+def expected_messages(
     act: Callable[[Channel], object], shared: int, clients: int, coder: Coder | None = None
 ) -> Rows:
     """Shapes and types of the rows that each client has to send when `act` runs on the clients' end

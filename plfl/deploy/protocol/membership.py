@@ -68,15 +68,15 @@ class Membership:
         """Bytes to and from clients for joining, which no round has recorded yet."""
         self.refused: dict[str, list[str]] = {}
         """Reasons why answers were refused, by client, which no round has recorded yet."""
-        self._joined: dict[str, CheckedAnswer[JoinedFacts]] = {}
+        self._answers: dict[str, CheckedAnswer[JoinedFacts]] = {}
         # When to ask a client again that has not joined (monotonic seconds).
         self._retry_at: dict[str, float] = {}
 
     @property
     def descriptions(self) -> pd.DataFrame:
         """The clients' descriptions of their series, as in `clients.parquet`."""
-        joined = [self._joined[name] for name in self.names if name in self._joined]
-        table = pd.DataFrame([answer.facts.describes.model_dump() for answer in joined])
+        answers = [self._answers[name] for name in self.names if name in self._answers]
+        table = pd.DataFrame([answer.facts.describes.model_dump() for answer in answers])
         return table.assign(order=[self.names.index(name) for name in table["client"]])
 
     def gather(self, invitation: Message) -> None:
@@ -99,27 +99,30 @@ class Membership:
         """Names of the connected clients. New ones are sent the `invitation` first."""
         connected, now = self.transport.connected(), time.monotonic()
         reached = [name for name in self.names if name in connected]
-        new = [n for n in reached if n not in self._joined and now >= self._retry_at.get(n, 0.0)]
+        new = [n for n in reached if n not in self._answers and now >= self._retry_at.get(n, 0.0)]
         if new:
             timeout = min(self.policy.patience, self.policy.timeout)
-            sent, request = invitation.pack(), str(invitation.about["request"])
-            answers = self.transport.exchange(dict.fromkeys(new, sent), timeout, "query")
+            packed_invitation, request = invitation.pack(), str(invitation.about["request"])
+            answers = self.transport.exchange(
+                dict.fromkeys(new, packed_invitation), timeout, "query"
+            )
             for name in new:
                 self._retry_at[name] = time.monotonic() + RETRY
                 if name in answers:
-                    self._join(name, answers[name], request, len(sent))
-        return [name for name in reached if name in self._joined]
+                    self._join(name, answers[name], request, len(packed_invitation))
+        return [name for name in reached if name in self._answers]
 
-    def _join(self, name: str, data: bytes, request: str, sent: int) -> None:
-        """Let a client join if its answer `data` to an invitation of `sent` bytes is accepted."""
+    def _join(self, name: str, data: bytes, request: str, sent_bytes: int) -> None:
+        """Let a client join if its answer `data` to an invitation of `sent_bytes` bytes is
+        accepted."""
         try:
             answer = read_joined(self.study, self.cell, data, request, name)
         except MessageError as error:
             self.refuse(name, error)
             return
         log.info("client %s has joined", name)
-        self._joined[name] = answer
-        self.joining_bytes[name] = sent, len(data)
+        self._answers[name] = answer
+        self.joining_bytes[name] = sent_bytes, len(data)
         self.windows[name] = answer.facts.windows
 
     def refuse(self, name: str, reason: object) -> None:
@@ -138,8 +141,8 @@ class Membership:
         """
         if self.limits:
             return
-        joined = [answer.arrays for answer in self._joined.values()]
+        limits_of_clients = [answer.arrays for answer in self._answers.values()]
         self.limits = {
-            "low": torch.stack([limits["low"] for limits in joined]).amin(0),
-            "high": torch.stack([limits["high"] for limits in joined]).amax(0),
+            "low": torch.stack([limits["low"] for limits in limits_of_clients]).amin(0),
+            "high": torch.stack([limits["high"] for limits in limits_of_clients]).amax(0),
         }

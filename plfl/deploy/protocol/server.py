@@ -46,7 +46,7 @@ from plfl.deploy.protocol.endpoints import (
     as_bytes,
     as_row,
     as_server,
-    awaited,
+    expected_messages,
     reported_part,
     rows_as_arrays,
 )
@@ -139,7 +139,7 @@ class DeployedServer:
         return f
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
-        begun = time.monotonic()
+        beginning = time.monotonic()
         connected = self.members.connected(self._message("join"))
         self.clock.observe(connected, self.names)
         for name, windows in self.members.windows.items():
@@ -153,15 +153,15 @@ class DeployedServer:
                 t,
                 [self.names[i] for i in result.present],
                 [self.names[i] for i in took_part],
-                time.monotonic() - begun,
+                time.monotonic() - beginning,
                 [name for name in self.names if name in self.members.windows],
             )
             sizes, evaluation = self._message_bytes, None
             # The bytes of joining belong to the first round in which a client takes part.
             for i in sizes["message_down"].nonzero()[0].tolist():
-                down, up = self.members.joining_bytes.pop(self.names[i], (0, 0))
+                down, bytes_up = self.members.joining_bytes.pop(self.names[i], (0, 0))
                 sizes["message_down"][i] += down
-                sizes["message_up"][i] += up
+                sizes["message_up"][i] += bytes_up
             if self.study.federation.evaluates(t):
                 self._message_bytes = self._no_bytes()  # sending scores does not count
                 evaluation = self._evaluate(f)
@@ -183,8 +183,8 @@ class DeployedServer:
         """State ε if rounds were released more than once, because the server restarted."""
         from plfl.federated.privacy.statement import least_bound
 
-        released = Counter(self._releases.read_text(encoding="ascii").split())
-        repeated = tuple(times for times in released.values() if times > 1)
+        release_counts = Counter(self._releases.read_text(encoding="ascii").split())
+        repeated = tuple(times for times in release_counts.values() if times > 1)
         if not repeated:
             return
         delta = self.study.federation.privacy.delta
@@ -203,7 +203,7 @@ class DeployedServer:
         """Let the clients of `cohorts` train; yield the part of each cohort that answered."""
         for cohort in cohorts:
             clients = {self.names[i]: i for i in cohort.clients.tolist()}
-            answers = self._trained(cohort, clients)
+            answers = self._train_clients(cohort, clients)
             absent = [i for name, i in clients.items() if name not in answers]
             self.clock.answering[absent] = False
             if not answers:
@@ -213,31 +213,31 @@ class DeployedServer:
             facts = {clients[name]: answer.facts for name, answer in answers.items()}
             yield reported_part(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
 
-    def _trained(
+    def _train_clients(
         self, cohort: Cohort, clients: Mapping[str, int]
     ) -> dict[str, CheckedAnswer[TrainedFacts]]:
         """The answers of `clients`. If they train together, they begin again without those that do
         not answer, or whose answers are refused."""
         rows = {name: self.channel.outbox.pop(i, []) for name, i in clients.items()}
         read, routine = self._reader(cohort), cohort.instructions.routine
-        watch, asked = routine.watch if routine else None, [*clients]
+        watch, asked_clients = routine.watch if routine else None, [*clients]
         while True:
-            messages, count = {}, len(asked)
-            for place, name in enumerate(asked):
+            messages, count = {}, len(asked_clients)
+            for place, name in enumerate(asked_clients):
                 about = {"round": cohort.t, "machines": (place, count) if watch else None}
                 messages[name] = self._message("train", name, rows[name], **about)
             if watch is None:
                 return self._ask(messages, "train", read)
             if count < FEWEST:
-                for name in asked:
+                for name in asked_clients:
                     self.members.refuse(name, "no other client trains with it")
                 return {}
-            answers = self._together(watch, messages, read)
+            answers = self._train_together(watch, messages, read)
             if len(answers) == count:
                 return answers
-            asked = [*answers]
+            asked_clients = [*answers]
 
-    def _together(
+    def _train_together(
         self,
         watch: Callable[[Tensor], None],
         messages: dict[str, Message],
@@ -247,14 +247,16 @@ class DeployedServer:
         to them; or other answers of some clients, if the others do not answer."""
         answers: dict[str, Any] = {}
 
-        def exchange(way: Direction, carried: Sequence[bytes], check: Check) -> list[bytes]:
+        def exchange(
+            way: Direction, messages_carried: Sequence[bytes], check: Check
+        ) -> list[bytes]:
             nonlocal messages, answers
             if way == "down":
                 messages = {
                     name: self._message("exchange", rows=[as_row(data)], after=answer.facts.request)
-                    for (name, answer), data in zip(answers.items(), carried, strict=True)
+                    for (name, answer), data in zip(answers.items(), messages_carried, strict=True)
                 }
-                return [*carried]
+                return [*messages_carried]
 
             def read_one(data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
                 return read_exchanged(partial(check, self.names.index(name)), data, request, name)
@@ -275,19 +277,22 @@ class DeployedServer:
         """A function that reads the answers of the clients of a cohort, which must fit the
         method."""
 
-        tried = copy.deepcopy(cohort)
+        trial_cohort = copy.deepcopy(cohort)
 
         def attempt(end: Channel) -> None:
-            tried.f.channel = end
-            tried.close()
+            trial_cohort.f.channel = end
+            trial_cohort.close()
 
         shared = cohort.f.channel.shared
-        expected = awaited(attempt, shared, len(self.names), tried.f.coder)
-        size, most = sum(row.nbytes for row in expected), largest_answer(cohort.f.layout.width)
-        if size + ROOM > most:
+        expected = expected_messages(attempt, shared, len(self.names), trial_cohort.f.coder)
+        size, size_limit = (
+            sum(row.nbytes for row in expected),
+            largest_answer(cohort.f.layout.width),
+        )
+        if size + ROOM > size_limit:
             raise PlflError(
-                f"{self.cell.method}: an answer has {size} bytes; a deployment admits {most}. Run "
-                "the cell with `plfl run`"
+                f"{self.cell.method}: an answer has {size} bytes; a deployment admits "
+                f"{size_limit}. Run the cell with `plfl run`"
             )
 
         def read(data: bytes, request: str, name: str) -> CheckedAnswer[TrainedFacts]:
@@ -305,8 +310,10 @@ class DeployedServer:
             for name in self.members.connected(self._message("join"))
         }
         answers = self._ask(messages, "query", read_scored)
-        scored = [row for answer in answers.values() for row in answer.facts.scores]
-        scores = pd.DataFrame(scored, columns=None if scored else ["client", "split", "model"])
+        score_rows = [row for answer in answers.values() for row in answer.facts.scores]
+        scores = pd.DataFrame(
+            score_rows, columns=None if score_rows else ["client", "split", "model"]
+        )
         # The order of a simulation: by model, then by split, then by client.
         orders = {
             "model": ["local", "global"],
@@ -343,17 +350,19 @@ class DeployedServer:
         accepted. `read` also gets the number of the message and the name of the client."""
         packed = {name: message.pack() for name, message in messages.items()}
         members = self.members
-        arrived = members.transport.exchange(packed, members.policy.timeout, kind)
+        answers_by_name = members.transport.exchange(packed, members.policy.timeout, kind)
         answers = {}
-        for name, sent in packed.items():
+        for name, packed_message in packed.items():
             i = self.names.index(name)
-            self._message_bytes["message_down"][i] += len(sent)
-            if name not in arrived:
+            self._message_bytes["message_down"][i] += len(packed_message)
+            if name not in answers_by_name:
                 log.warning("client %s did not answer in time", name)
                 continue
-            self._message_bytes["message_up"][i] += len(arrived[name])
+            self._message_bytes["message_up"][i] += len(answers_by_name[name])
             try:
-                answers[name] = read(arrived[name], str(messages[name].about["request"]), name)
+                answers[name] = read(
+                    answers_by_name[name], str(messages[name].about["request"]), name
+                )
             except MessageError as error:
                 self.members.refuse(name, error)
             else:
