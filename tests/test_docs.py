@@ -147,3 +147,30 @@ def test_the_start_page_has_the_groups_of_the_site() -> None:
     groups = {title.lower(): part for title, part in navigation().items() if title != "Quick start"}
     assert list(groups) == ["tutorials", "how-to guides", "reference", "explanation"]
     assert sections == groups
+
+
+def glossary() -> list[tuple[str, str]]:
+    """The nouns of the glossary, each with the place in the code that its row names."""
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\*\*.*?) \|.*\| (.*?) \|$", text, re.MULTILINE)
+    return [(noun, place) for nouns, place in rows for noun in re.findall(r"\*\*(.*?)\*\*", nouns)]
+
+
+def test_the_glossary_has_few_nouns_each_once() -> None:
+    nouns = [noun for noun, _ in glossary()]
+    assert len(nouns) == len(set(nouns)) <= 60
+
+
+def test_the_glossary_names_what_is_in_the_code() -> None:
+    code = "".join((ROOT / name).read_text(encoding="utf-8") for name in tracked_modules())
+    for noun, place in glossary():
+        for name in re.findall(r"`(.*?)`", place):
+            if name.endswith(".py"):
+                assert any(module.endswith(f"/{name}") for module in tracked_modules()), noun
+            elif re.fullmatch(r"[A-Z]\w+", name):
+                assert re.search(rf"^(class {name}\b|{name} = )", code, re.MULTILINE), noun
+
+
+def tracked_modules() -> list[str]:
+    """The Python files of plfl."""
+    return [name for name in tracked() if name.startswith("plfl/") and name.endswith(".py")]
