@@ -371,8 +371,11 @@ class ModuleNetwork:
         tensors |= self._place_constants(inputs[0])
         if self.tells_features:
             hook = self._last.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+        device = inputs[0].device
         try:
-            outputs = functional_call(module, tensors, select_arguments(module, inputs))
+            # Tensors that forward makes, such as a first hidden state, are where the inputs are.
+            with nullcontext() if device.type == "cpu" else device:
+                outputs = functional_call(module, tensors, select_arguments(module, inputs))
         finally:
             if hook is not None:
                 hook.remove()

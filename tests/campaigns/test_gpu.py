@@ -6,9 +6,13 @@ import torch
 
 from plfl.experiments import trainer
 from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
+from tests.helpers import tiny
 from tests.helpers.tasks import copied, everything
+from tests.helpers.user_studies import BUILDERS
+from tests.helpers.user_studies import study as user_study
 from tests.models.test_network import MODELS, Convolution, InPlace, Recurrent, of_class
 from tests.models.test_network import SHAPE as WINDOW
 from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, study
@@ -87,16 +91,31 @@ def test_no_model_depends_on_its_company(model):
     assert torch.equal(beside, engine.predict(few.rows[:1], [starts])[0])
 
 
+@pytest.mark.parametrize("name", BUILDERS)
+def test_modules_as_their_users_write_them(name, monkeypatch):
+    """On a GPU other random numbers are drawn than on a CPU, but the same each time."""
+    both, single = (user_study(name, schemes) for schemes in (["P1", "P2"], ["P1"]))
+    data = tiny.dataset()
+    first, second, alone = (trained(of, GPU, monkeypatch, data) for of in (both, both, single))
+    for cell, records in first.items():
+        pd.testing.assert_frame_equal(records, second[cell], check_exact=True)
+    for cell, records in alone.items():
+        pd.testing.assert_frame_equal(records, first[cell], check_exact=True)
+    if not network_of(both, data.shape).is_random:
+        for cell, records in trained(both, CPU, monkeypatch, data).items():
+            pd.testing.assert_frame_equal(first[cell], records, rtol=1e-4, atol=1e-5)
+
+
 def of_method(method):
     return study(4, [method], client_opt=["sgdm" if method == "fedadc_dm" else "sgd"])
 
 
-def trained(of, device, monkeypatch):
+def trained(of, device, monkeypatch, data=DATASET):
     def engine(_, network, data):
         return Stacked(network, data, device)
 
     monkeypatch.setattr(trainer, "make_engine", engine)
-    return {str(c): result.records for c, result in train(of, of.cells, DATASET).items()}
+    return {str(c): result.records for c, result in train(of, of.cells, data).items()}
 
 
 @pytest.mark.parametrize(

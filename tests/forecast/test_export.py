@@ -23,6 +23,7 @@ from plfl.plugins.registry import Algorithm, available
 from tests.forecast.test_baselines import FURTHER
 from tests.forecast.test_model import MLP, RECIPE, ROWS, study_of, write_tables
 from tests.forecast.test_model import trained as train_to
+from tests.helpers import user_modules
 from tests.helpers.kept_baselines import keep, pack_all, score
 from tests.helpers.refusals import naming
 
@@ -90,6 +91,17 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
         np.testing.assert_allclose(run(session, model, some)[0], wanted, rtol=1e-5)
     with naming(PlflError, ".onnx"):
         model.export("a.pt2", "a")
+
+
+@pytest.mark.parametrize("name", ["LSTMForecaster", "CausalNet", "TransformerNet", "NormedNet"])
+def test_modules_as_their_users_write_them_become_programs(name: str) -> None:
+    """With the statistics of BatchNorm and the encodings of positions, and without Dropout."""
+    own = {"module": f"{user_modules.__file__}:{name}"}
+    train_to(study_of(model=own, windows={"target": "change"}), Path("m.safetensors"))
+    model = load("m.safetensors")
+    readings = model.read(Path("meters/a.csv"))
+    wanted = predicted(model, readings)
+    np.testing.assert_allclose(run(exported(model), model, readings)[0], wanted, rtol=1e-4)
 
 
 def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:

@@ -1,6 +1,5 @@
 """Modules as their users write them train as in a plain loop, under P1, P2, P3 and unseen."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,44 +16,14 @@ from plfl.experiments.workload import measured_speed
 from plfl.federated.client_data import OBSERVED
 from plfl.federated.round import run
 from plfl.study import Study
-from tests.helpers import tiny, user_modules
+from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.plain_loop import forecasts, joined, row_of, train_plainly, windows_of
 from tests.helpers.refusals import naming
+from tests.helpers.user_studies import BUFFERS, BUILDERS, study
 
-FILE = Path(user_modules.__file__)
-STATISTICS = ["running_mean", "running_var", "num_batches_tracked"]
-SCHEMES: dict[str, Any] = {"P1": ["*"], "P2": ["body"], "P3": [], "new": {"join": "unseen"}}
-BUILDERS: dict[str, Any] = {
-    "LSTMForecaster": partial(user_modules.LSTMForecaster, input_size=2),
-    "GRUNet": partial(user_modules.GRUNet, 2, 32, 1, 1),
-    "CausalNet": partial(user_modules.CausalNet, 2),
-    "TransformerNet": partial(user_modules.TransformerNet, 2, 12),
-    "NormedNet": partial(user_modules.NormedNet, 12, 2),
-    "BranchingNet": partial(user_modules.BranchingNet, 2, 12),
-}
-BUFFERS = {
-    "CausalNet": [f"norm.{name}" for name in STATISTICS],
-    "NormedNet": [f"net.2.{name}" for name in STATISTICS],
-}
-"""The buffers that training changes; those of the others are none."""
 METHODS = ["ditto", "fafed", "fedala", "ifca", "per_fedavg", "pfedme", "scaffold"]
 DATASET = tiny.dataset()
-
-
-def study(name: str, schemes: list[str], **blocks: Any) -> Study:
-    given: dict[str, Any] = {
-        "data": {"features": ["load", "temperature"]},
-        "windows": {"scaling": "per_client"},
-        "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": schemes},
-        "sharing": SCHEMES,
-        "federation": {"rounds": 2},
-        "hyperparameters": {"client_opt": {"sgd": {"lr": 0.1}}},
-        "compute": {"device": "cpu"},
-    }
-    for block, keys in blocks.items():
-        given[block] = given.get(block, {}) | keys
-    return tiny.study(model={"module": f"{FILE}:{name}"}, **given)
 
 
 def part_of(of: Study) -> CellPart:

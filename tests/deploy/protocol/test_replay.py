@@ -16,6 +16,7 @@ from plfl.forecast.contents import describe
 from plfl.optimizers import server as servers
 from plfl.results.records import write_models
 from plfl.study import Study
+from tests.helpers import user_modules
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
@@ -146,6 +147,12 @@ def test_methods(method, tmp_path):
     # What is personal and what is not crosses in the same way, whatever the method.
     every = method in ("fedopt", "scaffold") or "P2" not in by_split(of)
     assert_equal_bits(of, tmp_path, ("P1", "P2", "P3") if every else ("P2",))
+
+
+@pytest.mark.parametrize("name", ["CausalNet", "LSTMForecaster"])
+def test_random_layers_and_buffers(name, tmp_path):
+    of = study(model={"module": f"{user_modules.__file__}:{name}"}, federation=SOME)
+    assert_equal_bits(of, tmp_path, ("P1", "P2"))
 
 
 @pytest.mark.parametrize("server", sorted(set(servers.available()) - {"fedavg"}))
