@@ -32,11 +32,11 @@ def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) ->
     # For a larger share of the windows, numpy uses another algorithm, which the kernel lacks.
     if in_kernel is None or (windows > 10_000 and size > windows // 50):
         return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
-    drawn, is_drawn = np.empty((steps, size), np.int64), np.zeros(windows, np.uint8)
-    bits, arrays = random.bit_generator.ctypes, (is_drawn.ctypes.data, drawn.ctypes.data)
+    positions, is_drawn = np.empty((steps, size), np.int64), np.zeros(windows, np.uint8)
+    bits, arrays = random.bit_generator.ctypes, (is_drawn.ctypes.data, positions.ctypes.data)
     sizes = map(c_int64, (windows, steps, size))
     in_kernel(bits.state, bits.next_uint32, *sizes, *map(c_void_p, arrays))
-    return drawn
+    return positions
 
 
 @cache

@@ -106,8 +106,12 @@ class Fused:
     def train(self, task: LocalTask) -> Tensor:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
         MemoryError: there is not enough memory for each thread's copy of a model."""
-        rule, taken, loss = _rule(task.optimiser), _taken(task), task.objective.loss.name
-        if rule is None or taken is None or loss not in _LOSSES:
+        rule, steps_taken, loss = (
+            _rule(task.optimiser),
+            _steps_taken(task),
+            task.objective.loss.name,
+        )
+        if rule is None or steps_taken is None or loss not in _LOSSES:
             _leave_to_stacked(task.optimiser.name if loss in _LOSSES else f"the loss {loss}")
             return self._stacked.train(task)
         S, K, B = task.minibatches.starts.shape
@@ -116,22 +120,22 @@ class Fused:
         if any(x.any() for x in fresh.values()):
             task = task.with_state()
         losses, rules = torch.empty(S, dtype=torch.float64), (_Rule * S)(*[rule] * S)
-        trained, models = _trained(task), (S, self._parameters)
-        changed = {n: self._numbers(x, models) for n, x in trained.items()}
-        given = self._of_steps(task) | self._of_terms(task) | changed
-        given |= {"taken": taken, "losses": losses}
-        values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in given.items()}
+        trained_arrays, models = _trained_arrays(task), (S, self._parameters)
+        changed_arrays = {n: self._numbers(x, models) for n, x in trained_arrays.items()}
+        fields = self._of_steps(task) | self._of_terms(task) | changed_arrays
+        fields |= {"taken": steps_taken, "losses": losses}
+        values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in fields.items()}
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads}
         self._run("plfl_train", _Training(**sizes, rules=addressof(rules), **values))
-        for name, x in trained.items():
-            x.copy_(changed[name])
+        for name, x in trained_arrays.items():
+            x.copy_(changed_arrays[name])
         return losses
 
     def _of_steps(self, task: LocalTask) -> dict[str, Tensor | float]:
         """The arrays and numbers of a task that are about its steps, by the kernel's names."""
         S, K, B = task.minibatches.starts.shape
         minibatches, (loss, scale) = task.minibatches, task.objective
-        given: dict[str, Tensor | float] = {
+        fields: dict[str, Tensor | float] = {
             "starts": self._windows_of(minibatches.starts),
             "shared": _mask(task.shared, self._parameters),
             "loss": _LOSSES.index(loss.name),
@@ -139,34 +143,34 @@ class Fused:
             "clip": task.clip or 0.0,
         }
         if isinstance(loss, Pinball):
-            given["quantiles"] = len(loss.levels)
-            given["levels"] = torch.tensor(loss.levels, dtype=self.dtype)
+            fields["quantiles"] = len(loss.levels)
+            fields["levels"] = torch.tensor(loss.levels, dtype=self.dtype)
         if minibatches.targets is not None:
-            given["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
+            fields["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
         if task.steps is not None:
-            given["row_steps"] = _steps(task.steps, S, K)
+            fields["row_steps"] = _steps(task.steps, S, K)
         if (average := task.tracked.average) is not None:
-            given["averaged"] = average.steps.double().expand(S, 1).contiguous()
-            given["limit"] = average.decay
-        return given
+            fields["averaged"] = average.steps.double().expand(S, 1).contiguous()
+            fields["limit"] = average.decay
+        return fields
 
     def _of_terms(self, task: LocalTask) -> dict[str, Tensor | float]:
         """As `_of_steps`, for the terms."""
         (S, K, B), P, terms = task.minibatches.starts.shape, self._parameters, task.terms
-        given: dict[str, Tensor | float] = {}
+        fields: dict[str, Tensor | float] = {}
         if terms.pull is not None:
-            given["pull"] = self._numbers(terms.pull, (P,))
+            fields["pull"] = self._numbers(terms.pull, (P,))
         if terms.constant is not None:
-            given["constant"] = self._numbers(terms.constant, (S, P))
+            fields["constant"] = self._numbers(terms.constant, (S, P))
         if terms.step_offset is not None:
-            given["step_offset"] = self._numbers(terms.step_offset, (S, P))
+            fields["step_offset"] = self._numbers(terms.step_offset, (S, P))
         if terms.frozen is not None:
-            given["frozen"] = _mask(terms.frozen, P)
+            fields["frozen"] = _mask(terms.frozen, P)
         if terms.by_feature is not None:
             layer, width = self._layer(terms.features)
-            given["by_feature"] = self._numbers(terms.by_feature, (S, K, width, B))
-            given["layer"] = layer
-        return given
+            fields["by_feature"] = self._numbers(terms.by_feature, (S, K, width, B))
+            fields["layer"] = layer
+        return fields
 
     def _layer(self, features: str) -> tuple[int, int]:
         """The layer of the MLP whose inputs these features are, and their number."""
@@ -200,8 +204,8 @@ class Fused:
         arrays = {"theta": models, "features": features}
         arrays["starts"] = self._windows_of(minibatches.starts)
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads, "layer": layer}
-        given = {name: x.data_ptr() for name, x in arrays.items()}
-        self._run("plfl_features", _Reading(**sizes, **given))
+        pointers = {name: x.data_ptr() for name, x in arrays.items()}
+        self._run("plfl_features", _Reading(**sizes, **pointers))
         return features
 
     def _run(self, function: str, job: Structure) -> None:
@@ -223,7 +227,7 @@ class Fused:
         return values.contiguous()
 
 
-def _trained(task: LocalTask) -> dict[str, Tensor]:
+def _trained_arrays(task: LocalTask) -> dict[str, Tensor]:
     """The tensors of a task that the kernel changes, by the kernel's names."""
     tracked = task.tracked
     tensors = {"theta": task.rows}
@@ -241,19 +245,23 @@ def _mask(mask: Tensor, parameters: int) -> Tensor:
     return mask.to(torch.uint8).contiguous()
 
 
-def _steps(steps: Tensor, rows: int, most: int) -> Tensor:
-    if steps.shape != (rows,) or not 0 <= steps.min() <= steps.max() <= most:
-        raise ValueError(f"steps of {rows} rows, from 0 to {most} each, are needed, not {steps}")
+def _steps(steps: Tensor, rows: int, most_steps: int) -> Tensor:
+    if steps.shape != (rows,) or not 0 <= steps.min() <= steps.max() <= most_steps:
+        raise ValueError(
+            f"steps of {rows} rows, from 0 to {most_steps} each, are needed, not {steps}"
+        )
     return steps.to(torch.int64).contiguous()
 
 
-def _taken(task: LocalTask) -> Tensor | None:
+def _steps_taken(task: LocalTask) -> Tensor | None:
     """Steps (S, 2) that led to the state of the shared and of the other parameters of each row;
     None if they differ within one of the two."""
-    taken = task.moments.steps.to(torch.int64).expand(len(task.rows), -1)
-    if taken.shape[1] == 1:
-        return taken.expand(-1, 2).contiguous()
-    parts = [part for mask in (task.shared, ~task.shared) if (part := taken[:, mask]).shape[1]]
+    steps_taken = task.moments.steps.to(torch.int64).expand(len(task.rows), -1)
+    if steps_taken.shape[1] == 1:
+        return steps_taken.expand(-1, 2).contiguous()
+    parts = [
+        part for mask in (task.shared, ~task.shared) if (part := steps_taken[:, mask]).shape[1]
+    ]
     if any((part != part[:, :1]).any() for part in parts):
         return None
     return torch.stack([parts[0][:, 0], parts[-1][:, 0]], 1)
@@ -297,8 +305,8 @@ _ACTIVATIONS = ("prelu", "silu")
 
 
 @cache
-def _leave_to_stacked(what: str) -> None:
-    log.warning("the fused engine leaves %s to the stacked engine", what)
+def _leave_to_stacked(feature: str) -> None:
+    log.warning("the fused engine leaves %s to the stacked engine", feature)
 
 
 _Network, _Windows, _Rule, _Training, _Prediction, _Reading = map(

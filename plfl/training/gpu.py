@@ -39,12 +39,12 @@ def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
     if times <= PLAIN:
         return
     try:
-        again = record(step)
+        replay = record(step)
     except RuntimeError as error:
         _say(str(error).split("\n")[0])
-        again = step
+        replay = step
     for _ in range(times - PLAIN):
-        again()
+        replay()
 
 
 @cache
@@ -91,49 +91,51 @@ class Memory:
 
     def __init__(self, device: torch.device):
         self.device = device
-        self.found: dict[Hashable, tuple[tuple[int, ...], int]] = {}
+        self.sizes_found: dict[Hashable, tuple[tuple[int, ...], int]] = {}
 
     def free(self) -> int:
         """Bytes that are free for tensors now."""
-        kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return torch.cuda.mem_get_info(self.device)[0] + kept
+        cached_bytes = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
+            self.device
+        )
+        return torch.cuda.mem_get_info(self.device)[0] + cached_bytes
 
-    def taken(self, work: Callable[[], object]) -> int:
+    def bytes_taken(self, work: Callable[[], object]) -> int:
         """The most additional bytes that tensors take while `work` runs."""
-        before = torch.cuda.memory_allocated(self.device)
+        bytes_before = torch.cuda.memory_allocated(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
         work()
-        most = torch.cuda.max_memory_allocated(self.device)
+        peak_bytes = torch.cuda.max_memory_allocated(self.device)
         torch.cuda.empty_cache()  # while a step is recorded, PyTorch frees no memory
-        return most - before
+        return peak_bytes - bytes_before
 
     def fit(
-        self, what: str, form: Hashable, sizes: tuple[int, ...], step: Callable[[int], None]
+        self, subject: str, form: Hashable, sizes: tuple[int, ...], step: Callable[[int], None]
     ) -> tuple[tuple[int, ...], int]:
         """Those of the ascending `sizes` of stacks that fit into the free memory, and the number of
         models that fit, in whole stacks of the largest such size. Measured once for each `form`.
-        `step` makes a stack of a given size and takes one step of it; `what` is its name in
+        `step` makes a stack of a given size and takes one step of it; `subject` is its name in
         messages. PlflError: the smallest stack does not fit."""
-        if form in self.found:
-            return self.found[form]
+        if form in self.sizes_found:
+            return self.sizes_found[form]
         for count in range(len(sizes), 0, -1):
             size = sizes[count - 1]
             try:
                 step(size)  # what is made once, such as traced passes, is not measured
                 free = self.free()
-                taken = max(1, self.taken(lambda size=size: step(size)))  # type: ignore[misc]
+                bytes_taken = max(1, self.bytes_taken(lambda size=size: step(size)))  # type: ignore[misc]
             except torch.OutOfMemoryError:
                 continue
             # A recorded step has the same amount of memory once more.
-            if (stacks := int(MARGIN * free) // taken - 1) > 0:
+            if (stacks := int(MARGIN * free) // bytes_taken - 1) > 0:
                 log.info(
                     "%s of %d models takes %.3g GB of the GPU, %.3g GB are free: %d models fit",
-                    *(what, size, taken / 1e9, free / 1e9, stacks * size),
+                    *(subject, size, bytes_taken / 1e9, free / 1e9, stacks * size),
                 )
-                self.found[form] = sizes[:count], stacks * size
-                return self.found[form]
+                self.sizes_found[form] = sizes[:count], stacks * size
+                return self.sizes_found[form]
         raise PlflError(
-            f"{what} of {sizes[0]} models does not fit into the memory of the GPU; "
+            f"{subject} of {sizes[0]} models does not fit into the memory of the GPU; "
             "lower federation.batch_size or set compute.device to cpu"
         )
 

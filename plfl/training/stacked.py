@@ -27,14 +27,14 @@ SIZES = (2, 8, 16, 32, 64)
 ROW_BY_ROW = (1,)
 """Sizes on a CPU for a model whose bits depend on the size of its stack, and on any device for one
 that cannot train in a stack."""
-MOST = 2**20
+MOST_NUMBERS = 2**20
 """Most parameters of a stack, chosen for the caches. A stack of two rows may have more."""
 GPU_SIZES = (16, 64, 256, 1024)
 """Rows of a stack on a GPU, where a few rows take as long as many."""
 GPU_MOST = 2**26
 """Most parameters of a stack, enough to keep a large GPU busy; the least size may have more."""
 
-TOGETHER = 256
+WINDOWS_PER_PASS = 256
 """Windows of one model that are forecast together on a GPU; if too few, the last is repeated."""
 NUMBERS = 2**26
 """Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes, if
@@ -47,8 +47,8 @@ CLOSE = 1e-6
 
 def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
     """The sizes of stacks of rows of `width` parameters."""
-    sizes, most = (SIZES, MOST) if device.type == "cpu" else (GPU_SIZES, GPU_MOST)
-    return sizes[:1] + tuple(size for size in sizes[1:] if size * width <= most)
+    sizes, most_numbers = (SIZES, MOST_NUMBERS) if device.type == "cpu" else (GPU_SIZES, GPU_MOST)
+    return sizes[:1] + tuple(size for size in sizes[1:] if size * width <= most_numbers)
 
 
 def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
@@ -61,43 +61,49 @@ def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
 
 @torch.no_grad()
 def comparable(
-    network: Network, sizes: tuple[int, ...], like: Sequence[Tensor], features: str
+    network: Network, sizes: tuple[int, ...], templates: Sequence[Tensor], features: str
 ) -> tuple[int, ...]:
     """The ascending `sizes` if random rows have the same bits in stacks of all of them. Otherwise
     `ROW_BY_ROW` on a CPU. On a GPU that would take too long: there, the sizes with the same bits as
     the largest one.
 
-    `like`: inputs of `Network.forward_pass` with the sizes and type of the training, but any number
-    of rows; `features`: those that the loss reads, see `Engine.features_of`; empty: none.
+    `templates`: inputs of `Network.forward_pass` with the sizes and type of the training, but any
+    number of rows; `features`: those that the loss reads, see `Engine.features_of`; empty: none.
     """
-    most = sizes[-1]
+    largest_size = sizes[-1]
     random = torch.Generator().manual_seed(0)
-    rows = torch.stack([network.initial(seed) for seed in range(most)]).to(like[0])
-    inputs = [torch.rand(most, *x.shape[1:], generator=random).to(like[0]) for x in like]
+    rows = torch.stack([network.initial(seed) for seed in range(largest_size)]).to(templates[0])
+    inputs = [
+        torch.rand(largest_size, *x.shape[1:], generator=random).to(templates[0]) for x in templates
+    ]
 
-    def passes(which: Tensor) -> Tensor:
-        """Forecasts and gradients of the rows `which`, in a stack in this order."""
-        models, keys = rows[which], which.to(rows.device) if network.is_random else None
+    def passes(indices: Tensor) -> Tensor:
+        """Forecasts and gradients of the rows `indices`, in a stack in this order."""
+        models, keys = rows[indices], indices.to(rows.device) if network.is_random else None
         gradients = torch.empty_like(models)
-        given = (x[which] for x in inputs)
-        forecasts, kept = network.forward_pass(models, *given, features=bool(features), keys=keys)
-        read: dict[str, Tensor] = {features: getattr(kept, features)} if features else {}
-        network.backward_pass(models, kept, forecasts, read, gradients)
-        after = [kept.buffers] if network.has_buffers else []
+        chosen_inputs = (x[indices] for x in inputs)
+        forecasts, state = network.forward_pass(
+            models, *chosen_inputs, features=bool(features), keys=keys
+        )
+        read: dict[str, Tensor] = {features: getattr(state, features)} if features else {}
+        network.backward_pass(models, state, forecasts, read, gradients)
+        after = [state.buffers] if network.has_buffers else []
         return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), *after, gradients)], 1)
 
-    whole, same = passes(torch.arange(most)), []
+    full_pass, equal_sizes = passes(torch.arange(largest_size)), []
     for size in sizes:
         # Each row is at another place than in `whole`.
-        which = (torch.arange(size) + 1) % most
-        if torch.equal(passes(which), whole[which]):
-            same.append(size)
+        row_indices = (torch.arange(size) + 1) % largest_size
+        if torch.equal(passes(row_indices), full_pass[row_indices]):
+            equal_sizes.append(size)
             continue
-        log.info("in a stack of %d, a model's bits are not those in a stack of %d", size, most)
+        log.info(
+            "in a stack of %d, a model's bits are not those in a stack of %d", size, largest_size
+        )
         if rows.device.type == "cpu":
             log.info("the stacked engine trains one row after the other")
             return ROW_BY_ROW
-    return tuple(same) or sizes[-1:]
+    return tuple(equal_sizes) or sizes[-1:]
 
 
 class Stacked:
@@ -146,11 +152,13 @@ class Stacked:
 
         def step(size: int) -> None:
             copies = torch.zeros(size, dtype=torch.int64, device=self.device)
-            _Stack(self, task.select(copies), True).once()
+            _Stack(self, task.select(copies), True).take_step()
 
         parts = (task.minibatches, task.terms, task.tracked)
-        given = [name for part in parts for name, value in vars(part).items() if value is not None]
-        form = (task.optimiser.name, task.minibatches.starts.shape[-1], *given)
+        field_names = [
+            name for part in parts for name, value in vars(part).items() if value is not None
+        ]
+        form = (task.optimiser.name, task.minibatches.starts.shape[-1], *field_names)
         return self.memory.fit("a local step", form, self.sizes, step)
 
     def train(self, task: LocalTask) -> Tensor:
@@ -163,20 +171,20 @@ class Stacked:
                 stack = part.select(numbers.clamp(max=len(part.rows) - 1))
             losses.append(_Stack(self, stack, fresh).train()[: len(part.rows)])
             if stack is not part:
-                for target, trained in zip(part.trained, stack.trained, strict=True):
-                    target.copy_(trained[: len(target)])
+                for target, source in zip(part.trained_tensors, stack.trained_tensors, strict=True):
+                    target.copy_(source[: len(target)])
         return torch.cat(losses)
 
     def _sizes(self, task: LocalTask) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
-        which, (fitting, _) = task.terms.features, self._fits(task)
-        given = task.minibatches
-        kind = (given.starts.shape[-1], which, fitting)
+        layer, (fitting, _) = task.terms.features, self._fits(task)
+        minibatches = task.minibatches
+        kind = (minibatches.starts.shape[-1], layer, fitting)
         if fitting == ROW_BY_ROW:
             return ROW_BY_ROW
         if kind not in self._compared:
-            like = self.inputs(given.starts[:1, 0])
-            self._compared[kind] = comparable(self.network, fitting, like, which)
+            templates = self.inputs(minibatches.starts[:1, 0])
+            self._compared[kind] = comparable(self.network, fitting, templates, layer)
         return self._compared[kind]
 
     def inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
@@ -202,57 +210,62 @@ class Stacked:
     def _predict_together(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """See `predict`. All matrix products have the same sizes, so no row depends on others."""
         parts: list[tuple[int, int, int]] = []
-        every, begins, end = torch.cat(starts), [], 0
+        all_starts, begins, end = torch.cat(starts), [], 0
         for row, windows in enumerate(starts):
             begin, end = end, end + len(windows)
-            begins.append(len(parts) * TOGETHER)
-            parts += [(row, first, end - 1) for first in range(begin, end, TOGETHER)]
+            begins.append(len(parts) * WINDOWS_PER_PASS)
+            parts += [(row, first, end - 1) for first in range(begin, end, WINDOWS_PER_PASS)]
         window = self.look_back.numel() * self.features.shape[1] + self.covariates.shape[1]
-        most = max(1, self.numbers // max(TOGETHER * window, rows.shape[1]))
-        within, predictions = torch.arange(TOGETHER, device=self.device), []
+        parts_per_pass = max(1, self.numbers // max(WINDOWS_PER_PASS * window, rows.shape[1]))
+        positions, predictions = torch.arange(WINDOWS_PER_PASS, device=self.device), []
 
         def product(size: int) -> None:
-            copies = torch.zeros(size, TOGETHER, dtype=torch.int64, device=self.device)
-            self.network.forecasts(rows[copies[:, 0]], *self.inputs(every[copies]))
+            copies = torch.zeros(size, WINDOWS_PER_PASS, dtype=torch.int64, device=self.device)
+            self.network.forecasts(rows[copies[:, 0]], *self.inputs(all_starts[copies]))
 
         if self.memory is not None:
-            sizes = tuple(sorted({max(1, most >> halved) for halved in (0, 2, 4, 6)}))
-            fitting, _ = self.memory.fit("a product of forecasts", most, sizes, product)
-            most = fitting[-1]
-        for first in range(0, len(parts), most):
-            some = parts[first : first + most]
-            filled = some + some[-1:] * (most - len(some))
+            sizes = tuple(sorted({max(1, parts_per_pass >> halved) for halved in (0, 2, 4, 6)}))
+            fitting, _ = self.memory.fit("a product of forecasts", parts_per_pass, sizes, product)
+            parts_per_pass = fitting[-1]
+        for first in range(0, len(parts), parts_per_pass):
+            block = parts[first : first + parts_per_pass]
+            filled = block + block[-1:] * (parts_per_pass - len(block))
             models, firsts, lasts = torch.tensor(filled, device=self.device).mT
-            numbers = torch.minimum(firsts[:, None] + within, lasts[:, None])
-            outputs = self.network.forecasts(rows[models], *self.inputs(every[numbers]))
-            predictions.append(outputs[: len(some)].flatten(0, 1))
-        joined = torch.cat(predictions)
-        return [joined[begin : begin + len(s)] for begin, s in zip(begins, starts, strict=True)]
+            numbers = torch.minimum(firsts[:, None] + positions, lasts[:, None])
+            outputs = self.network.forecasts(rows[models], *self.inputs(all_starts[numbers]))
+            predictions.append(outputs[: len(block)].flatten(0, 1))
+        all_predictions = torch.cat(predictions)
+        return [
+            all_predictions[begin : begin + len(s)] for begin, s in zip(begins, starts, strict=True)
+        ]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         features = []
         for s, windows in enumerate(starts):
             row, parts = rows[s : s + 1], []
-            for some in windows.split(FEATURES):
-                _, kept = self.network.forward_pass(row, *self.inputs(some[None]), features=True)
-                parts.append(kept.penultimate[0].mT)
+            for block in windows.split(FEATURES):
+                _, state = self.network.forward_pass(row, *self.inputs(block[None]), features=True)
+                parts.append(state.penultimate[0].mT)
             features.append(torch.cat(parts))
         return features
 
     @torch.inference_mode()
     def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
-        everything = torch.ones_like(rows[0], dtype=torch.bool)
-        task = LocalTask.fresh(STANDING, rows, minibatches, everything).with_terms(features=which)
+        all_columns = torch.ones_like(rows[0], dtype=torch.bool)
+        task = LocalTask.fresh(STANDING, rows, minibatches, all_columns).with_terms(features=which)
         features = []
-        for some, size in split(len(rows), self._sizes(task)):
-            numbers = torch.arange(some.start, some.start + size, device=self.device)
-            stack = task.select(numbers.clamp(max=some.stop - 1))
-            given, steps = stack.minibatches, []
-            for k in range(1, given.starts.shape[1] + 1):
-                inputs, keys = self.inputs(_of_step(given.starts, k)), _select_keys(given, k)
-                _, kept = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
-                steps.append(getattr(kept, which)[: some.stop - some.start])
+        for block, size in split(len(rows), self._sizes(task)):
+            numbers = torch.arange(block.start, block.start + size, device=self.device)
+            stack = task.select(numbers.clamp(max=block.stop - 1))
+            minibatches_of_stack, steps = stack.minibatches, []
+            for k in range(1, minibatches_of_stack.starts.shape[1] + 1):
+                inputs, keys = (
+                    self.inputs(_of_step(minibatches_of_stack.starts, k)),
+                    _select_keys(minibatches_of_stack, k),
+                )
+                _, state = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
+                steps.append(getattr(state, which)[: block.stop - block.start])
             features.append(torch.stack(steps, 1))
         return torch.cat(features)
 
@@ -270,7 +283,7 @@ class _Stack:
         self.g = torch.empty_like(task.rows)
         if task.tracked.gradients is not None:
             task.tracked.gradients.zero_()
-        self.behind = 0 if fresh else task.moments.steps
+        self.steps_before = 0 if fresh else task.moments.steps
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
         self.counts: list[int] = [K] * S if task.steps is None else self.steps.tolist()
@@ -312,7 +325,7 @@ class _Stack:
         return total / self.steps
 
     @torch.inference_mode()
-    def once(self) -> None:
+    def take_step(self) -> None:
         """Take a single step."""
         is_tensor = self.repeat is not None
         self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
@@ -328,8 +341,8 @@ class _Stack:
         if terms.constant is not None:
             g += terms.constant
         optimiser.decayed(y, g)
-        with _only(active, y, task.moments.state) as (rows, moments):
-            optimiser.step(rows, g, moments, self.behind + k)
+        with _undo_inactive(active, y, task.moments.state) as (rows, moments):
+            optimiser.step(rows, g, moments, self.steps_before + k)
             if terms.step_offset is not None:
                 rows += terms.step_offset
             if terms.frozen is not None:
@@ -342,25 +355,30 @@ class _Stack:
 
     def _gradient(self, k: int | Tensor) -> Tensor:
         """Losses (S,) of the minibatches of step `k`, from 1, and their gradients into `g`."""
-        network, given, terms, g = self.engine.network, self.task.minibatches, self.terms, self.g
+        network, minibatches, terms, g = (
+            self.engine.network,
+            self.task.minibatches,
+            self.terms,
+            self.g,
+        )
         (loss, scale), clip = self.task.objective, self.task.clip
-        inputs = self.engine.inputs(_of_step(given.starts, k))
+        inputs = self.engine.inputs(_of_step(minibatches.starts, k))
         targets, reads = _of_step(self.targets, k), terms.by_feature is not None
-        keys = _select_keys(given, k)
-        outputs, kept = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
+        keys = _select_keys(minibatches, k)
+        outputs, state = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
         if network.has_buffers:
-            self.buffers = kept.buffers
-        each = loss.of(outputs, targets).flatten(1)
-        by_output = loss.slope(outputs, targets) * (scale / each.shape[1])
+            self.buffers = state.buffers
+        losses = loss.of(outputs, targets).flatten(1)
+        by_output = loss.slope(outputs, targets) * (scale / losses.shape[1])
         by_feature = {}
         if terms.by_feature is not None:
             by_feature[terms.features] = _of_step(terms.by_feature, k)
-        network.backward_pass(self.y, kept, by_output, by_feature, g)
+        network.backward_pass(self.y, state, by_output, by_feature, g)
         if clip is not None:
             if terms.frozen is not None:
                 g.masked_fill_(terms.frozen, 0)
             g *= (clip / (sums(g * g).sqrt() + CLOSE)).clamp(max=1)
-        return each.mean(1) * scale
+        return losses.mean(1) * scale
 
 
 def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
@@ -376,7 +394,7 @@ def _select_keys(minibatches: Minibatches, k: int | Tensor) -> Tensor | None:
 
 
 @contextmanager
-def _only(
+def _undo_inactive(
     active: Tensor | None, y: Tensor, state: dict[str, Tensor]
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
     """A context in which the rows `y` and their state are changed in place. Afterwards, changes of
@@ -386,5 +404,5 @@ def _only(
         return
     rows, moments = y.clone(), {name: values.clone() for name, values in state.items()}
     yield rows, moments
-    for before, after in ((y, rows), *((state[name], moments[name]) for name in state)):
-        before.copy_(torch.where(active[:, None], after, before))
+    for old_values, after in ((y, rows), *((state[name], moments[name]) for name in state)):
+        old_values.copy_(torch.where(active[:, None], after, old_values))

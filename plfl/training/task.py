@@ -27,15 +27,19 @@ class OfRows:
     of_parameters: ClassVar[frozenset[str]] = frozenset()
     """Fields with one entry per parameter, the same for all rows."""
 
-    def map(self, change: Callable[..., Tensor], *others: Self) -> Self:
+    def map(self, change: Callable[..., Tensor], *other_parts: Self) -> Self:
         """A copy in which `change` has made each tensor from those of the same name here and in
-        `others`."""
+        `other_parts`."""
         names = [field.name for field in fields(self) if field.name not in self.of_parameters]
-        alike = {name: [getattr(part, name) for part in (self, *others)] for name in names}
-        return replace(self, **{name: _changed(change, values) for name, values in alike.items()})
+        values_by_name = {
+            name: [getattr(part, name) for part in (self, *other_parts)] for name in names
+        }
+        return replace(
+            self, **{name: _map_values(change, values) for name, values in values_by_name.items()}
+        )
 
 
-def _changed(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
+def _map_values(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
     """The `values` of a field, changed as in `OfRows.map`; if no tensors, the first of them."""
     first = values[0]
     match first:
@@ -69,8 +73,8 @@ class Minibatches(OfRows):
         repeated = self.map(lambda values: values.repeat_interleave(times, 1))
         if repeated.keys is None:
             return repeated
-        which = torch.arange(repeated.keys.shape[1], device=repeated.keys.device) % times
-        return replace(repeated, keys=repeated.keys ^ which)
+        repeat_number = torch.arange(repeated.keys.shape[1], device=repeated.keys.device) % times
+        return replace(repeated, keys=repeated.keys ^ repeat_number)
 
 
 def sums(rows: Tensor) -> Tensor:
@@ -182,8 +186,8 @@ class LocalTask(OfRows):
     ) -> LocalTask:
         """Plain steps of a fresh optimiser on `rows`, in place, with new `moments` if None."""
         moments = optimiser.init(rows) if moments is None else moments
-        behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
-        return cls(optimiser, rows, minibatches, Moments(moments, behind), shared)
+        no_steps = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
+        return cls(optimiser, rows, minibatches, Moments(moments, no_steps), shared)
 
     def with_terms(self, **terms: Any) -> LocalTask:
         """This task with other `Terms`, by name."""
@@ -193,11 +197,11 @@ class LocalTask(OfRows):
         """This task with a fresh state where it has none."""
         if self.moments.state:
             return self
-        begun = replace(self.moments, state=self.optimiser.init(self.rows))
-        return replace(self, moments=begun)
+        moments = replace(self.moments, state=self.optimiser.init(self.rows))
+        return replace(self, moments=moments)
 
     @property
-    def trained(self) -> list[Tensor]:
+    def trained_tensors(self) -> list[Tensor]:
         """The tensors that an engine advances in place."""
         tracked, tensors = self.tracked, [self.rows, *self.moments.state.values()]
         if tracked.average is not None:
@@ -208,15 +212,15 @@ class LocalTask(OfRows):
 
     def select(self, index: slice | Tensor) -> LocalTask:
         """The task of some rows: views for a slice, copies for a tensor of indices."""
-        behind = self.moments.steps.expand(len(self.rows), -1)
-        whole = replace(self, moments=replace(self.moments, steps=behind))
-        return whole.map(lambda rows: rows[index])
+        steps_before = self.moments.steps.expand(len(self.rows), -1)
+        whole_task = replace(self, moments=replace(self.moments, steps=steps_before))
+        return whole_task.map(lambda rows: rows[index])
 
     @classmethod
     def concat(cls, tasks: Sequence[LocalTask]) -> LocalTask:
         """One task for the rows of all `tasks`, which are otherwise equal."""
-        first, *others = tasks
-        return first.map(lambda *parts: torch.cat(parts), *others) if others else first
+        first, *other_tasks = tasks
+        return first.map(lambda *parts: torch.cat(parts), *other_tasks) if other_tasks else first
 
 
 class Engine(Protocol):

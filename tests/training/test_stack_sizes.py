@@ -135,7 +135,7 @@ def test_a_gpu_has_stacks_of_the_sizes_that_agree(monkeypatch, size, left):
 
 
 def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "TOGETHER", 8)
+    monkeypatch.setattr(stacked, "WINDOWS_PER_PASS", 8)
     rows = work(SMALL, 4).rows
     starts = [torch.arange(n) for n in (5, 16, 1, 21)]
     expected = Stacked(SMALL, windows(SMALL), CPU).predict(rows, starts)

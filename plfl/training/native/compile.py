@@ -84,12 +84,12 @@ def build_kernel(instructions: str) -> Path:
 
 def _run(*command: str) -> str:
     """Output of a command. If it fails, the first line that mentions an error is raised."""
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    finished = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if finished.returncode:
+        lines = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
         reason = next((line for line in lines if "error" in line), lines[0])
         raise CompileError(f"{command[0]} failed: {reason}")
-    return done.stdout
+    return finished.stdout
 
 
 TYPES = {"std::int32_t": c_int32, "std::int64_t": c_int64, "double": c_double}
@@ -99,10 +99,10 @@ TYPES = {"std::int32_t": c_int32, "std::int64_t": c_int64, "double": c_double}
 class Mirrored(Structure):
     """A structure of the kernel; setting an unknown field is an error."""
 
-    def __init__(self, *values: Any, **named: Any):
-        if unknown := named.keys() - {name for name, *_ in self._fields_}:
+    def __init__(self, *values: Any, **fields: Any):
+        if unknown := fields.keys() - {name for name, *_ in self._fields_}:
             raise TypeError(f"{type(self).__name__} has no fields {sorted(unknown)}")
-        super().__init__(*values, **named)
+        super().__init__(*values, **fields)
 
 
 def structure(name: str) -> type[Mirrored]:
