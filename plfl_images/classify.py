@@ -159,6 +159,6 @@ class Classify(Task):
 
 def _source_of(data: Data) -> sources.Images:
     """The source of a study that fits the task."""
-    source = data.rules()
+    source = data.source_class()
     assert isinstance(source, sources.Images)
     return source

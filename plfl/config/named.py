@@ -9,16 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError
 from pydantic_core import InitErrorDetails
 
 from plfl.config.messages import allowed, refusal
 from plfl.interfaces.baseline import Baseline
+from plfl.interfaces.codec import Codec
 from plfl.interfaces.named import Selectable
+from plfl.interfaces.source import Source
 from plfl.plugins import registry
-from plfl.plugins.registry import Algorithm, Kind, Section
+from plfl.plugins.registry import Kind, Section
 
 FEATURES = {
     "load": "kWh per interval",  # in the interval that ends at the timestamp
@@ -113,45 +115,16 @@ def choose_class(
     return kind
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The origin of data: what they are, where they come from, and under which licence."""
-
-    label: str
-    """A few words, as shown on the page and in MLflow."""
-    text: str
-    """A phrase that says whether they were measured, simulated or generated."""
-    licence: str | None = None
-    """The address of their licence; None if only their owner knows it."""
-
-
-CC_BY = "https://spdx.org/licenses/CC-BY-4.0"
-
-
-class SourceRules(Algorithm):
-    """The rules of a source. `plfl.data.sources.Source` adds fetching and reading."""
-
-    examples: ClassVar[str] = "loads"
-    """The kind of its examples, in one word. A task names the kind that it needs alike."""
-    origin: ClassVar[Origin]
-    """The origin of the data."""
-    blocks: ClassVar[Mapping[str, type[Section]]] = {}
-    """Blocks of keys that a source of a plug-in adds to `data`, by name. Sources that share a block
-    name the same class."""
-    simulation_only: ClassVar[str | None] = None
-    """Why deployed clients cannot have such data (`plfl.deploy`); None if they can."""
-
-
-available_sources = partial(registry.available, SOURCES, SourceRules)
+available_sources = partial(registry.available, SOURCES, Source)
 """All sources by name."""
-find_source = partial(registry.find, SOURCES, SourceRules)
+find_source = partial(registry.find, SOURCES, Source)
 """The source with a name; a KeyError if there is none."""
 
 
 def added_blocks() -> dict[str, type[Section]]:
     """The blocks of keys that the sources of plug-ins add to `data`, by name."""
     plugged_sources = registry.plugged(SOURCES).values()
-    sources = (cls for cls in plugged_sources if issubclass(cls, SourceRules))
+    sources = (cls for cls in plugged_sources if issubclass(cls, Source))
     return {name: block for cls in sources for name, block in cls.blocks.items()}
 
 
@@ -208,25 +181,11 @@ ENTROPY = "rc"
 """The stage that shortens the whole numbers of a codec without loss."""
 
 
-class CodecRules(Algorithm):
-    """The rules of a codec. `plfl.federated.codecs.Codec` adds its computations."""
-
-    has_codes: ClassVar[bool] = False
-    """Whether a message ends with whole numbers, which `rc` can shorten."""
-
-    unbiased: ClassVar[bool] = False
-    """Whether E C(v) = v without a memory, so that the mean of many clients is exact."""
-
-    contraction: ClassVar[float | None] = None
-    """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values. None if α is not positive: then no memory
-    can be used."""
-
-
 @dataclass(frozen=True)
 class Chain:
     """The stages of one direction."""
 
-    codec: CodecRules
+    codec: Codec
     memory: Memory | None
     """The memory of earlier messages, at both ends or only the sender."""
     entropy: bool
@@ -257,12 +216,12 @@ def chain_of(text: str, direction: str) -> Chain | None:
     return Chain(codec, memory, entropy)
 
 
-def _codec(stage: str) -> CodecRules:
+def _codec(stage: str) -> Codec:
     """The codec of a stage: its name, and the number that is its only hyperparameter, if any."""
     (name_and_bits,) = re.findall(r"^(\D*)(.*)$", stage, re.DOTALL)
     for name, number in ((stage, ""), name_and_bits):
         cls = registry.algorithm(CODECS, name)
-        if cls is None or not issubclass(cls, CodecRules):
+        if cls is None or not issubclass(cls, Codec):
             continue
         value = int(number) if number.isdigit() else number
         keys = dict.fromkeys(list(cls.model_fields)[: bool(number)], value)
@@ -270,5 +229,5 @@ def _codec(stage: str) -> CodecRules:
             return cls.model_validate(keys)
         except ValidationError as error:
             raise ValueError(f"{stage}: {error.errors()[0]['msg']}") from None
-    codecs = registry.available(CODECS, CodecRules)
+    codecs = registry.available(CODECS, Codec)
     raise ValueError(f"{stage!r} is no codec; {allowed(name_and_bits[0], codecs)}")

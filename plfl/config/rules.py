@@ -115,7 +115,7 @@ class TaskRules(Selectable):
     """The rules of a task. `plfl.tasks.Task` adds its computations."""
 
     examples: ClassVar[str] = "loads"
-    """The kind of examples that the source must provide, in one word (`SourceRules.examples`). It
+    """The kind of examples that the source must provide, in one word (`Source.examples`). It
     also selects how results are reported (`plfl.report.reporting`)."""
     own_loss: ClassVar[str | None] = None
     """The task's own loss in words, which replaces `federation.loss`. None if the task trains with

@@ -36,9 +36,7 @@ from plfl.config.named import (
     STANDARD,
     Chain,
     ChosenBaseline,
-    CodecRules,
     LeftOut,
-    SourceRules,
     added_blocks,
     available_sources,
     chain_of,
@@ -47,6 +45,8 @@ from plfl.config.named import (
 )
 from plfl.config.speeds import Speeds
 from plfl.interfaces.baseline import Baseline, Crosses, FitSettings
+from plfl.interfaces.codec import Codec
+from plfl.interfaces.source import Source
 from plfl.layout import Head
 from plfl.plugins import registry
 from plfl.plugins.registry import KINDS, Algorithm, Section, Value, extended
@@ -338,8 +338,8 @@ class Data(Section):
         return refuse_repetitions(origins) if isinstance(origins, list) else origins
 
     @property
-    def rules(self) -> type[SourceRules]:
-        """The rules of the source."""
+    def source_class(self) -> type[Source]:
+        """The class of the source."""
         return find_source(self.source)
 
     @model_validator(mode="after")
@@ -388,7 +388,7 @@ class Data(Section):
     @property
     def origin(self) -> str:
         """The origin of the data in a few words, as reports show it."""
-        return self.rules.origin.label
+        return self.source_class.origin.label
 
     @property
     def is_sample(self) -> bool:
@@ -860,7 +860,7 @@ class ChannelSettings(Section):
         return [self.chain("up"), self.chain("down")]
 
     @property
-    def codecs(self) -> list[CodecRules]:
+    def codecs(self) -> list[Codec]:
         """The codecs of both directions, if any."""
         return [chain.codec for chain in self.chains if chain]
 

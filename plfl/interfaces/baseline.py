@@ -15,16 +15,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.interfaces.annotations import Dataset, Forecaster, ProgramParts
 from plfl.interfaces.named import Selectable
-
-if TYPE_CHECKING:  # in a layer above this one
-    from plfl.data.dataset import Dataset
-    from plfl.interfaces.program import Forecaster, ProgramParts
 
 Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.int64]

@@ -40,7 +40,11 @@ ROOMS = {
     "plfl.federated.codecs": "codec",
 }
 """The kinds of classes that a plug-in can define, by the package of those of plfl."""
-BASES = {"plfl.interfaces.baseline": "plfl.baselines"}
+BASES = {
+    "plfl.interfaces.baseline": "plfl.baselines",
+    "plfl.interfaces.codec": "plfl.federated.codecs",
+    "plfl.interfaces.source": "plfl.data.sources",
+}
 """The package of a kind by the module of its base class, where the package does not define that."""
 
 

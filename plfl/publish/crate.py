@@ -222,7 +222,7 @@ def _describe(
             "sha256": sha256(path),
         }
         files[name] = crate.add_file(path, name, properties=about_file)
-    origin = study.data.rules.origin
+    origin = study.data.source_class.origin
     of_data = {"license": licence(origin.licence)} if origin.licence else {}
     digests: dict[str, str] = {}
     for place in places:
@@ -251,7 +251,7 @@ def _describe(
     run["agent"] = authors[0]
     text = (
         f"Results of the study {study.name!r} of federated learning, run with plfl {version}. "
-        f"{study.data.rules.examples.capitalize()}: {origin.text}."
+        f"{study.data.source_class.examples.capitalize()}: {origin.text}."
     )
     if study.data.source == "meters":
         text += " The readings are not included: the tables of forecasts are empty, and the report "

@@ -52,7 +52,7 @@ def of_names(
     for name in sharing:
         if name not in schemes:
             yield f"grid.sharing: {name!r} is unknown; {allowed(name, schemes)}"
-    if (examples := data.rules.examples) != task.examples:
+    if (examples := data.source_class.examples) != task.examples:
         tasks = [n for n, cls in available_tasks().items() if cls.examples == examples]
         fitting = available_sources().items()
         source_names = [name for name, cls in fitting if cls.examples == task.examples]
@@ -283,7 +283,7 @@ def of_history(
 ) -> Iterator[str]:
     """Report keys that contradict `WITHOUT_VALIDATION` or tuned numbers of rounds."""
     in_history = not windows.has_validation or bool(data.cuts)
-    if data.rules.examples != "loads" and (in_history or data.federations):
+    if data.source_class.examples != "loads" and (in_history or data.federations):
         keys = {
             "data.origins": data.cuts,
             "windows.history": windows.history is not None,

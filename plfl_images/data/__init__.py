@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data, Windows
-from plfl.data.sources import Counts, Receipt, Source, digests
+from plfl.data.sources import digests
+from plfl.interfaces.annotations import Study
+from plfl.interfaces.source import CC_BY, Counts, Origin, Receipt, Source
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
-    from plfl.study import Study
     from plfl_images.data.dataset import ImageDataset
     from plfl_images.data.pool import ImagePool
 
@@ -47,7 +47,6 @@ class Images(Source):
     examples = EXAMPLES
     blocks: ClassVar = {"skew": Skew}
     simulation_only = "its images are divided among clients in the simulator only"
-    assumed = ""
 
     classes: ClassVar[int]
     """Number of classes."""

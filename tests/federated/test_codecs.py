@@ -6,9 +6,9 @@ import torch
 
 from plfl.config.named import chain_of
 from plfl.config.sections import ChannelSettings
-from plfl.federated.codecs import Blocks, Codec, CodecError
 from plfl.federated.codecs.coder import Coder, Direction, most_bytes
 from plfl.federated.codecs.packing import pack, unpack
+from plfl.interfaces.codec import Blocks, Codec, CodecError
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from tests.helpers.refusals import naming
 

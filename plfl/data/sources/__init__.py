@@ -1,10 +1,7 @@
 """Sources of data, one file per source: where the clients' examples come from.
 
-An example is the input of one prediction: a window of a series of loads, or, from the source of a
-plug-in, something else such as an image. `fetch` brings the files of a state to this machine; only
-it uses the network. `save` makes examples from them, and `read` reads these. A receipt says which
-files the data of a state come from, so that a change of one is noticed. `load_dataset` does all of
-this in one call.
+`plfl.interfaces.source` has their class, and this file what all sources of series of loads do.
+`load_dataset` fetches, saves and reads in one call.
 
 Functions import the code for reading and writing series only when they need it, because the
 workflow lists files and clients each time it starts.
@@ -13,26 +10,18 @@ workflow lists files and clients each time it starts.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
+from plfl.base import DataFrame
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
-from plfl.config.named import SourceRules, find_source
 from plfl.config.sections import Data, Windows
-
-if TYPE_CHECKING:  # see above
-    import pandas as pd
-
-    from plfl.data.dataset import Dataset
-    from plfl.data.examples import Examples, ExampleTables
-    from plfl.data.windows import Limits
-    from plfl.study import Study
-
-
-Receipt = dict[str, Any]
-"""`source`; `files`: the SHA-256 of each file, by its path from the working directory."""
+from plfl.interfaces.annotations import Dataset, Examples, ExampleTables, Limits, Study
+from plfl.interfaces.source import Counts, Receipt
+from plfl.interfaces.source import Source as Source
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
@@ -71,72 +60,31 @@ def verify(receipt: Receipt) -> None:
         )
 
 
-class Counts(NamedTuple):
-    """Numbers of windows of a client."""
+class LoadSource(Source):
+    """A source of series of loads: subclasses define `fetch` and `series`."""
 
-    train: int
-    held_out: int
-    """The windows that its models are scored on."""
-
-
-class Source(SourceRules):
-    """A source of series of loads. Others override all functions except `clients` and `load`."""
-
+    assumed = "a year of data per client"
     blocks_read: ClassVar[tuple[str, ...]] = ()
     """Blocks of keys of `data` that determine the series."""
-    assumed: ClassVar[str] = "a year of data per client"
-    """What estimates of work assume about the amount of data; empty if it is known."""
 
     def settings(self, data: Data, state: str) -> dict[str, Any]:
-        """The part of the configuration that determines what `save` writes, except `windows`."""
         keys = {"source", "folder", "clients", "features", *self.blocks_read}
         if data.resample:
             keys.add("resample")
         ids = self.buildings(data, state)
         return data.model_dump(mode="json", include=keys) | {"buildings": ids}
 
-    def buildings(self, data: Data, state: str) -> list[int]:
-        """Building ids of a state's clients, known before anything is fetched; empty without ids.
-
-        Raises:
-            DataError: they are not known, or too few.
-        """
-        return []
-
-    def clients(self, data: Data, state: str) -> list[str]:
-        """The names of a state's clients, in the order of all tables."""
-        return [str(number) for number in self.buildings(data, state)]
-
-    def own_files(self, data: Data, state: str) -> list[Path]:
-        """The user's own files about a state's clients."""
-        return []
-
-    def fetch(self, data: Data, state: str) -> Receipt:
-        """Bring the files of a state's clients to this machine: download, generate or find them.
-
-        Raises:
-            DataError: a file is missing, unreachable or damaged.
-            PlflError: the disk is full or the folder cannot be written.
-        """
-        raise NotImplementedError
-
-    def series(self, data: Data, state: str) -> Mapping[str, pd.DataFrame]:
+    @abstractmethod
+    def series(self, data: Data, state: str) -> Mapping[str, DataFrame]:
         """The series that `load` reads, before they are resampled and reduced to the features."""
-        raise NotImplementedError
 
     def load(self, data: Data, state: str) -> ExampleTables:
-        """The tables of a state's clients by name, in order, with the available `data.features`.
-
-        Raises:
-            DataError: a file is missing or unreadable, or contains invalid values. It may be raised
-                only when a table is accessed.
-        """
         from plfl.data.examples import ExampleTables
         from plfl.data.features import assemble, resampled
 
         series = self.series(data, state)
 
-        def table(name: str) -> pd.DataFrame:
+        def table(name: str) -> DataFrame:
             readings = series[name]
             if data.resample:
                 readings = resampled(readings, data.resample)
@@ -145,23 +93,18 @@ class Source(SourceRules):
         return ExampleTables(series, table)
 
     def save(self, study: Study, state: str, path: Path) -> None:
-        """Write the examples of a state, from files that `fetch` has brought, for `read`; DataError
-        if a file is missing or damaged, or its content cannot be used."""
         windows_of(study, self.load(study.data, state), folder=path.parent).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
-        """The examples of a state as its clients hold them, from the file that `save` wrote."""
         from plfl.data.dataset import Dataset
 
         return Dataset.load_file(path)
 
     def examples_of(self, study: Study, state: str) -> Examples:
-        """The examples of a state, fetched and read at once, without an intermediate file."""
         self.fetch(study.data, state)
         return windows_of(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
-        """Numbers of windows of a client, as far as they are known before anything is read."""
         from plfl.data.dataset import YEAR
 
         rows = YEAR // data.interval
@@ -169,9 +112,8 @@ class Source(SourceRules):
         return Counts(train, rows - train)
 
     def noise(self, study: Study, clients: int = 1) -> Examples:
-        """Made-up examples of clients, to measure how long a study takes or how much it sends: a
-        year of random numbers for each client, or ten windows if that is longer. ConfigError if a
-        window is longer than a year."""
+        """A year of random numbers for each client, or ten windows if that is longer. ConfigError
+        if a window is longer than a year."""
         import numpy as np
 
         from plfl.data.dataset import YEAR, Dataset
@@ -209,7 +151,7 @@ class Source(SourceRules):
 
 def windows_of(
     study: Study,
-    tables: Mapping[str, pd.DataFrame],
+    tables: Mapping[str, DataFrame],
     limits: Limits | None = None,
     folder: Path | None = None,
 ) -> Dataset:
@@ -229,8 +171,8 @@ def windows_of(
 
 
 def of(data: Data) -> Source:
-    """The source of a study's data; the configuration itself knows only the rules of sources."""
-    return cast(Source, find_source(data.source)())
+    """The source of a study's data."""
+    return data.source_class()
 
 
 def load_dataset(study: Study, state: str) -> Dataset:
@@ -257,6 +199,6 @@ def load_dataset(study: Study, state: str) -> Dataset:
 
 def check_loads(study: Study) -> None:
     """Refuse a study whose source has other examples than loads, with a ConfigError."""
-    if (rules := study.data.rules.examples) != "loads":
-        problem = f"data.source: {study.data.source} has {rules}, but this needs loads"
+    if (examples := study.data.source_class.examples) != "loads":
+        problem = f"data.source: {study.data.source} has {examples}, but this needs loads"
         raise ConfigError(study.name, [f"{problem}; use a study of loads"])

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from plfl.base.errors import DataError
 from plfl.base.extras import require
 from plfl.base.files import sweep
-from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
-from plfl.data.sources import Receipt, Source
+from plfl.data.sources import LoadSource
+from plfl.interfaces.annotations import ExampleTables
+from plfl.interfaces.source import CC_BY, Origin, Receipt
 
-if TYPE_CHECKING:  # the workflow lists buildings without reading any
-    from plfl.data.examples import ExampleTables
 
-
-class ComstockSource(Source):
+class ComstockSource(LoadSource):
     """The public bucket of NREL's ComStock."""
 
     name = "comstock"

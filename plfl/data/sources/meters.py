@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from plfl.config.named import Origin
+from plfl.base import DataFrame
 from plfl.config.sections import Data
-from plfl.data.sources import Receipt, Source, digests
-
-if TYPE_CHECKING:  # the workflow lists files without reading any
-    import pandas as pd
+from plfl.data.sources import LoadSource, digests
+from plfl.interfaces.source import Origin, Receipt
 
 
-class MetersSource(Source):
+class MetersSource(LoadSource):
     """Files of your own meters."""
 
     name = "meters"
@@ -35,7 +32,7 @@ class MetersSource(Source):
     def fetch(self, data: Data, state: str) -> Receipt:
         return {"source": data.source, "files": digests(self.own_files(data, state))}
 
-    def series(self, data: Data, state: str) -> dict[str, pd.DataFrame]:
+    def series(self, data: Data, state: str) -> dict[str, DataFrame]:
         from plfl.data import meters
 
         return meters.read(data, state)

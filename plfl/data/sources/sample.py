@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from plfl.config.named import Origin
 from plfl.config.sections import Data
 from plfl.data.sample import places
 from plfl.data.sources import digests
 from plfl.data.sources.comstock import ComstockSource
+from plfl.interfaces.source import Origin
 
 
 class SampleSource(ComstockSource):

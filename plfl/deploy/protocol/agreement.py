@@ -25,7 +25,7 @@ def fingerprint(study: Study, cell: Cell) -> str:
 
 def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
-    if reason := study.data.rules.simulation_only:
+    if reason := study.data.source_class.simulation_only:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
     if reason := study.method(cell).undeployable():
         return f"{cell.method} runs in the simulator only: {reason}"

@@ -27,8 +27,8 @@ from plfl.deploy.protocol.endpoints import (
     as_bytes,
     rows_as_arrays,
 )
-from plfl.federated.codecs import LARGEST, CodecError
 from plfl.federated.codecs.coder import Coder
+from plfl.interfaces.codec import LARGEST, CodecError
 from plfl.results.records import MODELS
 from plfl.study import Cell, Study
 

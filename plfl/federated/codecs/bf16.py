@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import LARGEST, Blocks, Codec, CodecError, Field, Random, Rows
+from plfl.interfaces.codec import LARGEST, Blocks, Codec, CodecError, Field, Random, Rows
 
 
 class BFloat16(Codec):

@@ -28,8 +28,9 @@ from torch import Tensor
 
 from plfl.config.named import Chain
 from plfl.config.sections import ChannelSettings
-from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows, entropy
+from plfl.federated.codecs import entropy
 from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
+from plfl.interfaces.codec import Blocks, Codec, CodecError, Random, Rows
 
 Direction = Literal["down", "up"]
 End = Literal["sender", "receiver"]

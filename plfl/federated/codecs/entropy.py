@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.extras import require
-from plfl.federated.codecs import CodecError, Field
 from plfl.federated.codecs.packing import Bytes, pack, unpack
+from plfl.interfaces.codec import CodecError, Field
 
 _PACKED, _CODED = 0, 1
 _CHECKSUM = 2

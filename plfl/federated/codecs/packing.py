@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import LARGEST, CodecError, Field
+from plfl.interfaces.codec import LARGEST, CodecError, Field
 
 Bytes = NDArray[np.uint8]
 

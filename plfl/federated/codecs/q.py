@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import Blocks, Codec, Field, Random, Rows
+from plfl.interfaces.codec import Blocks, Codec, Field, Random, Rows
 
 _ERRORS = {8: 0.000145, 4: 0.048187, 3: 0.257416, 2: 1.986806}
 """E‖C(v) − v‖²/‖v‖² of 2,500 normal numbers, by bits."""

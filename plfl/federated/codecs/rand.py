@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import Blocks, Field, Random, Rows, Sparse
+from plfl.federated.codecs import Sparse
+from plfl.interfaces.codec import Blocks, Field, Random, Rows
 
 
 class Rand(Sparse):

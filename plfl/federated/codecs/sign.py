@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import Blocks, Codec, Field, Random, Rows
+from plfl.interfaces.codec import Blocks, Codec, Field, Random, Rows
 
 
 class Sign(Codec):

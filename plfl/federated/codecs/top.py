@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import Blocks, CodecError, Field, Random, Rows, Sparse
+from plfl.federated.codecs import Sparse
+from plfl.interfaces.codec import Blocks, CodecError, Field, Random, Rows
 
 
 class Top(Sparse):

@@ -4,9 +4,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import Blocks, Field, Random, Rows
 from plfl.federated.codecs.q import Quantised
 from plfl.federated.codecs.top import Top
+from plfl.interfaces.codec import Blocks, Field, Random, Rows
 
 _BYTES = Quantised(bits=8)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.codecs import LARGEST
+from plfl.interfaces.codec import LARGEST
 
 ROUNDING = 1e-6
 """Difference, also relative, of two numbers of which the terms were added in another order."""

@@ -1,0 +1,21 @@
+"""Types of the layers above, for annotations alone: no file of an interface imports these layers,
+which import torch and pandas. Plug-ins annotate with them, too."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plfl.config.sections import Data as Data
+    from plfl.config.sections import FederationSettings as FederationSettings
+    from plfl.config.sections import Windows as Windows
+    from plfl.data.dataset import Dataset as Dataset
+    from plfl.data.dataset import Split as Split
+    from plfl.data.examples import Examples as Examples
+    from plfl.data.examples import ExampleTables as ExampleTables
+    from plfl.data.windows import Limits as Limits
+    from plfl.interfaces.program import Forecaster as Forecaster
+    from plfl.interfaces.program import ProgramParts as ProgramParts
+    from plfl.study import Study as Study
+else:
+    Data = FederationSettings = Windows = Dataset = Split = Any
+    Examples = ExampleTables = Limits = Study = Any
+    Forecaster = ProgramParts = Any
