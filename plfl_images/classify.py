@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from pydantic import Field
 
+from plfl.base import Tensor
 from plfl.base.rounding import drawn_of
 from plfl.config.sections import Data, FederationSettings, Windows
-from plfl.layout import WindowShape
-from plfl.tasks import (
+from plfl.interfaces.annotations import Examples
+from plfl.interfaces.task import Floats, Objective, Task
+from plfl.interfaces.terms import (
     CorrectedDistillation,
     Distillation,
-    Floats,
     NotTrueDistillation,
-    Objective,
     Restriction,
-    Task,
     Term,
 )
+from plfl.layout import WindowShape
 from plfl_images import data as sources
 from plfl_images.data import skew_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.data.examples import Examples
-    from plfl.training.task import Engine
-    from plfl_images.evaluation import CommonEvaluator
 
 
 class Classify(Task):
@@ -151,7 +144,7 @@ class Classify(Task):
         counts = [np.bincount(row.astype(np.int64), minlength=classes) for row in targets]
         return np.stack([row / row.sum() for row in counts])
 
-    def evaluator(self, dataset: Examples, engine: Engine) -> CommonEvaluator:
+    def evaluator(self, dataset: Examples, engine: Any) -> Any:
         from plfl_images.evaluation import CommonEvaluator
 
         return CommonEvaluator(dataset, engine)

@@ -34,11 +34,11 @@ from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.round import run
+from plfl.interfaces.task import Objective
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Cell, Study
 from plfl.study.checks import sends_only_updates
-from plfl.tasks import Objective
 from plfl.training.batches import stream
 from plfl.training.task import STANDING, LocalTask, Minibatches, Tracked
 

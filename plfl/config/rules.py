@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from pydantic import (
 
 from plfl.config.messages import refusal
 from plfl.config.named import choose_class
-from plfl.config.sections import Data, FederationSettings, Windows
+from plfl.config.sections import FederationSettings
 from plfl.interfaces.named import Selectable
+from plfl.interfaces.task import Task
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -106,66 +107,14 @@ ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_model)]
 TASKS = "plfl.tasks"
 """The package of the tasks, one file each. Only the file of the named task is imported."""
 DEFAULT_TASK = "forecast"
-Widening = Literal["none", "personal", "adaptive"]
-"""How the intervals of forecasts are widened: not at all (`none`), by a conformal width of each
-client (`personal`), or by such a width that follows the client's loads (`adaptive`)."""
-
-
-class TaskRules(Selectable):
-    """The rules of a task. `plfl.tasks.Task` adds its computations."""
-
-    examples: ClassVar[str] = "loads"
-    """The kind of examples that the source must provide, in one word (`Source.examples`). It
-    also selects how results are reported (`plfl.report.reporting`)."""
-    own_loss: ClassVar[str | None] = None
-    """The task's own loss in words, which replaces `federation.loss`. None if the task trains with
-    `federation.loss`."""
-    forecasts: ClassVar[bool] = True
-    """Whether its models forecast loads. If so, the best ones are kept for `plfl forecast`, and
-    MLflow compares them."""
-    common_windows: ClassVar[bool] = False
-    """Whether all clients' models are scored on the same windows. This takes long, so local models
-    are then scored only in the last round."""
-    has_labels: ClassVar[bool] = False
-    """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
-
-    def outputs(self, horizons: int) -> int:
-        """O, the number of numbers that a model returns for a window with `horizons` targets."""
-        raise NotImplementedError
-
-    def window_shape(self, data: Data, windows: Windows) -> WindowShape:
-        """The shape of what a model reads and returns, given a source with the task's examples."""
-        sizes = len(data.inputs), windows.look_back, windows.covariates_width
-        return WindowShape(*sizes, self.outputs(windows.horizons))
-
-    def problems(
-        self, data: Data, windows: Windows, federation: FederationSettings
-    ) -> Iterator[str]:
-        """Why it cannot be trained with these settings, one line for each problem."""
-        return iter(())
-
-    def dealt(self, data: Data) -> dict[str, Any]:
-        """The settings that decide how examples are divided among clients after they are read."""
-        return {}
-
-    def refuses_teacher(self, loss: str) -> str | None:
-        """Why a teacher cannot be mixed into the targets with `federation.loss`; None if it can."""
-        raise NotImplementedError
-
-    @property
-    def widening(self) -> Widening:
-        """How the intervals of a trained model are widened."""
-        return "none"
-
-
-available_tasks = partial(registry.available, TASKS, TaskRules)
+available_tasks = partial(registry.available, TASKS, Task)
 """All tasks by name. This imports torch."""
-find_task = partial(registry.find, TASKS, TaskRules)
+find_task = partial(registry.find, TASKS, Task)
 """The task with a name; a KeyError if there is none."""
 _task = partial(
     choose_class, kind_name="task", default=DEFAULT_TASK, find=find_task, names=available_tasks
 )
-ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_task)]
+ChosenTask = Annotated[SerializeAsAny[Task], BeforeValidator(_task)]
 """A key that names a task: a block with its `name`."""
 
 
@@ -261,9 +210,7 @@ class MethodRules(Algorithm):
     mixes: ClassVar[bool] = False
     """Whether the forecasts do not come from a model alone (`Method.mixed`)."""
 
-    def unfit(
-        self, model: ModelRules, task: TaskRules, federation: FederationSettings
-    ) -> Iterator[str]:
+    def unfit(self, model: ModelRules, task: Task, federation: FederationSettings) -> Iterator[str]:
         """Why the method cannot train this model, or with these settings; empty if it can."""
         averages = federation.ema is not None
         if self.only_model not in (None, model.name):

@@ -16,7 +16,7 @@ from plfl.baselines import BASELINE, catalogue
 from plfl.baselines.fitting import Remembered, fit, total_sent
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
-from plfl.tasks import Task
+from plfl.interfaces.task import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
 

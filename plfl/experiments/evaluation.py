@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from plfl.data.dataset import EVALUATED, Dataset, Split
 from plfl.federated.federation import Federation
+from plfl.interfaces.task import Task
 from plfl.results.records import ConformalWidths, Model, Models
-from plfl.tasks import Task
 from plfl.training.task import Engine
 
 Floats: TypeAlias = NDArray[np.float64]

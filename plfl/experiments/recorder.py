@@ -13,8 +13,8 @@ from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import RoundTimes
+from plfl.interfaces.task import Task
 from plfl.results.records import Model
-from plfl.tasks import Task
 
 
 @dataclass

@@ -13,6 +13,7 @@ from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluator, Examiner
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
+from plfl.interfaces.task import Task
 from plfl.layout import WindowShape
 from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
@@ -20,7 +21,7 @@ from plfl.models import model_of
 from plfl.models.network import Network
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
-from plfl.tasks import Task, task_of
+from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
 

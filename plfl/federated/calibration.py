@@ -20,8 +20,8 @@ from torch import Tensor
 
 from plfl.config.sections import Calibration
 from plfl.federated.client_data import ClientData
+from plfl.interfaces.terms import CorrectedDistillation
 from plfl.optimizers.client import ClientOpt
-from plfl.tasks import CorrectedDistillation
 
 
 def calibrate(

@@ -20,8 +20,9 @@ from plfl.data import covariates
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.federated.instructions import FORWARD
+from plfl.interfaces.task import Task
+from plfl.interfaces.terms import Term
 from plfl.optimizers.client import ClientOpt
-from plfl.tasks import Task, Term
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # reading a configuration imports the methods and should not 
 
     from torch import Tensor
 
-    from plfl.tasks import Term
+    from plfl.interfaces.terms import Term
 
 FORWARD = 1 / 3
 """Work of a forward pass over a minibatch, in local steps: a backward pass costs twice as much."""

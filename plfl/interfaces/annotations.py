@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from plfl.interfaces.program import Forecaster as Forecaster
     from plfl.interfaces.program import ProgramParts as ProgramParts
     from plfl.study import Study as Study
+    from plfl.tasks.losses import Loss as Loss
 else:
     Data = FederationSettings = Windows = Dataset = Split = Any
     Examples = ExampleTables = Limits = Study = Any
-    Forecaster = ProgramParts = Any
+    Forecaster = ProgramParts = Loss = Any

@@ -17,13 +17,14 @@ from plfl.base.text import list_names
 from plfl.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.experiments import baselines
+from plfl.interfaces.task import Task
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.records import DAMAGE
 from plfl.results.scores import WeeklyScores, best, pooled, select, weekly
 from plfl.results.words import baseline_label
 from plfl.study import Study
-from plfl.tasks import Task, task_of
+from plfl.tasks import task_of
 from plfl.tasks.metrics import OF_DAYS
 from plfl.tasks.quantiles import Quantiles
 

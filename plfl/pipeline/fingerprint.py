@@ -21,10 +21,10 @@ IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)(?: +import +(\([^)]*\)|.*))?"
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 """A quoted string, which may be the name of a file."""
 
-LEFT_OUT = (OWN, "plfl.study")
+LEFT_OUT = (OWN, "plfl.study", "plfl.interfaces.annotations")
 """plfl itself has the version, which the results store anyway; `plfl.study` reads a study. A job
 depends on the values of its keys, which are its parameters, and on the algorithms that it uses, but
-not on the reading, nor on all algorithms."""
+not on the reading, nor on all algorithms. Types in annotations compute nothing."""
 
 
 def code_digest(*modules: str) -> str:

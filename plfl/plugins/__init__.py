@@ -44,6 +44,7 @@ BASES = {
     "plfl.interfaces.baseline": "plfl.baselines",
     "plfl.interfaces.codec": "plfl.federated.codecs",
     "plfl.interfaces.source": "plfl.data.sources",
+    "plfl.interfaces.task": "plfl.tasks",
 }
 """The package of a kind by the module of its base class, where the package does not define that."""
 

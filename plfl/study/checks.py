@@ -7,7 +7,7 @@ from plfl.base.errors import did_you_mean
 from plfl.config.algorithms import available
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
-from plfl.config.rules import MethodRules, ModelRules, TaskRules, available_tasks
+from plfl.config.rules import MethodRules, ModelRules, available_tasks
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
@@ -28,6 +28,7 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import KINDS, Algorithm
@@ -41,7 +42,7 @@ PRIVACY = "federation.privacy"
 
 
 def of_names(
-    sharing: Sequence[str], schemes: Collection[str], task: TaskRules, data: Data
+    sharing: Sequence[str], schemes: Collection[str], task: Task, data: Data
 ) -> Iterator[str]:
     """Report sharing schemes with taken or unknown names, and sources without a task's targets."""
     if BASELINE in schemes:
@@ -192,7 +193,7 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
         )
 
 
-def of_selection(task: TaskRules, data: Data, federation: FederationSettings) -> Iterator[str]:
+def of_selection(task: Task, data: Data, federation: FederationSettings) -> Iterator[str]:
     """Report a selection of clients by labels that they do not have."""
     if federation.selection == "data_aware" and not task.has_labels:
         yield (
@@ -222,7 +223,7 @@ def of_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) ->
                 )
 
 
-def of_calibration(federation: FederationSettings, task: TaskRules) -> Iterator[str]:
+def of_calibration(federation: FederationSettings, task: Task) -> Iterator[str]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, path = federation.calibration, "federation.calibration"
     if not federation.calibrates:
@@ -277,7 +278,7 @@ WITHOUT_VALIDATION = "windows.history, data.origins and a windows.split with 0 f
 def of_history(
     windows: Windows,
     data: Data,
-    task: TaskRules,
+    task: Task,
     federation: FederationSettings,
     tuning: Tuning,
 ) -> Iterator[str]:
@@ -402,7 +403,7 @@ def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
 def of_methods(
     methods: Mapping[str, MethodRules],
     model: ModelRules,
-    task: TaskRules,
+    task: Task,
     federation: FederationSettings,
 ) -> Iterator[str]:
     """Report methods that cannot train the model, or with the settings."""

@@ -17,11 +17,11 @@ from plfl.config.rules import (
     DEFAULT_TASK,
     OWN,
     ModelRules,
-    TaskRules,
     available_models,
     available_tasks,
 )
 from plfl.config.sections import Data
+from plfl.interfaces.task import Task
 from plfl.plugins.registry import Section
 from plfl.study import Study
 
@@ -116,7 +116,7 @@ def _reference(block: Section, path: str) -> Iterator[str]:
         yield _table(["key: default (allowed)", "meaning"], [_cells(block, key) for key in plain])
     for key in fields:
         value, place = getattr(block, key), f"{path}.{key}".removeprefix(".")
-        if isinstance(value, TaskRules):
+        if isinstance(value, Task):
             yield from _choices(place, {n: cls() for n, cls in available_tasks().items()})
         elif isinstance(value, ModelRules):
             models = {n.replace(OWN, "module"): c for n, c in available_models().items()}

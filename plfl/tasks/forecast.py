@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.config.rules import Widening
-from plfl.tasks import (
+from plfl.base import Tensor
+from plfl.interfaces.annotations import Dataset, Split
+from plfl.interfaces.task import Floats, Objective, Widening
+from plfl.interfaces.terms import (
     CorrectedDistillation,
     Distillation,
-    Floats,
     NotTrueDistillation,
-    Objective,
     Restriction,
     Term,
 )
 from plfl.tasks.loads import LoadTask
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.data.dataset import Dataset, Split
 
 
 class Forecast(LoadTask):

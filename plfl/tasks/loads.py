@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base import DataFrame, Tensor
 from plfl.data.dataset import SPLITS
-from plfl.tasks import Floats, Task, conformal
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from torch import Tensor
-
-    from plfl.data.dataset import Dataset
+from plfl.interfaces.annotations import Dataset
+from plfl.interfaces.task import Floats, Task
+from plfl.tasks import conformal
 
 
 class LoadTask(Task):
@@ -205,7 +202,7 @@ class LoadTask(Task):
         client: int,
         starts: NDArray[np.int64],
         predictions: Mapping[str, Floats],
-    ) -> pd.DataFrame:
+    ) -> DataFrame:
         """A row per target: `client`, `stamp`, `truth`, `persistence`, the forecasts by model."""
         import pandas as pd
 

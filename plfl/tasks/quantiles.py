@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from plfl.base import Tensor
 from plfl.config.messages import refusal
-from plfl.config.rules import Widening
-from plfl.tasks import Floats, Objective, Term
+from plfl.interfaces.annotations import Dataset, Split
+from plfl.interfaces.task import Floats, Objective, Widening
+from plfl.interfaces.terms import Term
 from plfl.tasks.loads import LoadTask
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.data.dataset import Dataset, Split
 
 MEDIAN = 0.5
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
+from plfl.interfaces.task import Objective
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
-from plfl.tasks import Objective
 from plfl.tasks.losses import POINT
 
 SQUARED_ERROR = Objective(POINT["mse"])

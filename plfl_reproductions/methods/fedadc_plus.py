@@ -32,8 +32,8 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
+from plfl.interfaces.terms import CorrectedDistillation
 from plfl.methods.annotations import Federation
-from plfl.tasks import CorrectedDistillation
 from plfl_reproductions.methods import fedadc
 
 

@@ -27,10 +27,10 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.interfaces.terms import Distillation
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-from plfl.tasks import Distillation
 
 
 @dataclass

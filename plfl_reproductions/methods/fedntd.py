@@ -23,9 +23,9 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
+from plfl.interfaces.terms import NotTrueDistillation
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-from plfl.tasks import NotTrueDistillation
 
 
 class FedNTD(FedOpt):

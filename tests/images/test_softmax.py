@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from plfl.tasks import CorrectedDistillation, Distillation, NotTrueDistillation, Restriction, Term
+from plfl.interfaces.terms import (
+    CorrectedDistillation,
+    Distillation,
+    NotTrueDistillation,
+    Restriction,
+    Term,
+)
 from plfl_images import softmax
 from plfl_images.classify import Classify
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.tasks import CorrectedDistillation, Distillation
+from plfl.interfaces.terms import CorrectedDistillation, Distillation
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.loads import bin_ratios, quantile_edges
 

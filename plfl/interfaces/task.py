@@ -1,0 +1,204 @@
+"""A task: what is predicted, as one class in one file.
+
+This file is all that the author of a task has to read. A task says how many numbers a model returns
+for a window, which loss the local steps minimise, what the terms of methods mean for this loss, and
+how predictions are scored. The targets themselves are in the dataset. Nothing else in the code
+knows what a model's outputs mean. The hooks stand in the order of their use: facts and checks when
+a study is read, the loss in the rounds, predictions and their scores, tables for figures. Those
+that raise NotImplementedError are needed by some methods or studies alone.
+
+A task of loads derives from `plfl.tasks.loads.LoadTask`. A file of a task does not import torch, so
+that a study which names it is read quickly.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.base import DataFrame, Tensor
+from plfl.base.errors import DataError
+from plfl.interfaces.annotations import (
+    Data,
+    Dataset,
+    Examples,
+    FederationSettings,
+    Loss,
+    Split,
+    Windows,
+)
+from plfl.interfaces.named import Selectable
+from plfl.interfaces.terms import Term
+from plfl.layout import WindowShape
+
+Floats: TypeAlias = NDArray[np.float64]
+Widening = Literal["none", "personal", "adaptive"]
+"""How the intervals of forecasts are widened: not at all (`none`), by a conformal width of each
+client (`personal`), or by such a width that follows the client's loads (`adaptive`)."""
+
+
+class Objective(NamedTuple):
+    """What the local steps minimise."""
+
+    loss: Loss
+    scale: float = 1.0
+    """A factor of the loss."""
+
+
+class Task(Selectable):
+    """A task: subclasses define its keys and functions.
+
+    Outputs of a model have shape (..., B) for B windows if `outputs` is 1, else (..., B, O). Each
+    task says which trailing dimensions its targets have.
+    """
+
+    examples: ClassVar[str] = "loads"
+    """The kind of examples that the source must provide, in one word (`Source.examples`). It
+    also selects how results are reported (`plfl.report.reporting`)."""
+    own_loss: ClassVar[str | None] = None
+    """The task's own loss in words, which replaces `federation.loss`. None if the task trains with
+    `federation.loss`."""
+    forecasts: ClassVar[bool] = True
+    """Whether its models forecast loads. If so, the best ones are kept for `plfl forecast`, and
+    MLflow compares them."""
+    common_windows: ClassVar[bool] = False
+    """Whether all clients' models are scored on the same windows. This takes long, so local models
+    are then scored only in the last round."""
+    has_labels: ClassVar[bool] = False
+    """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
+    selection: ClassVar[str]
+    """The score, smaller is better, whose mean on validation chooses hyperparameters and cells."""
+    own_selection: ClassVar[str]
+    """The score, smaller is better, by which a client chooses among its own models. It is finite if
+    and only if all predictions are."""
+
+    def outputs(self, horizons: int) -> int:
+        """O, the number of numbers that a model returns for a window with `horizons` targets."""
+        raise NotImplementedError
+
+    def window_shape(self, data: Data, windows: Windows) -> WindowShape:
+        """The shape of what a model reads and returns, given a source with the task's examples."""
+        sizes = len(data.inputs), windows.look_back, windows.covariates_width
+        return WindowShape(*sizes, self.outputs(windows.horizons))
+
+    def problems(
+        self, data: Data, windows: Windows, federation: FederationSettings
+    ) -> Iterator[str]:
+        """Why it cannot be trained with these settings, one line for each problem."""
+        return iter(())
+
+    def dealt(self, data: Data) -> dict[str, Any]:
+        """The settings that decide how examples are divided among clients after they are read."""
+        return {}
+
+    @abstractmethod
+    def refuses_teacher(self, loss: str) -> str | None:
+        """Why a teacher cannot be mixed into the targets with `federation.loss`; None if it can."""
+
+    @abstractmethod
+    def objective(self, loss: str, term: Term | None = None) -> Objective:
+        """The loss of local steps, made from `federation.loss`, for the targets that `taught`
+        returns for the same `term`."""
+
+    def taught(
+        self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
+    ) -> Tensor:
+        """Targets (n, K, B, ...) that replace the `targets` of n clients, as a method's `term`
+        says. `outputs`: those of the teachers (n, K, B, ...); None if the method has none."""
+        raise NotImplementedError
+
+    def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
+        """`CorrectedDistillation.edges` and `ratios` of clients, given their training targets."""
+        raise NotImplementedError
+
+    def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
+        """Shares (N, bins) of the kinds of targets that each client has, as FedSC compares them."""
+        raise NotImplementedError
+
+    def predictions(
+        self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
+    ) -> Floats:
+        """The predictions for W windows of a client that are scored, given a model's outputs."""
+        raise NotImplementedError
+
+    @property
+    def widening(self) -> Widening:
+        """How the intervals of a trained model are widened."""
+        return "none"
+
+    @property
+    def fewest_windows(self) -> int:
+        """Validation windows that a client needs for conformal widths."""
+        return 1
+
+    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
+        """Clients with too few validation windows for conformal widths, one line each."""
+        return iter(())
+
+    def check_calibration(self, dataset: Dataset) -> None:
+        """Refuse a dataset where a client has too few validation windows for conformal widths."""
+        if problems := list(self.uncalibrated(dataset)):
+            raise DataError("\n".join(problems))
+
+    def widths_shape(self, horizons: int) -> tuple[int, ...]:
+        """The shape of the widths of a client whose windows have this number of `horizons`."""
+        raise NotImplementedError
+
+    def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
+        """Conformal widths (...) of a client, given the predictions for its validation windows, in
+        units of the model's outputs."""
+        raise NotImplementedError
+
+    def widened(
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Floats,
+        widths: Floats,
+    ) -> Floats:
+        """Predictions for windows, in order of time, of a client whose intervals have the `widths`
+        (...). Adaptive ones follow the loads from the test set on."""
+        raise NotImplementedError
+
+    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
+        """The results of `predictions` and `widened` for a model's outputs (B,) or (B, O) in
+        kWh per interval, with `widths` in kWh, computed by operations that PyTorch can trace."""
+        raise NotImplementedError
+
+    def scores(
+        self, dataset: Dataset, client: int, split: Split, predictions: Floats
+    ) -> dict[str, float]:
+        """Scores of the predictions for all windows in one split of a client."""
+        raise NotImplementedError
+
+    def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
+        """Errors of the predictions for all test windows of a client, day by day, as columns of a
+        table; see `plfl.tasks.metrics.of_days`."""
+        raise NotImplementedError
+
+    def evaluator(self, dataset: Examples, engine: Any) -> Any:
+        """The examiner of models on `common_windows`: `plfl.experiments.evaluation.Examiner`."""
+        raise NotImplementedError
+
+    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
+        """Start rows of windows of a client's test set whose predictions are kept for figures."""
+        raise NotImplementedError
+
+    def shown(
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Mapping[str, Floats],
+    ) -> DataFrame:
+        """Predictions for windows of a client, by model, beside the truth."""
+        raise NotImplementedError
+
+    def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
+        """Predictions as columns of a table, which begin with a `name`."""
+        raise NotImplementedError
