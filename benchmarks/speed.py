@@ -26,12 +26,13 @@ from torch import Tensor, nn
 from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.base.files import write_text
-from plfl.config.rules import OWN, available_models
+from plfl.config.rules import available_models
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
-from plfl.models.network import Network
+from plfl.interfaces.model import OWN
+from plfl.networks.network import Network
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamw import AdamW
 from plfl.study import Study

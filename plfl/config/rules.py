@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from pydantic import (
     BeforeValidator,
     SerializeAsAny,
-    SerializerFunctionWrapHandler,
-    model_serializer,
 )
 
 from plfl.config.messages import refusal
 from plfl.config.named import choose_class
 from plfl.config.sections import FederationSettings
-from plfl.interfaces.named import Selectable
+from plfl.interfaces.model import DEFAULT, OWN, Model
 from plfl.interfaces.task import Task
-from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.layout import ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins import registry
@@ -29,59 +27,11 @@ from plfl.plugins.registry import Algorithm
 MODELS = "plfl.models"
 """The package of the models, one file each. Only the file of the named model is imported: most of
 them import torch, which the paper's model does not need for its configuration."""
-DEFAULT = "lstm_mlp"
-OWN = "own_module"
-"""The file for users' own modules."""
 
 
-class ModelRules(Selectable):
-    """The rules of a model. `plfl.models.Model` adds its computations."""
-
-    features: ClassVar[tuple[str, ...]] = ()
-    """The features of the model that a loss can compare: the hidden states of the LSTM at all times
-    (`states`), or the inputs of the last layer (`penultimate`)."""
-
-    only_method: ClassVar[str | None] = None
-    """The only method that can train it; None: any but those that train a single model."""
-    only_target: ClassVar[str | None] = None
-    """The only `windows.target` that it can predict; None: any."""
-
-    def layout(self, shape: WindowShape) -> ParameterLayout:
-        """The parameters of a row, for windows of some shape."""
-        raise NotImplementedError
-
-    def problems(self, shape: WindowShape) -> list[str]:
-        """Why it cannot be trained on windows of this shape; empty if it can."""
-        raise NotImplementedError
-
-    @property
-    def summary(self) -> str:
-        """The model and its sizes in one word, such as `mlp64-64`."""
-        raise NotImplementedError
-
-    def operations(self, shape: WindowShape) -> int | None:
-        """Floating-point operations of a forward pass over a window; None: as the paper's model."""
-        return None
-
-    @property
-    def kernel_form(self) -> KernelForm | None:
-        """The model as the fused engine's kernel describes it; None if the kernel cannot train."""
-        return None
-
-    @property
-    def is_nonnegative(self) -> bool:
-        """Whether its forecasts cannot be negative."""
-        return False
-
-    @model_serializer(mode="wrap")
-    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        keys: dict[str, Any] = dump(self)
-        return keys if self.name in (DEFAULT, OWN) else {"name": self.name} | keys
-
-
-available_models = partial(registry.available, MODELS, ModelRules)
+available_models = partial(registry.available, MODELS, Model)
 """All models by name. This imports torch."""
-find_model = partial(registry.find, MODELS, ModelRules)
+find_model = partial(registry.find, MODELS, Model)
 """The model with a name; a KeyError if there is none."""
 
 
@@ -100,7 +50,7 @@ def _model(raw: Any) -> Any:
     )
 
 
-ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_model)]
+ChosenModel = Annotated[SerializeAsAny[Model], BeforeValidator(_model)]
 """A key that names a model: a block with its `name`, or with the user's own `module`."""
 
 
@@ -210,7 +160,7 @@ class MethodRules(Algorithm):
     mixes: ClassVar[bool] = False
     """Whether the forecasts do not come from a model alone (`Method.mixed`)."""
 
-    def unfit(self, model: ModelRules, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
         """Why the method cannot train this model, or with these settings; empty if it can."""
         averages = federation.ema is not None
         if self.only_model not in (None, model.name):

@@ -18,7 +18,7 @@ from plfl.layout import WindowShape
 from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.models import model_of
-from plfl.models.network import Network
+from plfl.networks.network import Network
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
 from plfl.tasks import task_of

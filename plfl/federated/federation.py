@@ -24,7 +24,7 @@ from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.layout import ParameterLayout, head_mask
-from plfl.models.network import Network
+from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, ServerState
 from plfl.training.task import Average, Moments

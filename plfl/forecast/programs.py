@@ -27,8 +27,8 @@ from plfl.data.windows import Scaling
 from plfl.federated.trees import Tree
 from plfl.forecast.contents import Contents
 from plfl.interfaces.baseline import Arrays, Floats
-from plfl.models.network import run_module
 from plfl.models.trees import Group
+from plfl.networks.network import run_module
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
 

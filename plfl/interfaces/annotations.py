@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from plfl.data.windows import Limits as Limits
     from plfl.interfaces.program import Forecaster as Forecaster
     from plfl.interfaces.program import ProgramParts as ProgramParts
+    from plfl.networks.network import Network as Network
     from plfl.study import Study as Study
     from plfl.tasks.losses import Loss as Loss
 else:
     Data = FederationSettings = Windows = Dataset = Split = Any
     Examples = ExampleTables = Limits = Study = Any
-    Forecaster = ProgramParts = Loss = Any
+    Forecaster = ProgramParts = Network = Loss = Any

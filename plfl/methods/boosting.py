@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import ModelRules
 from plfl.config.sections import FederationSettings
 from plfl.federated.hooks import MethodState
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
+from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.methods import Method
@@ -96,9 +96,7 @@ class Boosting(Method):
             return "trees have no local steps; use sgd, which has no effect"
         return super().refuses(client_opt, server_opt)
 
-    def unfit(
-        self, model: ModelRules, task: Task, federation: FederationSettings
-    ) -> "Iterator[str]":
+    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> "Iterator[str]":
         yield from super().unfit(model, task, federation)
         if model.name != self.only_model:
             return

@@ -7,16 +7,14 @@ https://arxiv.org/abs/2404.01517, and its authors' code. The forward and the bac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from plfl.base import Module
+from plfl.interfaces.model import Model
 from plfl.layout import KernelForm, WindowShape
-from plfl.models import Model
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class LstmMlp(Model):
@@ -34,7 +32,7 @@ class LstmMlp(Model):
     """The forecast is the last layer's output (`linear`), or its absolute value (`abs`, authors'
     code)."""
 
-    def build(self, shape: WindowShape) -> nn.Module:
+    def build(self, shape: WindowShape) -> Module:
         return self.network(shape).module()
 
     def network(self, shape: WindowShape) -> LstmMlpNetwork:

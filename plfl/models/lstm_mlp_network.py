@@ -17,12 +17,10 @@ import itertools
 import math
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from plfl.base import Module, Tensor
 from plfl.layout import KernelForm, ParameterLayout
-
-if TYPE_CHECKING:  # the command line starts without torch
-    from torch import Tensor, nn
 
 TOGETHER = 4096
 """Most windows that are forecast together, because a forward pass keeps all of them."""
@@ -116,12 +114,12 @@ class LstmMlpNetwork:
             row[columns].uniform_(-bound, bound, generator=generator)
         return row
 
-    # The interface that the engines need, see `plfl.models.network.Network`.
+    # The interface that the engines need, see `plfl.networks.network.Network`.
     def can_stack(self, rows: int, *inputs: Tensor) -> bool:
         """Any number of models trains together."""
         return True
 
-    def module(self, row: Tensor | None = None) -> nn.Module:
+    def module(self, row: Tensor | None = None) -> Module:
         """One forecaster from PyTorch's own layers, with parameters in the order of a row, or with
         those of `row` (P,)."""
         from torch import nn

@@ -7,15 +7,13 @@ that is relative to the last value, close to persistence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
+from plfl.base import Module
+from plfl.interfaces.model import Model
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
-from plfl.models import Model
-
-if TYPE_CHECKING:  # reading a study should not wait for torch
-    from torch import nn
 
 
 class Mlp(Model):
@@ -27,7 +25,7 @@ class Mlp(Model):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (64, 64)
     """Widths of the hidden layers, which are the body; the last layer is the head."""
 
-    def build(self, shape: WindowShape) -> nn.Module:
+    def build(self, shape: WindowShape) -> Module:
         from plfl.models.layers import Perceptron
 
         return Perceptron(shape, self.hidden)

@@ -14,8 +14,8 @@ from plfl.base.errors import PlflError, did_you_mean
 from plfl.base.files import sha256
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models import Model
 from plfl.plugins import import_file
 
 log = logging.getLogger(__name__)

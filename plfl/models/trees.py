@@ -11,8 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from plfl.interfaces.model import Model
 from plfl.layout import GROUPS, WindowShape
-from plfl.models import Model
 
 NODE = ("feature", "threshold", "left", "right")
 """Of each node: the number of the input that it compares, the largest value that goes to the left,

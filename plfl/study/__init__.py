@@ -23,7 +23,6 @@ from plfl.base.text import list_names
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.messages import explain, read
 from plfl.config.rules import (
-    DEFAULT,
     DEFAULT_TASK,
     ChosenModel,
     ChosenTask,
@@ -45,6 +44,7 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.interfaces.model import DEFAULT
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt

@@ -7,7 +7,7 @@ from plfl.base.errors import did_you_mean
 from plfl.config.algorithms import available
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
-from plfl.config.rules import MethodRules, ModelRules, available_tasks
+from plfl.config.rules import MethodRules, available_tasks
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
@@ -28,6 +28,7 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
@@ -357,7 +358,7 @@ def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
                     )
 
 
-def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
+def of_target(windows: Windows, model: Model) -> Iterator[str]:
     """Report an output of the model that cannot be the target."""
     if model.only_target not in (None, windows.target):
         yield (
@@ -394,7 +395,7 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{path}: {pattern!r} matches no parameter; {suggestion}"
 
 
-def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
+def of_engine(compute: Compute, model: Model) -> Iterator[str]:
     """Report a device on which the model cannot grow."""
     if compute.device == "cuda" and model.only_method:
         yield f"compute.device: the model {model.name} grows on the CPU; set cpu or auto"
@@ -402,7 +403,7 @@ def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
 
 def of_methods(
     methods: Mapping[str, MethodRules],
-    model: ModelRules,
+    model: Model,
     task: Task,
     federation: FederationSettings,
 ) -> Iterator[str]:

@@ -12,15 +12,9 @@ from plfl.base.files import write_text
 from plfl.config.algorithms import Block
 from plfl.config.messages import flow, sections_in
 from plfl.config.named import available_baselines
-from plfl.config.rules import (
-    DEFAULT,
-    DEFAULT_TASK,
-    OWN,
-    ModelRules,
-    available_models,
-    available_tasks,
-)
+from plfl.config.rules import DEFAULT_TASK, available_models, available_tasks
 from plfl.config.sections import Data
+from plfl.interfaces.model import DEFAULT, OWN, Model
 from plfl.interfaces.task import Task
 from plfl.plugins.registry import Section
 from plfl.study import Study
@@ -118,7 +112,7 @@ def _reference(block: Section, path: str) -> Iterator[str]:
         value, place = getattr(block, key), f"{path}.{key}".removeprefix(".")
         if isinstance(value, Task):
             yield from _choices(place, {n: cls() for n, cls in available_tasks().items()})
-        elif isinstance(value, ModelRules):
+        elif isinstance(value, Model):
             models = {n.replace(OWN, "module"): c for n, c in available_models().items()}
             yield from _choices(place, {name: _example(cls) for name, cls in models.items()})
         elif place == "baselines.further":

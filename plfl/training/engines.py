@@ -9,7 +9,7 @@ from plfl.config.sections import Compute
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.layout import KernelForm
-from plfl.models.network import Network
+from plfl.networks.network import Network
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
 from plfl.training.task import Engine

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plfl.data.dataset import Dataset
 from plfl.layout import KernelForm, WindowShape
-from plfl.models.network import Network
+from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from plfl.data.examples import Examples
-from plfl.models.network import Network
+from plfl.networks.network import Network
 from plfl.training.gpu import Graphs, Step, exact, memory_of
 from plfl.training.task import STANDING, LocalTask, Minibatches, sums
 

@@ -246,7 +246,7 @@ class Engine(Protocol):
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """The inputs (W, D) of row s's last layer for its W windows `starts[s]`. Only of models
-        that have features (`ModelRules.features`)."""
+        that have features (`Model.features`)."""
 
     def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
         """Features (S, K, W, B) of each row for its K minibatches, as training computes them:

@@ -6,15 +6,13 @@ one channel after the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from plfl.base import Module
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models import Model
-
-if TYPE_CHECKING:  # reading a configuration imports this module and should not wait for torch
-    from torch import nn
 
 Width = Annotated[int, Field(ge=1)]
 Block = Annotated[tuple[Width, ...], Field(min_length=1)]
@@ -74,7 +72,7 @@ class Cnn(ImageModel):
         sizes = [width for block in self.blocks for width in block]
         return self.name + "-".join(map(str, (*sizes, *self.hidden)))
 
-    def build(self, shape: WindowShape) -> nn.Module:
+    def build(self, shape: WindowShape) -> Module:
         from plfl_images.models.cnn import Net  # imports torch
 
         return Net(shape, self.blocks, self.hidden, self.projection)
@@ -116,7 +114,7 @@ class ResNet18Gn(ImageModel):
     def summary(self) -> str:
         return f"{self.name}{self.group}"
 
-    def build(self, shape: WindowShape) -> nn.Module:
+    def build(self, shape: WindowShape) -> Module:
         from plfl_images.models.resnet18_gn import Net  # imports torch
 
         return Net(shape, self.groups_of, self.projection)

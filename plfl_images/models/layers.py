@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models import Model
 
 
 @cache

@@ -25,9 +25,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import ModelRules, Sizes
+from plfl.config.rules import Sizes
 from plfl.config.sections import FederationSettings
 from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainInstructions
+from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -55,7 +56,7 @@ class Moon(FedOpt):
     """All hidden states of the LSTM (`states`), or the last layer's input (`penultimate`), after a
     projection head."""
 
-    def unfit(self, model: ModelRules, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
         if model.features and self.features not in model.features:
             feature_names = " or ".join(model.features)
             yield (

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from plfl.models import Model
+from plfl.interfaces.model import Model
 from plfl.models.layers import mapped, normed
 
 EPSILON = 1e-5

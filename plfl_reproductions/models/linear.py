@@ -17,8 +17,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models import Model
 
 
 class Linear(Model):

@@ -19,8 +19,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models import Model
 
 
 class Nhits(Model):

@@ -24,8 +24,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models import Model
 from plfl.models.layers import head_of, mapped, product
 
 

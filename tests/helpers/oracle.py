@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from plfl.data.examples import Examples
-from plfl.models.network import Network
+from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS

@@ -15,7 +15,7 @@ from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
 from plfl.methods.fedopt import FedOpt
-from plfl.models.network import PassState
+from plfl.networks.network import PassState
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt

@@ -13,7 +13,7 @@ from plfl.models.gru import Gru
 from plfl.models.lstm import Lstm
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
-from plfl.models.network import ModuleNetwork
+from plfl.networks.network import ModuleNetwork
 from plfl_reproductions.models import attention
 from plfl_reproductions.models.attention import EPSILON
 from plfl_reproductions.models.itransformer import Itransformer

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 import torch
+from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
 from torch import Tensor
 
 from plfl.data.dataset import Dataset
-from plfl.models import Model
+from plfl.interfaces.model import Model
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
-from plfl.models.network import ModuleNetwork, Network
+from plfl.networks.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training import stacked
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers.elsewhere import THERE, elsewhere
-from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
 from tests.training.test_stacked import CPU, SMALL, dataset, task, with_covariates
 
 

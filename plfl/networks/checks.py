@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from plfl.base.errors import PlflError
 from plfl.layout import WindowShape
-from plfl.models.network import (
+from plfl.networks.network import (
     WINDOWS,
     Buildable,
     initial_of,

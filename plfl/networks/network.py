@@ -1,6 +1,6 @@
 """Many models of the same sizes, as the engines train them: rows in, forecasts and gradients out.
 
-Any `nn.Module` will do. Its rows train together (`plfl.models.traced`), or one after the other if
+Any `nn.Module` will do. Its rows train together (`plfl.networks.traced`), or one after the other if
 PyTorch cannot trace it for many models at once.
 """
 
@@ -21,8 +21,8 @@ from torch.func import functional_call, vmap
 
 from plfl.base.errors import PlflError
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
-from plfl.models.row_random import RowGenerators
-from plfl.models.traced import Named, TracedPasses, make_passes
+from plfl.networks.row_random import RowGenerators
+from plfl.networks.traced import Named, TracedPasses, make_passes
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ class ModuleNetwork:
 
     @cached_property
     def _last(self) -> nn.Linear:
-        """The last layer of a model with features (`ModelRules.features`)."""
+        """The last layer of a model with features (`Model.features`)."""
         last = self.stateless.get_submodule(self.layout.last.removesuffix(".*"))
         assert isinstance(last, nn.Linear)
         return last

@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plfl.models.row_random import draw_by_row, is_random
+from plfl.networks.row_random import draw_by_row, is_random
 
 Named = dict[str, Tensor]
 Call = Callable[..., tuple[Tensor, Named]]

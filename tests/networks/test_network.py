@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from plfl.base.errors import PlflError
-from plfl.config.rules import DEFAULT, OWN, available_models
+from plfl.config.rules import available_models
+from plfl.interfaces.model import DEFAULT, OWN, Model
 from plfl.layout import WindowShape
-from plfl.models import Model
-from plfl.models.network import ModuleNetwork
+from plfl.networks.network import ModuleNetwork
 from plfl_images.models import ImageModel
 from tests.helpers.refusals import naming
 
