@@ -11,8 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-ALLOWED = frozenset({"plfl.federated.federation", "plfl.federated.hooks"})
-"""The one import cycle: a federation calls the hooks of its method, whose types name it."""
 INTERFACES = "plfl.interfaces"
 """Abstract classes, whose annotations name types of the layers above for type checkers alone."""
 API = "plfl"
@@ -84,14 +82,9 @@ def nearest(name: str) -> str:
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str] | None:
-    """The first cycle of a graph, other than the one between the modules of `ALLOWED`."""
-    joined: dict[str, set[str]] = {}
-    for module, others in graph.items():
-        targets = {min(ALLOWED) if other in ALLOWED else other for other in others}
-        source = min(ALLOWED) if module in ALLOWED else module
-        joined.setdefault(source, set()).update(targets - {source})
+    """The first cycle of a graph."""
     try:
-        TopologicalSorter(joined).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         return list(error.args[1])
     return None

@@ -11,7 +11,7 @@ import torch
 from benchmarks.conformance.adapter import Found, main
 from benchmarks.conformance.probes import NO_SERVER_MODEL, Probe
 from plfl.federated.federation import Federation
-from plfl.methods import Method
+from plfl.interfaces.method import Method
 from plfl.methods.ditto import Ditto
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning

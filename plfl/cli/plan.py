@@ -168,9 +168,9 @@ def _algorithms() -> dict[str, dict[str, Any]]:
     `plfl.config.rules.Sizes`); and the defaults of their `parameters`."""
     from plfl import methods as of_methods
     from plfl import plugins
-    from plfl.config.rules import MethodRules
     from plfl.config.sections import Calibration
     from plfl.federated import calibration
+    from plfl.interfaces.method import Method
     from plfl.optimizers import client, server
 
     def described(block: type[Section], module: ModuleType) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _algorithms() -> dict[str, dict[str, Any]]:
             "citation": " ".join([*sources, paragraphs[0]][0].split()),
         }
         message_sizes = (
-            block().sends if issubclass(block, MethodRules) and "sends" in vars(block) else None
+            block().sends if issubclass(block, Method) and "sends" in vars(block) else None
         )
         if message_sizes:
             facts["floats"] = {

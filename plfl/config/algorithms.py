@@ -11,7 +11,7 @@ from pydantic import (
     field_validator,
 )
 
-from plfl.config.rules import MethodRules
+from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins import registry
@@ -72,9 +72,9 @@ class Hyperparameters(Section):
         algorithm = getattr(getattr(self, kind), name, None)
         return algorithm or available(kind)[name]()  # a plug-in without keys in the study
 
-    def of_method(self, name: str) -> MethodRules:
+    def of_method(self, name: str) -> Method:
         """The method with this name."""
-        method: MethodRules = self.of("method", name)
+        method: Method = self.of("method", name)
         return method
 
     def of_client_opt(self, name: str) -> ClientOpt:

@@ -27,7 +27,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Traffic
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
-from plfl.methods import Method
+from plfl.interfaces.method import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import Models

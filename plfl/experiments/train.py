@@ -21,7 +21,7 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
-from plfl.methods import ClusterState
+from plfl.interfaces.method import ClusterState
 from plfl.results.records import CELL, MODELS, CellResult, Model, Models
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate

@@ -15,7 +15,6 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
 from plfl.layout import WindowShape
-from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.models import model_of
 from plfl.networks.network import Network
@@ -100,7 +99,7 @@ def federation_of(
     """A cell of the study before its first round, trained with the rates of a candidate."""
     mask = network.layout.mask(study.shared[cell.sharing])
     return Federation(
-        method=cast(Method, candidate.method or FedOpt()),  # alone, the round shares nothing
+        method=candidate.method or FedOpt(),  # alone, the round shares nothing
         client_opt=candidate.client_opt,
         server_opt=candidate.server_opt,
         sharing=torch.from_numpy(mask).to(client_data.engine.device),

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from plfl.experiments.parts import CellPart
 from plfl.experiments.recorder import Recorder
-from plfl.methods import Method
+from plfl.interfaces.method import Method
 from plfl.results.records import MODELS, Model, Models
 from plfl.study import Cell
 from plfl.study.combinations import Candidate, Values
@@ -42,7 +41,7 @@ class Trial:
     @property
     def method(self) -> Method:
         """The method by which the clients forecast."""
-        return cast(Method, self.candidate.method or self.parts[0].federation.method)
+        return self.candidate.method or self.parts[0].federation.method
 
     @property
     def recorder(self) -> Recorder:

@@ -19,10 +19,10 @@ from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.codecs.coder import Coder
-from plfl.federated.hooks import Hooks, MethodState
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
+from plfl.interfaces.method import Method, MethodState
 from plfl.layout import ParameterLayout, head_mask
 from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
@@ -88,7 +88,7 @@ class Best:
 class Federation:
     """One cell while it runs: N clients around one server."""
 
-    method: Hooks
+    method: Method
     client_opt: ClientOpt
     """The local optimiser, which has the learning rate of a round while that is in progress."""
     server_opt: InitVar[ServerOpt]
@@ -294,7 +294,8 @@ class Federation:
     def broadcast(self, t: int, clients: Tensor) -> TrainInstructions:
         """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
         if not self.channel.shared:
-            return self.method.without_server(self, clients)
+            own_steps = self.method.without_server(self, clients)
+            return own_steps or TrainInstructions(self.x0[None])
         if self.coder is not None:
             self.coder.begin(t)
         return self.method.broadcast(self, self.state, t, clients)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from plfl.data.examples import Examples as Examples
     from plfl.data.examples import ExampleTables as ExampleTables
     from plfl.data.windows import Limits as Limits
+    from plfl.federated.federation import Federation as Federation
+    from plfl.federated.instructions import TrainInstructions as TrainInstructions
+    from plfl.federated.instructions import TrainResult as TrainResult
+    from plfl.federated.session import Session as Session
     from plfl.interfaces.program import Forecaster as Forecaster
     from plfl.interfaces.program import ProgramParts as ProgramParts
     from plfl.networks.network import Network as Network
@@ -21,3 +25,4 @@ else:
     Data = FederationSettings = Windows = Dataset = Split = Any
     Examples = ExampleTables = Limits = Study = Any
     Forecaster = ProgramParts = Network = Loss = Any
+    Federation = Session = TrainInstructions = TrainResult = Any

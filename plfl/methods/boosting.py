@@ -22,13 +22,12 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.config.sections import FederationSettings
-from plfl.federated.hooks import MethodState
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
+from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.method import Method, MethodState
 from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
-from plfl.methods import Method
-from plfl.methods.annotations import Federation, Session
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 
@@ -97,7 +96,6 @@ class Boosting(Method):
         return super().refuses(client_opt, server_opt)
 
     def unfit(self, model: Model, task: Task, federation: FederationSettings) -> "Iterator[str]":
-        yield from super().unfit(model, task, federation)
         if model.name != self.only_model:
             return
         plain, trees = FederationSettings(), sum(getattr(model, "sizes", {}).values())

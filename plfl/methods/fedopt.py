@@ -13,10 +13,9 @@ down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x 
 from typing import Any
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import Method
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Method, Sizes
 
 
 class FedOpt(Method):

@@ -17,9 +17,9 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl.methods.fedopt import FedOpt
 
 

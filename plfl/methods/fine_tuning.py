@@ -24,10 +24,10 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl.layout import Head, head_mask
-from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
 

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
 
 Numbers = NDArray[np.float64]

@@ -43,6 +43,7 @@ ROOMS = {
 BASES = {
     "plfl.interfaces.baseline": "plfl.baselines",
     "plfl.interfaces.codec": "plfl.federated.codecs",
+    "plfl.interfaces.method": "plfl.methods",
     "plfl.interfaces.model": "plfl.models",
     "plfl.interfaces.source": "plfl.data.sources",
     "plfl.interfaces.task": "plfl.tasks",

@@ -22,14 +22,7 @@ from plfl.base.errors import ConfigError, did_you_mean
 from plfl.base.text import list_names
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.messages import explain, read
-from plfl.config.rules import (
-    DEFAULT_TASK,
-    ChosenModel,
-    ChosenTask,
-    MethodRules,
-    find_model,
-    find_task,
-)
+from plfl.config.rules import DEFAULT_TASK, ChosenModel, ChosenTask, find_model, find_task
 from plfl.config.sections import (
     Baselines,
     ChannelSettings,
@@ -44,6 +37,7 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.interfaces.method import Method
 from plfl.interfaces.model import DEFAULT
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
@@ -392,7 +386,7 @@ class Study(Section):
     def unshareable(self) -> dict[tuple[str, str], str]:
         """The reasons why methods do not work with sharing schemes, by the two names."""
         rules = self.combinations.methods
-        choosy = [n for n in rules if type(rules[n]).unshareable is not MethodRules.unshareable]
+        choosy = [n for n in rules if type(rules[n]).unshareable is not Method.unshareable]
         if not choosy or not self._has_layout:
             return {}
         layout, reasons = self.layout, {}
@@ -445,7 +439,7 @@ class Study(Section):
         """Whether the clients of a cell train alone, without a server."""
         return self.combinations.trains_alone(cell.sharing, cell.method)
 
-    def method(self, cell: Cell) -> MethodRules:
+    def method(self, cell: Cell) -> Method:
         """The method of a cell with the study's hyperparameters."""
         return self.hyperparameters.of_method(cell.method)
 

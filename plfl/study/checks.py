@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from plfl.base.errors import did_you_mean
 from plfl.config.algorithms import available
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
-from plfl.config.rules import MethodRules, available_tasks
+from plfl.config.rules import available_tasks
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
@@ -28,7 +29,8 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
-from plfl.interfaces.model import Model
+from plfl.interfaces.method import Method
+from plfl.interfaces.model import DEFAULT, Model
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
@@ -402,7 +404,7 @@ def of_engine(compute: Compute, model: Model) -> Iterator[str]:
 
 
 def of_methods(
-    methods: Mapping[str, MethodRules],
+    methods: Mapping[str, Method],
     model: Model,
     task: Task,
     federation: FederationSettings,
@@ -412,11 +414,15 @@ def of_methods(
         if model.only_method not in (None, name):
             yield f"grid.method: {name!r} cannot train {model.summary}; use {model.only_method}"
             continue
-        for reason in method.unfit(model, task, federation):
+        reasons = (
+            unfit_by_facts(method, model, task, federation),
+            method.unfit(model, task, federation),
+        )
+        for reason in chain(*reasons):
             yield f"grid.method: {name!r} {reason}"
 
 
-def of_buffers(methods: Mapping[str, MethodRules], layout: ParameterLayout) -> Iterator[str]:
+def of_buffers(methods: Mapping[str, Method], layout: ParameterLayout) -> Iterator[str]:
     """Report methods that cannot train a model with buffers that training changes."""
     for name, method in methods.items():
         if layout.buffers and method.no_buffers:
@@ -427,7 +433,67 @@ def of_buffers(methods: Mapping[str, MethodRules], layout: ParameterLayout) -> I
             )
 
 
-def of_channel(channel: ChannelSettings, methods: Mapping[str, MethodRules]) -> Iterator[str]:
+def unfit_by_facts(
+    method: Method, model: Model, task: Task, federation: FederationSettings
+) -> Iterator[str]:
+    """Why a method cannot train a model, or with these settings, as far as its facts say."""
+    averages = federation.ema is not None
+    if method.only_model not in (None, model.name):
+        yield f"needs the model {method.only_model}; set model.name, or remove the method"
+    if method.only_task not in (None, task.name):
+        yield (
+            f"needs the task {method.only_task}, but task.name is {task.name}; remove the method"
+        )
+    if method.mixes and task.name != "forecast":
+        yield f"needs the task forecast, but task.name is {task.name}; remove the method"
+    if method.reads_features and not model.features:
+        yield (
+            f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
+            f"have; remove the method, or set model.name to {DEFAULT}"
+        )
+    if method.has_teacher and (reason := task.refuses_teacher(federation.loss)):
+        yield f"mixes forecasts of a teacher into the targets, which {reason}"
+    if method.selects and federation.selection != "uniform":
+        yield (
+            "selects the clients of a round itself; remove the method, or set "
+            "federation.selection to uniform"
+        )
+    if method.own_steps and (federation.opt_state != "reset" or averages):
+        yield (
+            "starts every model with fresh moments and keeps no average; remove the method, or "
+            "federation.opt_state and federation.ema"
+        )
+    if method.own_steps and method.equal_steps and federation.local_epochs is not None:
+        yield (
+            "needs the same number of local steps for every client; remove the method, or set "
+            "federation.local_steps instead of federation.local_epochs"
+        )
+    yield from _unfit_scores(method, federation)
+
+
+def _unfit_scores(method: Method, federation: FederationSettings) -> Iterator[str]:
+    """Why its models cannot be scored with these settings."""
+    averages = federation.ema is not None
+    if method.adapts and averages:
+        yield (
+            "adapts the models before each forecast, so their average is not used; remove the "
+            "method, or federation.ema"
+        )
+    if method.mixes and (averages or federation.keep == "best"):
+        yield (
+            "does not forecast with a model alone, so it can use neither an average nor the "
+            "best model; remove the method, or federation.ema and federation.keep"
+        )
+    if federation.server_ema is not None and method.no_server_average:
+        yield f"{method.no_server_average}; remove the method, or federation.server_ema"
+    if federation.calibrates and (method.has_own_model or method.adapts or method.mixes):
+        yield (
+            "decides itself what the clients forecast with, which calibration would replace; "
+            "remove the method, or federation.calibration"
+        )
+
+
+def of_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Iterator[str]:
     """Report methods whose messages cannot be coded."""
     for name, method in methods.items():
         if channel.is_coded and (reason := method.no_codec):
@@ -533,7 +599,7 @@ def of_privacy(
             f"tell more; lower it, or remove {PRIVACY}.quantile"
         )
     for kind, algorithm in algorithms:
-        if isinstance(algorithm, MethodRules) and not sends_only_updates(algorithm):
+        if isinstance(algorithm, Method) and not sends_only_updates(algorithm):
             yield (
                 f"grid.{kind}: {algorithm.name!r} learns more from the clients than their mean "
                 f"update, which {PRIVACY} does not cover; remove one of them"
@@ -545,7 +611,7 @@ def of_privacy(
             )
 
 
-def sends_only_updates(method: MethodRules) -> bool:
+def sends_only_updates(method: Method) -> bool:
     """Whether a method declares `updates_only` and does not change the server's side of a round."""
     cls, plain = type(method), available("method")["fedopt"]
     parts = ("aggregate", "groups", "select", "strata")

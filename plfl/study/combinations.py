@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.rules import MethodRules
 from plfl.config.sections import Grid, Tuning
+from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import KINDS, Algorithm, Kind, Value
@@ -35,7 +35,7 @@ class Candidate:
 
     client_opt: ClientOpt
     server_opt: ServerOpt
-    method: MethodRules | None
+    method: Method | None
     """None if clients train alone."""
     tuned: Values = ()
     """The values that differ from the study's own, by path."""
@@ -198,7 +198,7 @@ class Combinations:
         ]
 
     @property
-    def methods(self) -> dict[str, MethodRules]:
+    def methods(self) -> dict[str, Method]:
         """The methods of the grid, by name."""
         return {name: self.hyperparameters.of_method(name) for name in self.grid.method}
 

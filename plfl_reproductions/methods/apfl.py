@@ -27,10 +27,9 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation, Session
+from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
 
 

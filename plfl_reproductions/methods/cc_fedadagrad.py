@@ -30,10 +30,9 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd

@@ -10,7 +10,7 @@ v̂ ← γ v̂ + (1 − γ) Δ², otherwise as in `cc_fedadagrad`.
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
+from plfl.interfaces.method import Sizes
 from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad, State
 
 

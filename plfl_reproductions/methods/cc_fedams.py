@@ -10,8 +10,8 @@ v ← γ v + (1 − γ) Δ²;  v̂ ← max(v̂, v), otherwise as in `cc_fedadam`
 from dataclasses import dataclass
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl_reproductions.methods import cc_fedadagrad
 from plfl_reproductions.methods.cc_fedadam import CCFedAdam
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
-from plfl.methods import Method
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, weighted_sum
 

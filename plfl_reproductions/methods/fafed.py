@@ -46,10 +46,9 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation, Session
+from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd

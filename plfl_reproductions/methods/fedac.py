@@ -35,11 +35,10 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
 from plfl.config.messages import allowed
-from plfl.config.rules import Sizes
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import ClusterState, Method
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import ClusterState, Method, Sizes
 from plfl_reproductions.methods.clusters import check_count, k_means, mean_of
 
 

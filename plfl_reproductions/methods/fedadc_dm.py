@@ -12,7 +12,7 @@ hyperparameters are those of FedADC. The paper has β_l = β_g and takes the gra
 along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
 """
 
-from plfl.config.rules import Sizes
+from plfl.interfaces.method import Sizes
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server import ServerOpt

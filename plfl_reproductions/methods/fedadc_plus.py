@@ -30,10 +30,10 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl.interfaces.terms import CorrectedDistillation
-from plfl.methods.annotations import Federation
 from plfl_reproductions.methods import fedadc
 
 

@@ -32,11 +32,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
+from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.layout import ParameterLayout, head_mask
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
 

@@ -28,10 +28,9 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import Method, MethodState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Method, MethodState, Sizes
 
 
 @dataclass

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl.layout import Head, ParameterLayout, head_mask
-from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
 

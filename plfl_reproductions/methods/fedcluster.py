@@ -23,9 +23,8 @@ import numpy as np
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
-from plfl.methods import ClusterState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl_reproductions.methods.clusters import by_name, check_count, numbered
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.scaffold import MeanState, shares
 from plfl.optimizers.server import weighted_sum

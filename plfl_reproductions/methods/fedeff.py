@@ -30,10 +30,9 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.rounding import decimal, snap_to_whole
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server import weighted_sum
 

@@ -21,10 +21,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import Sizes
 from plfl.interfaces.terms import NotTrueDistillation
-from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
 

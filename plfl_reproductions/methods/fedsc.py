@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
-from plfl.methods import ClusterState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl_reproductions.methods.clusters import check_count, numbered
 

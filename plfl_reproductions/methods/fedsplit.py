@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import MethodState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
 
 

@@ -26,10 +26,9 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import ClusterState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import ClusterState, Sizes
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt

@@ -25,12 +25,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.config.sections import FederationSettings
 from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainInstructions
+from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.method import Sizes
 from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
-from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
 STEPS_PER_PASS = 8
@@ -63,7 +63,6 @@ class Moon(FedOpt):
                 f"compares {self.features}, which {model.summary} does not have; set "
                 f"hyperparameters.method.moon.features to {feature_names}"
             )
-        yield from super().unfit(model, task, federation)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)

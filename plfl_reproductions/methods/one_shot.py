@@ -21,10 +21,9 @@ Byzantine clients are left out.
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import ClusterState
-from plfl.methods.annotations import Federation
+from plfl.interfaces.annotations import Federation
+from plfl.interfaces.method import ClusterState, Sizes
 from plfl_reproductions.methods.clusters import Clustered, check_count, k_means, mean_of
 
 

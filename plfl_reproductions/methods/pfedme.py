@@ -24,9 +24,9 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
-from plfl.methods.annotations import Federation, Session
+from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.method import Sizes
 from plfl.methods.fedopt import FedOpt
 
 

@@ -12,8 +12,8 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
+from plfl.interfaces.method import Method, MethodState
 from plfl.layout import ParameterLayout
-from plfl.methods import Method, MethodState
 from plfl.methods.fedopt import FedOpt
 from plfl.networks.network import PassState
 from plfl.optimizers.client import ClientOpt

@@ -12,10 +12,10 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.config.rules import Sizes
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
+from plfl.interfaces.method import Sizes
 from plfl.study import Study
 from plfl.training.stacked import Stacked
 from plfl.training.task import Engine

@@ -11,7 +11,7 @@ from plfl.base.errors import ConfigError
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
-from plfl.methods import ClusterState, Method
+from plfl.interfaces.method import ClusterState, Method
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam

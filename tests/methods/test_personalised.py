@@ -20,7 +20,8 @@ from plfl.base.errors import ConfigError
 from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
-from plfl.methods import Method, knn_per
+from plfl.interfaces.method import Method
+from plfl.methods import knn_per
 from plfl.methods.ditto import Ditto
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning
