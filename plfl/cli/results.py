@@ -1,11 +1,18 @@
 """`plfl claims`, `plfl compare` and `plfl report`: what the results of a study say."""
 
+from __future__ import annotations
+
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plfl.base.extras import require
 from plfl.cli.common import Commands, add_parser, add_results, add_trust
+
+if TYPE_CHECKING:  # the command line starts without pandas
+    from plfl.results.contest import Variant
 
 CLAIMS = """
 plfl claims results/demo
@@ -61,6 +68,7 @@ def claims(options: argparse.Namespace) -> None:
     else:
         about = "claims of the study; p values are corrected for their number"
         print(verdicts.as_text(study, table.to_dict("records"), about))
+        _print_notes(variants)
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -75,7 +83,8 @@ def compare(options: argparse.Namespace) -> None:
         return
     folder = Path(options.a)
     study = study_of(folder)
-    table = comparisons.read(folder, study, reporting.reporting_of(study).variants(study, folder))
+    variants = reporting.reporting_of(study).variants(study, folder)
+    table = comparisons.read(folder, study, variants)
     for row in table[table["about"] != "claim"].to_dict("records"):
         place = f"{row['place']}: " if row["place"] else ""
         print(
@@ -84,6 +93,17 @@ def compare(options: argparse.Namespace) -> None:
         )
     print("Positive where the first side has the lower error; intervals of 95 %.")
     print(f"- {sides.EXPLORATORY}")
+    _print_notes(variants)
+
+
+def _print_notes(variants: Sequence[Variant]) -> None:
+    """Print which clients decide means."""
+    from plfl.results.dominance import notes
+
+    for variant in variants:
+        if variant.tables.study.task.forecasts:
+            for note in notes(variant.tables):
+                print(f"- {variant.label}{': ' * bool(variant.label)}{note}")
 
 
 def report(options: argparse.Namespace) -> None:

@@ -107,8 +107,9 @@ def _of_predictions(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
-    from plfl.base.text import print_table
+    from plfl.base.text import list_names, print_table
     from plfl.outside.score import score
+    from plfl.results.dominance import deciding
 
     is_silent = submission["bytes_up"] == submission["bytes_down"] == 0
     submission["exchanged"] = submission["exchanged"] or ("nothing" if is_silent else "models")
@@ -121,6 +122,11 @@ def _of_predictions(
     print(print_table(scored_predictions.table))
     print("\nYour predictions by client")
     print(print_table(scored_predictions.clients))
+    if names := deciding(scored_predictions.clients.set_index("client")[metric]):
+        print(
+            f"\n{list_names(names, 3)}: few clients decide your mean; the median over clients is "
+            f"{scored_predictions.clients[metric].median():.4f}"
+        )
     place = f"rank {scored_predictions.yours['rank']} of {len(scored_predictions.table)}"
     print(f"\n{place}: {name} {scored_predictions.yours[metric]:.4f}")
     return [scored_predictions.submission(submission)]

@@ -33,6 +33,18 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 EVALUATED = SPLITS[1:]
 """The splits that models are scored on."""
 
+NEGLIGIBLE = 1e-3
+"""A naive forecast with an error below this share of the mean load has none to speak of: the load
+is constant, but for rounding and for the meter, which is accurate to 0.2 % at best (class 0.2 S of
+IEC 62053-22)."""
+
+
+def naive_error(truth: NDArray[np.float64], naive: NDArray[np.float64]) -> float:
+    """Mean absolute error of a naive forecast, by which scores divide. It is 0 if it is
+    `NEGLIGIBLE`: a ratio to it would be huge, and one such client would decide every mean."""
+    error = float(np.abs(truth - naive).mean())
+    return error if error > NEGLIGIBLE * float(np.abs(truth).mean()) else 0.0
+
 
 _OF_CLIENTS = (
     *("clients", "bounds", "load_offset", "load_scale", "scaling", "held", "federation"),

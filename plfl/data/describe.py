@@ -11,7 +11,7 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
 from plfl.data.checks import counted
-from plfl.data.dataset import SPLITS, WEEK
+from plfl.data.dataset import NEGLIGIBLE, SPLITS, WEEK, naive_error
 from plfl.data.windows import build
 
 ENOUGH_WEEKS = 8
@@ -43,7 +43,7 @@ def describe(
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
         - `mean`, `min`, `max` of the load in kWh per interval; `zeros`: fraction of zeros;
         - `test_persistence_mae`: the persistence error of the study's test windows, which is the
-          denominator of MASE, NaN without windows;
+          denominator of MASE, 0 if it is negligible, NaN without windows;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the 99 % quantile; `far_inputs`: the inputs with values that are far
           from all others, in words;
@@ -113,11 +113,10 @@ def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict
     except DataError:
         return {"windows": None, "skipped": None, "test_persistence_mae": np.nan}
     test = dataset.starts(0, "test")
-    errors = np.abs(dataset.truth(test) - dataset.persistence(test))
     return {
         "windows": sum(len(dataset.starts(0, split)) for split in SPLITS),
         "skipped": sum(dataset.skipped(0, split) for split in SPLITS),
-        "test_persistence_mae": float(errors.mean()),
+        "test_persistence_mae": naive_error(dataset.truth(test), dataset.persistence(test)),
     }
 
 
@@ -154,9 +153,9 @@ def _join_shared(worries: Iterable[tuple[str, str]]) -> list[str]:
 def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
-            "in the test set, the load at the target always equals the load at the last input "
-            "row, so the persistence error is zero and MASE is undefined; leave this client out "
-            "or choose another period"
+            "in the test set, the load hardly differs from that at the last input row, by less "
+            f"than {NEGLIGIBLE:.1%} of it on average, so MASE is undefined and means over clients "
+            "leave this one out; leave it out of the study, or choose another period"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

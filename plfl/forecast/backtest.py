@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.data.dataset import WEEK
+from plfl.data.dataset import NEGLIGIBLE, WEEK
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
+from plfl.tasks.metrics import mase
 
 FEWEST = 2
 """Weeks that must be known, before and after, to say whether the errors have grown."""
@@ -90,7 +91,7 @@ def scored(table: pd.DataFrame) -> dict[str, Any]:
         "naive_day": float(errors["naive_day"]),
         "naive_week": float(errors["naive_week"]),
         "percent_of_load": 100 * float(errors["forecast"]) / size if size else np.nan,
-        "mase": float(errors["forecast"] / errors["last"]) if errors["last"] else np.nan,
+        "mase": mase(*(table[name].to_numpy(float) for name in ("truth", "forecast", "last"))),
     }
 
 
@@ -98,12 +99,13 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
     """The MASE of each week of a table of `pairs`, by its first day. Weeks with less than half of
     their forecasts are left out."""
     sizes = table.sub(table["truth"], axis=0).abs()[["forecast", "last"]]
+    sizes["truth"] = table["truth"].abs()
     # The interval that ends at midnight belongs to the day before.
     weeks = (pd.DatetimeIndex(table.index) - pd.Timedelta(seconds=1)).to_period("W").start_time
     sums = sizes.groupby(weeks).agg(["sum", "size"])
     count, last = sums["forecast", "size"], sums["last", "sum"]
-    mase = sums["forecast", "sum"] / last.where(last > 0)
-    complete: pd.Series[float] = mase[count >= count.max() / 2].dropna()
+    by_week = sums["forecast", "sum"] / last.where(last > NEGLIGIBLE * sums["truth", "sum"])
+    complete: pd.Series[float] = by_week[count >= count.max() / 2].dropna()
     return complete
 
 

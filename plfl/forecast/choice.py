@@ -93,11 +93,13 @@ class Forecasters:
         here = self.index[self.index["state"] == self.clients[client]]
         if wanted:
             return self._wanted(here, wanted)
-        errors = self._errors(self.clients[client], client)
-        errors = errors.reindex(here["name"]).dropna().sort_values()
-        if errors.empty:
-            raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
-        return self._least(here, errors, "least error of its validation set, MASE")
+        # A meter whose load hardly changes has no MASE.
+        for score, unit in (("mase", "MASE"), ("mae", "kWh")):
+            errors = self._errors(self.clients[client], client, score)
+            errors = errors.reindex(here["name"]).dropna().sort_values()
+            if len(errors):
+                return self._least(here, errors, f"least error of its validation set, {unit}")
+        raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
 
     def of_new(
         self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
@@ -183,19 +185,19 @@ class Forecasters:
         joined = pd.concat([earlier, readings[known.columns]]) if len(earlier) else readings
         return joined.asfreq(f"{self.any_model.interval}min")
 
-    def _errors(self, state: str, client: str) -> pd.Series[float]:
-        """The MASE of a client's validation set by forecaster, mean over seeds."""
+    def _errors(self, state: str, client: str, score: str) -> pd.Series[float]:
+        """A score of a client's validation set by forecaster, mean over seeds."""
         tables, errors = self.tables, {}
         equal = {"state": state, "client": client, "split": "validation"}
         rounds = tables.study.federation.rounds
         for name in self.index["name"][self.index["state"] == state]:
             if cell := tables.best("local", state=state, sharing=name):
                 axes = {axis: value for axis, value in asdict(cell).items() if axis != "seed"}
-                scores = tables.records(["mase"], **equal | axes, model="local", round=rounds)
-                errors[name] = float(scores["mase"].mean())
+                scores = tables.records([score], **equal | axes, model="local", round=rounds)
+                errors[name] = float(scores[score].mean())
         scored = tables.baselines
         scored = scored[(scored[[*equal]] == pd.Series(equal)).all(axis=1)]
-        return pd.Series(errors | scored.set_index("baseline")["mase"].to_dict(), dtype=float)
+        return pd.Series(errors | scored.set_index("baseline")[score].to_dict(), dtype=float)
 
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
         known = among["name"].drop_duplicates().tolist()

@@ -10,12 +10,15 @@ from typing import Any
 
 import pandas as pd
 
+from plfl.base.text import list_names
 from plfl.baselines import BASELINE
 from plfl.baselines.public import Public
+from plfl.data.dataset import NEGLIGIBLE
 from plfl.report.forest import Scale
 from plfl.results import words
 from plfl.results.comparisons import contest_of, gains, lead
 from plfl.results.contest import Contest, Variant
+from plfl.results.dominance import deciding
 from plfl.results.tables import Tables
 from plfl.results.words import spaced
 from plfl.study import Study
@@ -68,7 +71,8 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
         for state, state_clients in clients.groupby("state", sort=False)
     }
     short, *weeks_needed = _short(comparisons)
-    sentences = [_difference(study, comparisons, contest), *_of_public(variant), *weeks_needed]
+    sentences = [_difference(study, comparisons, contest, clients), *_of_public(variant)]
+    sentences += weeks_needed
     sentences += [_gainers_and_losers(clients, study.participant), *_of_new(study, comparisons)]
     sentences += left_out(tables)
     return FederationAnswer(
@@ -102,24 +106,39 @@ def _short(comparisons: pd.DataFrame) -> list[str]:
     return [f"The interval of the difference includes 0.{UNNAMED}"]
 
 
-def _difference(study: Study, comparisons: pd.DataFrame, contest: Contest) -> str:
-    """Which side is better, and by how much."""
+def _difference(
+    study: Study, comparisons: pd.DataFrame, contest: Contest, clients: pd.DataFrame
+) -> str:
+    """Which side is better, and by how much. If few clients decide a mean, medians lead."""
     row = _of_federation(comparisons).iloc[0]
-    federated, alone_error = row["error"], row["error_than"]
-    share = (alone_error - federated) / alone_error if alone_error else 0.0
-    better = f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
-    if abs(share) < 0.005:
-        better = "as good as equal"
-    interval = ""
+    errors, interval = (row["error"], row["error_than"]), ""
     if math.isfinite(row["low"]):
         interval = f" (difference {row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}])"
-    beaten = ", which neither beats" if min(federated, alone_error) >= 1 else ""
+    kind, about_means = "mean", ""
+    sides = [clients.set_index("client")[f"mase_{side}"] for side in ("federated", "alone")]
+    if names := list(dict.fromkeys(name for mase in sides for name in deciding(mase))):
+        about_means = (
+            f" {list_names(names, FEW_NAMES)} {'decides' if len(names) == 1 else 'decide'} the "
+            f"means, {errors[0]:,.2f} and {errors[1]:,.2f}{interval}."
+        )
+        kind, errors, interval = "median", (float(sides[0].median()), float(sides[1].median())), ""
+    beaten = ", which neither beats" if min(errors) >= 1 else ""
     return study.worded(
-        f"The mean error was {federated:.2f} with the federation ({contest.label(0)}) and "
-        f"{alone_error:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
-        f"reading (MASE){beaten}. The error with the federation is {better}{interval}."
-        f"{_in_percent(contest)}"
+        f"The {kind} error was {errors[0]:.2f} with the federation ({contest.label(0)}) and "
+        f"{errors[1]:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
+        f"reading (MASE){beaten}. The error with the federation is {_compared(*errors)}{interval}."
+        f"{about_means}{_in_percent(contest)}"
     )
+
+
+def _compared(federated: float, alone: float) -> str:
+    """How the error with a federation compares with that without: "12 % lower"."""
+    share = (alone - federated) / alone if alone else 0.0
+    if abs(share) < 0.005:
+        return "as good as equal"
+    if share < -10:
+        return f"{federated / alone:,.0f} times as high"
+    return f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
 
 
 def _of_public(variant: Variant) -> Iterator[str]:
@@ -175,8 +194,9 @@ def left_out(tables: Tables) -> Iterator[str]:
         )
         possessive, are = ("its load", "is") if len(names) == 1 else ("their loads", "are")
         yield (
-            f"{subject} {are} left out of all means: {possessive} never changed in the test set, "
-            "so there is no MASE."
+            f"{subject} {are} left out of all means: {possessive} hardly changed in the test set "
+            f"(repeating the last reading was off by less than {NEGLIGIBLE:.1%}), so there is no "
+            "MASE."
         )
 
 

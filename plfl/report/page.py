@@ -18,6 +18,7 @@ from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.contest import Variant
+from plfl.results.dominance import notes
 from plfl.results.overview import best_cells
 from plfl.results.statistics import undecidable
 from plfl.results.tables import Tables, fitting
@@ -57,6 +58,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             study=study,
             source=source_of(study),
             standings=standings(best_cells(variant), pretraining_notes=pretraining_notes),
+            few=[*notes(tables)],
             failed=_failed(tables),
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()

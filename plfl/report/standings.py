@@ -12,6 +12,7 @@ import pandas as pd
 from plfl.base.text import short_number
 from plfl.baselines import BASELINE
 from plfl.report.rendering import score
+from plfl.results.dominance import is_decided_by_few
 from plfl.results.overview import INTERVALS
 from plfl.study.axes import Axis
 
@@ -88,10 +89,17 @@ def _row(
         row["forecaster"] + remark,
         "" if pd.isna(row["cell"]) else row["cell"],
         is_baseline,
-        "diverged" if has_no_score else score(row["mase"], row["std"]),
+        "diverged" if has_no_score else _score(row),
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
         [_number(column, row[column]) for column in columns],
     )
+
+
+def _score(row: Mapping[Any, Any]) -> str:
+    """The test error: the mean over clients or, if few of them decide it, the median first."""
+    if is_decided_by_few(row["mase"], row["mase_median"], row["clients"]):
+        return f"{row['mase_median']:.3f} (median; mean {row['mase']:,.1f})"
+    return score(row["mase"], row["std"])
 
 
 def _number(column: str, value: float) -> str:

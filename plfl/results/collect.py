@@ -15,7 +15,7 @@ import pandas as pd
 
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.data.dataset import SPLITS, Dataset
+from plfl.data.dataset import SPLITS, Dataset, naive_error
 from plfl.data.features import known
 from plfl.data.sources import read_receipt
 from plfl.results import comparisons
@@ -55,7 +55,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
         }
         for split in SPLITS[1:]:
             starts = dataset.starts(i, split)
-            error = metrics.naive_error(dataset.truth(starts), dataset.persistence(starts))
+            error = naive_error(dataset.truth(starts), dataset.persistence(starts))
             row[f"persistence_mae_{split}"] = error
         rows.append(row)
     return pd.DataFrame(rows)

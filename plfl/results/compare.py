@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
-from plfl.base.text import print_table
+from plfl.base.text import list_names, print_table
 from plfl.results.contest import comparison_columns
+from plfl.results.dominance import deciding
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
 from plfl.results.tables import Tables, fitting
@@ -133,6 +134,12 @@ def _compare(
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
     comparison = pooled([a.lead(b)], bool(trained_sides))
+    notes += [
+        f"{names}: {list_names(decided, 3)} decide a mean, {table[name].mean():,.1f}; the median "
+        f"over clients is {table[name].median():.3f}"
+        for name in means
+        if (decided := deciding(table.set_index("client")[name]))
+    ]
     row: dict[str, Any] = {name: table[name].mean() for name in means}
     return row | (comparison_columns(comparison) if comparison.scored else {}), table
 

@@ -76,7 +76,8 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `forecaster`, its name
     in words; `crosses`, what clients send: nothing, models or raw data; `cell`, its name without
     the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % interval `low`, `high`
-    over clients, weeks and seeds, and `std`, the standard deviation over seeds; `wape`;
+    over clients, weeks and seeds, and `std`, the standard deviation over seeds; `mase_median`, the
+    median over clients of their means over seeds; `wape`;
     `validation_mase`, `hyperparameters`, `seeds`, `clients`; `bytes` that cross between all clients
     and the server in a training, in both directions; if intervals are forecast, the means of their
     test scores over clients and seeds, such as `coverage_90`, and the least coverage of a client,
@@ -154,7 +155,9 @@ def _score_columns(forecaster: Forecaster) -> dict[str, Any]:
         return row
     by_seed = comparison.scored[forecaster.state].mean(axis=0)
     low, high = comparison.interval
+    by_client = comparison.scored[forecaster.state].mean(axis=1)
     row |= {"mase": by_seed.mean(), "low": low, "high": high}
+    row |= {"mase_median": float(np.median(by_client))}
     row |= {"std": by_seed.std(ddof=1) if is_trained and len(by_seed) > 1 else np.nan}
     row |= {"seeds": len(forecaster.seeds)} if is_trained else {}
     return row | {"clients": len(comparison.scored[forecaster.state])}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.dataset import WEEK, Dataset, Split
+from plfl.data.dataset import WEEK, Dataset, Split, naive_error
 
 Floats = NDArray[np.float64]
 
@@ -21,24 +21,12 @@ def rmse(truth: Floats, forecast: Floats) -> float:
     return float(np.sqrt(np.square(truth - forecast).mean()))
 
 
-ROUNDING = 1e-6
-"""Errors of a naive forecast below this share of the mean load are rounding noise, such as that of
-differences of a meter's register: real readings change by more."""
-
-
-def naive_error(truth: Floats, naive: Floats) -> float:
-    """Mean absolute error of a naive forecast, by which scores divide. It is 0 if it is nothing but
-    `ROUNDING`: a ratio to it would be huge, and one such client would decide every mean."""
-    error = mae(truth, naive)
-    return error if error > ROUNDING * float(np.abs(truth).mean()) else 0.0
-
-
 def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
     r"""Mean absolute scaled error (PL-FL, arXiv 2404.01517, eq. 6; Hyndman & Koehler 2006).
 
     $\sum |y - \hat y| / \sum |y - \tilde y|$, where $\tilde y$ is the persistence forecast: the
     load of the last input row, `look_ahead` rows before the first target. A forecast with a MASE
-    below 1 beats persistence. NaN if persistence has no error; see `naive_error`.
+    below 1 beats persistence. NaN if persistence has no error to speak of; see `naive_error`.
     """
     scale = naive_error(truth, persistence)
     return mae(truth, forecast) / scale if scale > 0 else float("nan")

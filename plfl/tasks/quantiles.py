@@ -128,12 +128,13 @@ class Quantiles(LoadTask):
         `scaled_crps`: the same over the error of persistence, and for each interval its `coverage`
         and its `width` in kWh, as `coverage_90`. Each target has a `crps` and the `coverage` of the
         widest interval."""
+        from plfl.data.dataset import naive_error
         from plfl.tasks import metrics
 
         scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
-        persistence = metrics.naive_error(truth.ravel(), dataset.persistence(starts).ravel())
+        persistence = naive_error(truth.ravel(), dataset.persistence(starts).ravel())
         crps = metrics.crps(truth, predictions, self.levels)
         scores["crps"] = crps
         scores["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")

@@ -52,6 +52,7 @@ class LoadReporting(Reporting):
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise
+        from plfl.results.dominance import is_decided_by_few
 
         summary = summarise(records, study.data.source)
         last = summary.set_index("model")
@@ -69,6 +70,11 @@ class LoadReporting(Reporting):
                 f"{cell}{study.data.sample_suffix}: diverged; its test errors of round {since} are "
                 f"not finite. Try smaller learning rates{tuned}"
             )
+        few = last[is_decided_by_few(last["mase_mean"], last["mase_median"], last["mase_clients"])]
+        tuned += "".join(
+            f"\n{model} models: few clients decide the mean; the median is {median:.3f}"
+            for model, median in few["mase_median"].items()
+        )
         return (
             f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
             f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
