@@ -154,8 +154,8 @@ def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]
     if client.test_persistence_mae == 0:
         yield (
             "in the test set, the load hardly differs from that at the last input row, by less "
-            f"than {NEGLIGIBLE:.1%} of it on average, so MASE is undefined and means over clients "
-            "leave this one out; leave it out of the study, or choose another period"
+            f"than {100 * NEGLIGIBLE:g} % of it on average, so MASE is undefined and means over "
+            "clients leave this one out; leave it out of the study, or choose another period"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

@@ -195,8 +195,8 @@ def left_out(tables: Tables) -> Iterator[str]:
         possessive, are = ("its load", "is") if len(names) == 1 else ("their loads", "are")
         yield (
             f"{subject} {are} left out of all means: {possessive} hardly changed in the test set "
-            f"(repeating the last reading was off by less than {NEGLIGIBLE:.1%}), so there is no "
-            "MASE."
+            "(repeating the last reading was off by less than "
+            f"{100 * NEGLIGIBLE:g}\N{NO-BREAK SPACE}%), so there is no MASE."
         )
 
 

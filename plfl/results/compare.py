@@ -135,8 +135,8 @@ def _compare(
     table["difference"] = table["mase_b"] - table["mase_a"]
     comparison = pooled([a.lead(b)], bool(trained_sides))
     notes += [
-        f"{names}: {list_names(decided, 3)} decide a mean, {table[name].mean():,.1f}; the median "
-        f"over clients is {table[name].median():.3f}"
+        f"{names}: {list_names(decided, 3)} {'decides' if len(decided) == 1 else 'decide'} a mean, "
+        f"{table[name].mean():,.1f}; the median over clients is {table[name].median():.3f}"
         for name in means
         if (decided := deciding(table.set_index("client")[name]))
     ]

@@ -57,7 +57,7 @@ def notes(tables: Tables) -> Iterator[str]:
         if share.get(names[0], np.nan) < share.median() / FACTOR:
             text += (
                 f" MASE divides by the error of repeating the last reading, which is only "
-                f"{share[names[0]]:.2%} of the load of {names[0]}."
+                f"{100 * share[names[0]]:.2g}\N{NO-BREAK SPACE}% of the load of {names[0]}."
             )
         yield text
 

@@ -133,7 +133,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
 def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path) -> None:
     table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
     cache, wanted = CellCache(tmp_path / "trained"), Files.in_folder(tmp_path / "cells", "a")
-    cache.put("d", CellResult(table, table, table), wanted)
+    cache.store("d", CellResult(table, table, table), wanted)
     assert cache.get("d", wanted)
     for file in Files.in_folder(tmp_path / "trained", "d"):
         whole = file.read_bytes()

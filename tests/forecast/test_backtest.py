@@ -1,11 +1,15 @@
 """Weekly errors, and whether they have grown."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 from plfl.forecast.backtest import drift, scored, weekly
+from plfl.forecast.choice import Forecasters
+from tests.helpers import fake_results
 
 
 def pairs_of(days: int) -> pd.DataFrame:
@@ -38,3 +42,23 @@ def test_drift_is_welchs_interval() -> None:
     assert drift(past, past)["drift"] == 0 and drift(past, past)["drift_low"] < 0
     assert drift(past + 1, new + 1) == pytest.approx(found)
     assert np.isnan(drift(past, new[:1])["drift_low"])
+
+
+def test_a_meter_whose_load_hardly_changes_has_no_mase_and_no_drift() -> None:
+    table = 5 + 0.001 * pairs_of(21)
+    found = scored(table)
+    assert np.isnan(found["mase"]) and found["mae"] > 0
+    assert weekly(table).empty
+
+
+def test_a_meter_without_mase_gets_the_forecaster_of_least_error_in_kwh(tmp_path: Path) -> None:
+    tables = fake_results.write(tmp_path, fake_results.TINY, constant=1)
+    forecasters = Forecasters(tmp_path)
+    names = ["ridge", "lightgbm", "P2"]
+    index = {"state": "CA", "name": names, "file": [f"{name}.safetensors" for name in names]}
+    vars(forecasters)["index"] = pd.DataFrame(index)  # as if the models were there
+    other, constant = tables.clients["client"]
+    choice = forecasters.of(constant)
+    assert choice.name == "lightgbm"
+    assert choice.why.startswith("least error of its validation set, kWh ")
+    assert forecasters.of(other).why.startswith("least error of its validation set, MASE ")

@@ -162,7 +162,7 @@ def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Pa
     trained = CellCache(tmp_path / "trained")
     targets = Files.in_folder(tmp_path, "a")
     assert not trained.get("d1", targets)
-    trained.put("d1", result, targets)
+    trained.store("d1", result, targets)
     pd.testing.assert_frame_equal(pd.read_parquet(targets.records), result.records)
     pd.testing.assert_frame_equal(pd.read_parquet(targets.errors), result.errors)
     for target in targets:
