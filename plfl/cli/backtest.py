@@ -58,12 +58,15 @@ def run(options: argparse.Namespace) -> int:
         require("study", "--plot")
     if not first_day.is_study(options):
         return first_day.backtest(options, options.paths)
-    first_day.refuse_for_studies(options, ("unit",))
+    if options.timezone is not None:
+        raise PlflError("--timezone: only without a study; of new files, say --read-timezone")
     results, *new = options.paths
     if not new:
         raise PlflError(f"{results}: name files of new readings after it")
     forecasters = Forecasters(results)
-    tables, problems = forecasters.any_model.read_all(new, unit=options.read_as)
+    keys = first_day.keys_for_study(options, results)
+    tables, problems = forecasters.any_model.read_all(new, keys=keys)
+    problems = list(map(first_day.in_options, problems))
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)

@@ -79,7 +79,7 @@ def add_which_model(parser: argparse.ArgumentParser) -> None:
 def add_unit(parser: argparse.ArgumentParser) -> None:
     """Add the option `--read-as`."""
     text = "unit of the readings in these files"
-    parser.add_argument("--read-as", choices=["kWh", "kW", "Wh", "W"], help=text)
+    parser.add_argument("--read-as", choices=["kWh", "kW", "Wh", "W", "MWh", "MW"], help=text)
 
 
 @contextmanager

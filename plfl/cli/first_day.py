@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import write_text
@@ -21,7 +22,17 @@ if TYPE_CHECKING:  # the command line starts without pandas
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
-ABOUT_STUDIES = {"wanted": "--with", "newcomer": "--new", "save": "--save", "all": "--all"}
+OF_MODELS = ("interval", "since", "until")
+"""Keys of `data.meters` that are settled where a study's models forecast."""
+REMEMBERED = "reading.yaml"
+"""The file of a results folder with the keys of `data.meters` for new files."""
+ABOUT_STUDIES = {
+    "wanted": "--with",
+    "newcomer": "--new",
+    "save": "--save",
+    "all": "--all",
+    "remember": "--remember",
+}
 """Options that need the models of a study."""
 
 
@@ -31,10 +42,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=KINDS, help=text)
     text = "without a study: the next hour, or the next 24; default: day"
     parser.add_argument("--ahead", choices=["hour", "day"], help=text)
+    text = "with a results folder: read later files in this way, too, without the options below"
+    parser.add_argument("--remember", action="store_true", help=text)
     group = parser.add_argument_group(
-        "options of exports, without a study",
-        "those of `plfl init meters`; --timezone is also for stamps without a UTC offset",
+        "options of the files of readings",
+        "those of `plfl init meters`; with a study, only where these files differ from its own; "
+        "without one, --timezone is also for stamps without a UTC offset",
     )
+    text = "with a study: zone of stamps without a UTC offset"
+    group.add_argument("--read-timezone", metavar="ZONE", help=text)
     text = "what the stamps of the readings mark; default: what the files say, or end"
     group.add_argument(
         "--read-stamp", choices=["start", "end"], default=argparse.SUPPRESS, help=text
@@ -56,13 +72,49 @@ def is_study(options: argparse.Namespace) -> bool:
     return not is_series(first) or bool(other_paths and not first.is_file())
 
 
-def refuse_for_studies(options: argparse.Namespace, allowed: Collection[str]) -> None:
-    """Refuse options of exports but the keys that are allowed, where a study's models forecast."""
-    option_names = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
-    option_names += [key for key in layout_given(options) if key not in allowed]
-    if option_names:
-        name = f"--{OTHER_NAMES.get(option_names[0], option_names[0]).replace('_', '-')}"
-        raise PlflError(f"{name}: only without a study, whose models know how files are read")
+def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, Any]:
+    """The keys of `data.meters` for new files of a study, where they differ from its own: those of
+    the options, over those that its results folder remembers. With `--remember`, the folder gets
+    them.
+
+    Raises:
+        PlflError: an option is wrong, or only for exports without a study.
+    """
+    options_given = layout_given(options)
+    options_given.pop("timezone", None)  # of forecasts
+    if options.read_timezone is not None:
+        options_given["timezone"] = options.read_timezone
+    refused = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
+    refused += [key for key in OF_MODELS if key in options_given]
+    if refused:
+        raise PlflError(f"--{refused[0]}: only without a study, whose models settle it")
+    file = study_path / REMEMBERED
+    keys = _remembered(file) if file.is_file() else {}
+    try:
+        keys |= meters_of(options_given).model_dump(exclude_unset=True)
+    except ConfigError as error:
+        raise DataError("\n".join(map(in_options, error.problems))) from None
+    if options.remember:
+        if not study_path.is_dir():
+            raise PlflError(f"--remember: {study_path} is no results folder; name one")
+        text = "# How `plfl forecast` and `plfl backtest` read new files: keys of data.meters.\n"
+        write_text(file, text + yaml.safe_dump(_as_yaml(keys), sort_keys=False))
+        print(f"wrote {file}", file=sys.stderr)
+    return keys
+
+
+def _remembered(file: Path) -> dict[str, Any]:
+    """The keys in a file that `--remember` wrote."""
+    try:
+        meters = Meters.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
+    except (ValueError, yaml.YAMLError) as error:
+        raise PlflError(f"{file}: cannot be read; correct or remove it: {error}") from None
+    return meters.model_dump(exclude_unset=True)
+
+
+def _as_yaml(keys: dict[str, Any]) -> dict[str, Any]:
+    """Keys as YAML has them."""
+    return Meters.model_validate(keys).model_dump(mode="json", exclude_unset=True)
 
 
 def layout_given(options: argparse.Namespace) -> dict[str, Any]:
@@ -82,6 +134,8 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
     from plfl.forecast.first_day import raw_meters
     from plfl.pipeline.starter import zone_problem
 
+    if options.read_timezone is not None:
+        raise PlflError("--read-timezone: is --timezone where no study forecasts")
     for key, name in ABOUT_STUDIES.items():
         if getattr(options, key, None):
             raise PlflError(f"{name}: needs the results folder of a study before the files")
@@ -102,16 +156,17 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
             raise DataError(problem)
         known_meters, problems = raw_meters(exports)
     except ConfigError as error:
-        raise DataError("\n".join(map(_as_options, error.problems))) from None
+        raise DataError("\n".join(map(in_options, error.problems))) from None
     except DataError as error:
-        raise DataError(_as_options(str(error))) from None
-    problems = list(map(_as_options, problems))
+        raise DataError(in_options(str(error))) from None
+    problems = list(map(in_options, problems))
     if not known_meters:
         raise DataError("\n".join(problems) or f"{paths[0]}: has no meter")
     return known_meters, problems
 
 
-def _as_options(message: str) -> str:
+def in_options(message: str) -> str:
+    """A message with the options of `plfl forecast` instead of the keys of a study."""
     message = as_options(message)
     for key, name in OTHER_NAMES.items():
         message = re.sub(rf"--{key}\b", f"--{name.replace('_', '-')}", message)

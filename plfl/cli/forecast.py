@@ -70,7 +70,7 @@ def add(commands: Commands) -> None:
     add_unit(parser)
     text = "unit of the forecasts"
     parser.add_argument("--unit", choices=["kWh", "kW"], default="kWh", help=text)
-    text = "of the stamps; default: the meters' standard time"
+    text = "of the stamps; default: the local time of the meters"
     parser.add_argument("--timezone", metavar="ZONE", help=text)
     text = "what stamps mark; default: end"
     parser.add_argument("--stamp", choices=["start", "end"], default="end", help=text)
@@ -111,7 +111,6 @@ def run(options: argparse.Namespace) -> int:
     _check_out(options)
     if not first_day.is_study(options):
         return first_day.forecast(options, options.paths)
-    first_day.refuse_for_studies(options, ("timezone", "unit"))
     options.file, *options.new = options.paths
     if not options.new:
         raise PlflError(f"{options.file}: name files of new readings after it")
@@ -136,7 +135,9 @@ def _of_study(options: argparse.Namespace) -> int:
         and not options.newcomer
     ):
         client = reader.clients[0]
-    tables, problems = reader.read_all(options.new, client, options.read_as)
+    keys = first_day.keys_for_study(options, options.file)
+    tables, problems = reader.read_all(options.new, client, keys)
+    problems = list(map(first_day.in_options, problems))
     if options.save is not None and len(tables) > 1:
         raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
 

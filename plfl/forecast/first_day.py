@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,6 +15,7 @@ from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
+from plfl.forecast.output import in_local_time
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
 from plfl.public.models import TRAINED_ON, Kind, load
@@ -44,10 +44,8 @@ class RawMeter:
         return is_meter_seen(self.load, self.minutes, load(kind).marks)
 
     def localised(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A table of forecasts whose times have UTC offsets."""
-        offset = timezone(standard_offset(self.zone))
-        made_at = pd.DatetimeIndex(table["made_at"]).tz_localize(offset)
-        return table.tz_localize(offset).assign(made_at=made_at)
+        """A table of forecasts in local time, with UTC offsets."""
+        return in_local_time(table, self.zone)
 
 
 def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timezone
+from datetime import timedelta
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Contents, Header
+from plfl.forecast.output import in_local_time
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
@@ -37,6 +39,9 @@ from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
+
+NO_KEYS: Mapping[str, Any] = MappingProxyType({})
+"""New files that are read like those of the study."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +83,20 @@ class ForecastModel(Contents):
         return tables[client]
 
     def read_all(
-        self, paths: Sequence[Path], client: str | None = None, unit: str | None = None
+        self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
     ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-        """The readings of all meters in files and folders, read as the study reads its own, and
-        what is wrong with others, a line for each; DataError if nothing of a name exists. `client`:
-        the only meter to read; a file of one meter is taken for it. `unit`: that of the readings;
-        None: that of the study or of the files."""
-        layout = self._layout
-        files = meters.raw_files(paths)
-        if unit is not None:
-            layout = layout.model_copy(update={"unit": unit})
+        """The readings of all meters in files and folders, with their sub-folders, read as the
+        study reads its own, and what is wrong with others, a line for each; DataError if nothing of
+        a name exists. `client`: the only meter to read; a file of one meter is taken for it.
+        `keys`: of `data.meters`, where these files differ from those of the study."""
+        layout = self._layout_with(keys)
+        files = meters.raw_files(paths, with_subfolders=True)
         is_own = self.study.data.source == "meters"
         tables, problems = meters.read_files(files, layout, client, by_file=not layout.exports)
         if is_own and (minutes := self.study.data.resample):
             tables = {name: resampled(table, minutes) for name, table in tables.items()}
+        for name, table in tables.items():  # the clock of the study, wherever the stamps are from
+            table.index += _offset(self._layout, name) - _offset(layout, name)
         return tables, problems
 
     @property
@@ -109,6 +114,15 @@ class ForecastModel(Contents):
         columns = {role: role for role in column_names}
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
+    def _layout_with(self, keys: Mapping[str, Any]) -> Meters:
+        """The layout of new files, in which some keys are others. A zone is that of all meters."""
+        layout, changed = self._layout, dict(keys)
+        if "columns" in keys:
+            changed["columns"] = layout.columns | keys["columns"]
+        if "timezone" in keys:
+            changed["timezones"] = keys.get("timezones", {})
+        return layout.model_copy(update=changed)
+
     @property
     def _knows_future(self) -> bool:
         return any(
@@ -116,14 +130,11 @@ class ForecastModel(Contents):
         )
 
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
-        """The result of `predict`, with UTC offsets in its stamps if the time zone is known."""
+        """The result of `predict` in the meter's local time, with daylight saving time and UTC
+        offsets, if the time zone is known."""
         if self.study.data.source != "meters" or forecasts.empty:
             return forecasts
-        zone = zone_named(self._layout.timezone_of(client))
-        fixed = timezone(standard_offset(zone))
-        made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(fixed)
-        localized = forecasts.tz_localize(fixed)
-        return localized.assign(made_at=made_at)
+        return in_local_time(forecasts, zone_named(self._layout.timezone_of(client)))
 
     def predict(
         self,
@@ -435,6 +446,11 @@ class ForecastModel(Contents):
                     *(client, is_outside.sum(), len(is_outside), name, low, high),
                     table.index[int(is_outside.argmax())],
                 )
+
+
+def _offset(layout: Meters, client: str) -> timedelta:
+    """The UTC offset of a client's standard time."""
+    return standard_offset(zone_named(layout.timezone_of(client)))
 
 
 def load(path: str | PathLike[str]) -> ForecastModel:

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, timezone, tzinfo
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,6 +16,7 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.base.files import atomic
 from plfl.base.spreadsheets import as_csv, write_workbook
+from plfl.data.meters.stamps import standard_offset
 
 FORMATS = (".csv", ".parquet", ".xlsx", ".json")
 STANDARD_TIME = "local standard time"
@@ -30,7 +31,7 @@ class Form:
     """Minutes between forecasts."""
     unit: Literal["kWh", "kW"] = "kWh"
     timezone: str | None = None
-    """None: the meters' own standard time."""
+    """None: that of the meters."""
     stamp: Literal["start", "end"] = "end"
     """The end of an interval that its stamp is at."""
     wide: bool = False
@@ -92,6 +93,15 @@ class Form:
         rows.insert(0, "timestamp", stamps)
         rows.insert(1, "client", client)
         return rows
+
+
+def in_local_time(forecasts: pd.DataFrame, zone: ZoneInfo) -> pd.DataFrame:
+    """Forecasts whose times, naive standard time of a zone, become its local time with offsets,
+    daylight saving time included."""
+    offset = timezone(standard_offset(zone))
+    made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(offset).tz_convert(zone)
+    localised = forecasts.tz_localize(offset).tz_convert(zone)
+    return localised.assign(made_at=made_at)
 
 
 def _stamps(table: pd.DataFrame) -> pd.DatetimeIndex:

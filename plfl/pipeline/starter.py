@@ -13,7 +13,7 @@ from plfl.config.sections import Meters
 from plfl.data.checks import collect_problems, counted
 from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, Progress, read_exports
-from plfl.data.meters.formats.schema import as_toml
+from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.stamps import standard_offset
@@ -181,12 +181,15 @@ def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
 
 
 def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
-    """The keys that the formats of the files state, so that a study says them: the format, and the
-    zones of the meters."""
+    """The keys that the files state, or that were found out, so that a study says them and later
+    files are read alike: the format, the format of the stamps, and the zones of the meters."""
     stated: dict[str, Any] = {}
     formats = {*exports.formats.values()}
-    if meters.format is None and len(formats) == 1 and (name := formats.pop()) is not None:
+    is_one_format = len(formats) == 1
+    if meters.format is None and is_one_format and (name := formats.pop()) is not None:
         stated["format"] = name
+    if is_one_format and meters.date_format is None and (form := _format_of_stamps(exports)):
+        stated["date_format"] = form
     zones = {
         name: keys.timezone
         for name, keys in exports.keys.items()
@@ -198,6 +201,17 @@ def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
         zones = {escape(name): zone for name, zone in zones.items()}
         stated["timezones"] = meters.timezones | zones
     return stated
+
+
+def _format_of_stamps(exports: Exports) -> str:
+    """The format of the stamps of all files, which a few days of them may not tell; empty if it was
+    not found out, or differs."""
+    forms = {form for found in exports.found.values() for form in found.time.format}
+    is_found_out = not any(
+        name is not None and load_format(name).time.format for name in exports.formats.values()
+    )
+    form = forms.pop() if len(forms) == 1 and is_found_out else ""
+    return form if "%" in form else ""
 
 
 def write(path: Path, study: dict[str, Any]) -> Path:

@@ -1,23 +1,32 @@
-"""Fitted baselines as the files that a study keeps."""
+"""Fitted baselines as the files that a study keeps, and the results folder around one."""
 
 from collections.abc import Collection
 from pathlib import Path
 
+import pandas as pd
+
+import plfl
+from plfl.base.spreadsheets import write_csv
+from plfl.baselines import BASELINE
 from plfl.baselines.storage import pack
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import BaselineTables, evaluate
 from plfl.interfaces.baseline import Arrays
 from plfl.pipeline.models import keep_baseline
+from plfl.results.collect import describe_clients
+from plfl.results.records import write_about, write_table
 from plfl.study import Study
 from plfl.tasks import task_of
 
 
-def score(study: Study, dataset: Dataset, names: Collection[str] = STANDARD) -> BaselineTables:
+def score(
+    study: Study, dataset: Dataset, names: Collection[str] = STANDARD, state: str = "XX"
+) -> BaselineTables:
     """Fit and score all further baselines of a study and, of those of every study, these."""
     listed = study.baselines
     further, left_out = listed.further, [name for name in STANDARD if name not in names]
-    return evaluate("XX", dataset, listed.fit_settings, task_of(study), further, left_out)
+    return evaluate(state, dataset, listed.fit_settings, task_of(study), further, left_out)
 
 
 def pack_all(study: Study, dataset: Dataset, tables: BaselineTables) -> Arrays:
@@ -29,3 +38,23 @@ def keep(study: Study, dataset: Dataset, name: str, file: Path, packed: Arrays) 
     """Write the file of one baseline."""
     keep_baseline(study, "XX", name, dataset, packed, file)
     return file
+
+
+def write_results(study: Study, name: str) -> Path:
+    """Write the parts of a results folder that forecasts need: the only kept forecaster is the
+    baseline with this name. Returns the folder."""
+    (state,) = study.data.states
+    folder, dataset = study.results, plfl.load_dataset(study, state)
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    (folder / "data").mkdir(exist_ok=True)
+    dataset.save(folder / "data" / f"{state}.npz")
+    write_table(describe_clients(state, dataset), folder / "clients.parquet")
+    about = {"study": study.description(), "sources": {}, "cells": {}}
+    write_about(folder, None, {}, about)
+    own = study.model_copy(update={"baselines": study.baselines.model_copy(update={"further": []})})
+    packed = pack_all(own, dataset, score(own, dataset, [name], state))
+    file = folder / "models" / f"{state}-{name}.safetensors"
+    keep_baseline(own, state, name, dataset, packed, file)
+    row = {"state": state, "sharing": BASELINE, "cell": name, "file": file.name}
+    write_csv(pd.DataFrame([row]), folder / "models" / "index.csv")
+    return folder

@@ -104,14 +104,14 @@ def read_files(
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
     keys["duplicates"] = meters.duplicates or ("last" if len(paths) > 1 else None)
-    keys["cumulative"] = meters.cumulative  # few readings may rise by chance
     keys["only"] = [pattern.replace("{state}", "*") for pattern in meters.only]
     if client is not None:
         # In the name of a client, a hyphen can replace another character.
         keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
     meters = meters.model_copy(update=keys)
     alone = {path: client or client_name(path) for path in paths} if client or by_file else None
-    exports = read_exports(paths, meters, meters.interval, alone)
+    # Few readings may rise by chance.
+    exports = read_exports(paths, meters, meters.interval, alone, is_settled=True)
     problems, notes = exports.problems, list[str]()
     left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}

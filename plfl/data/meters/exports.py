@@ -22,7 +22,7 @@ from plfl.data.meters import layout, tables
 from plfl.data.meters.cleaning import Cleaner, Meter, Piece, in_utc
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
-from plfl.data.meters.formats.recognition import Recognised, recognise
+from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
@@ -82,12 +82,14 @@ def read_exports(
     interval: int | None,
     names: Mapping[Path, str] | None = None,
     progress: Progress | None = None,
+    is_settled: bool = False,
 ) -> Exports:
     """The meters in raw exports, cleaned, and the problems of all files.
 
     `meters` says what cannot be detected, or should differ from what is. `interval`: minutes
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's. `progress` is called for every file and every meter.
+    `is_settled`: a study has read such files, so that nobody is asked if they are registers.
     """
     exports = Exports()
     weather = None
@@ -98,7 +100,8 @@ def read_exports(
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
-    pieces = _pieces(files, meters, names or {}, progress, exports)
+    plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
+    pieces = _pieces(files, meters, plain, names or {}, progress, exports)
     cleaner = Cleaner(exports.keys, interval)
     for done, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
@@ -121,12 +124,14 @@ def read_exports(
 def _pieces(
     files: Sequence[Path],
     meters: Meters,
+    plain: Meters,
     names: Mapping[Path, str],
     progress: Progress | None,
     exports: Exports,
 ) -> dict[str, list[Piece]]:
     """The readings of each meter in all files, as far as they can be read. What the files are, and
-    what is wrong with them, is added to `exports`."""
+    what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
+    """
     pieces: dict[str, list[Piece]] = {}
     for done, path in enumerate(files):
         if progress is not None:
@@ -137,8 +142,9 @@ def _pieces(
             opened = tables.open_files(path, meters)
         for raw in opened:
             with collect_problems(exports.problems):
-                found = _find(raw, meters)
-                file = read_file(found, meters, names.get(path))
+                found = recognise(raw, meters) or layout.find_format(raw, plain)
+                keys = plain if found.name is None else meters
+                file = read_file(found, keys, names.get(path))
                 exports.names += file.names
                 if file.needs_place:
                     exports.local[raw.path] = list(file.pieces)
@@ -156,11 +162,6 @@ def _pieces(
                 exports.formats[raw.path] = found.name
                 exports.found[raw.path] = file.form
     return pieces
-
-
-def _find(raw: RawFile, meters: Meters) -> Recognised:
-    """The format of a file: a known one, or one that is found out."""
-    return recognise(raw, meters) or layout.find_format(raw, meters)
 
 
 def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:

@@ -1,13 +1,17 @@
 """Finds the files of meters in a folder, and raw exports."""
 
+import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data
+from plfl.data.checks import counted
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
+
+logger = logging.getLogger(__name__)
 
 
 def is_series(path: Path) -> bool:
@@ -61,15 +65,18 @@ def _in_folder(data: Data, state: str) -> list[Path]:
     return raw_files(chosen)
 
 
-def raw_files(paths: Iterable[Path]) -> list[Path]:
-    """The given files, and the files in the given folders; DataError lists those that do not exist,
+def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path]:
+    """The given files, and the files in the given folders, with those in their sub-folders if so
+    asked; a warning names sub-folders that are not read. DataError lists files that do not exist,
     are not regular or have a name that cannot be used, and folders without files."""
     files: list[Path] = []
     problems = []
     for path in paths:
         inside = [path]
         if path.is_dir():
-            inside = sorted(filter(is_series, path.iterdir()))
+            inside = _series_in(path, with_subfolders)
+            if not with_subfolders:
+                _name_subfolders(path)
             if not inside:
                 problems.append(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}")
         for file in inside:
@@ -84,6 +91,32 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
     if problems:
         raise DataError("\n".join(problems))
     return list(dict.fromkeys(files))
+
+
+def _series_in(folder: Path, with_subfolders: bool) -> list[Path]:
+    """The files of meters in a folder, before those in its sub-folders, which are hidden if their
+    names begin with a dot."""
+    inside = sorted(folder.iterdir())
+    files = [path for path in inside if is_series(path)]
+    for path in inside if with_subfolders else ():
+        if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+            files += _series_in(path, with_subfolders)
+    return files
+
+
+def _name_subfolders(folder: Path) -> None:
+    """Warn of sub-folders with files of meters, which are not read."""
+    names = [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.is_dir() and not path.name.startswith(".") and any(map(is_series, path.iterdir()))
+    ]
+    if names:
+        shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+        logger.warning(
+            "%s: %s (%s) not read; name a sub-folder, too, if its readings belong to these",
+            *(folder, counted(len(names), "sub-folder"), shown),
+        )
 
 
 def client_name(path: Path) -> str:

@@ -468,9 +468,10 @@ class _Reader:
         columns = ("date", "clock") if "clock" in frame else ("date",)
         table = self._table(frame[list(columns)])
         failure: DataError | None = None
-        for form in self.form.time.format or [""]:
+        formats: Sequence[str | None] = self.form.time.format or [keys.date_format]
+        for form in formats:
             try:
-                of_form = keys.model_copy(update={"date_format": form or None})
+                of_form = keys.model_copy(update={"date_format": form})
                 return stamps.parse(table, columns, of_form)
             except DataError as error:
                 failure = failure or error

@@ -90,12 +90,15 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
     if meters.format == PLAIN or (meters.format is None and not is_by_format(meters)):
         return None
     if meters.format is not None:
-        if settled := [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]:
+        form = load_format(meters.format)
+        settled = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
+        if not form.time.format:
+            settled = [key for key in settled if key != "date_format"]
+        if settled:
             raise DataError(
                 f"data.meters.{settled[0]}: the format {meters.format!r} says it; remove "
                 f"data.meters.{settled[0]}, or write data.meters.format: {PLAIN!r}"
             )
-        form = load_format(meters.format)
         if found := _read(raw, form, meters.format, _headers(raw)):
             return found
         lacking = _lacking(form, _headers(raw))

@@ -1,0 +1,187 @@
+"""New files are read as the study's own files were: `plfl init meters`, then `plfl forecast`."""
+
+import io
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.config.sections import Meters
+from plfl.data.meters import read_files
+from plfl.pipeline.starter import recognise, write
+from plfl.study import Study
+from tests.helpers.kept_baselines import write_results
+from tests.helpers.repository import ROOT
+
+ZONE = "Europe/Berlin"
+NAMES = ("attic", "barn", "cellar")
+DAY_FIRST = "%d/%m/%Y %H:%M"
+FIRST, LAST = "2024-02-10", "2024-03-29"
+"""The study's readings are between these days."""
+
+
+def load_of(name: str, ends: pd.DatetimeIndex) -> np.ndarray:
+    """Loads in kWh at instants: a daily cycle with noise, the same whenever it is asked for."""
+    hours = ends.as_unit("s").asi8 // 3600
+    noise = np.random.default_rng(len(name)).random(10_000)[hours % 10_000]
+    return (1 + len(name) / 10 + np.sin(hours * np.pi / 12) * 0.8 + 0.2 * noise).round(4)
+
+
+def hours(first: str, last: str, zone: str = ZONE) -> pd.DatetimeIndex:
+    """The ends of the hours after the beginning of the first day, until that of the last one."""
+    return pd.date_range(first, last, freq="h", tz=zone)[1:]
+
+
+def export(folder: str, first: str, last: str, form: str = DAY_FIRST, factor: float = 1) -> None:
+    """Write a file of each meter with local times."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    ends = hours(first, last)
+    for name in NAMES:
+        table = pd.DataFrame({"time": ends.strftime(form), "kWh": factor * load_of(name, ends)})
+        table.to_csv(Path(folder, f"{name}.csv"), index=False)
+
+
+@cache
+def finished(form: str) -> dict[Path, bytes]:
+    """The files of the results folder of a study that `plfl init meters` wrote of exports with
+    stamps in a format; it keeps the naive forecast of a day before."""
+    export("exports", FIRST, LAST, form)
+    _, content = recognise([Path("exports")], Meters(timezone=ZONE))
+    write(Path("meters.yaml"), content | {"baselines": {"trees": 2}})
+    folder = write_results(Study.load("meters.yaml"), "naive_day")
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def results_of(form: str) -> Path:
+    """The results folder, in the folder of this test."""
+    for path, content in finished(form).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return Path("results/meters")
+
+
+@pytest.fixture
+def results() -> Path:
+    return results_of(DAY_FIRST)
+
+
+def forecasts(invoke: Callable, *arguments: object, status: int = 0) -> pd.DataFrame:
+    """What `plfl forecast` prints with the forecasts of a day before."""
+    printed = invoke("forecast", *arguments, "--with", "naive_day", status=status)
+    return pd.read_csv(io.StringIO(printed.out))
+
+
+def of_meter(table: pd.DataFrame, name: str = "attic") -> pd.DataFrame:
+    return table[table["client"] == name].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("form", [DAY_FIRST, "%m/%d/%Y %H:%M"])
+def test_the_first_days_of_a_month_are_read_in_the_date_order_of_the_study(
+    form: str, invoke: Callable
+) -> None:
+    results = results_of(form)
+    export("april", "2024-04-01", "2024-04-10", form)
+    table = forecasts(invoke, results, "april")
+    assert table.groupby("client").size().to_dict() == dict.fromkeys(NAMES, 24)
+    ends = hours("2024-04-10", "2024-04-11")
+    found = of_meter(table)
+    assert pd.to_datetime(found["timestamp"]).tolist() == ends.tolist()
+    day_before = load_of("attic", ends - pd.Timedelta(days=1))
+    np.testing.assert_allclose(found["forecast"], day_before, rtol=1e-5)
+
+
+def test_over_a_change_of_clocks_and_the_turn_of_a_month_times_are_local(
+    results: Path, invoke: Callable
+) -> None:
+    export("march", "2024-03-20", "2024-03-31")
+    found = of_meter(forecasts(invoke, results, "march"))
+    stamps = found["timestamp"].tolist()
+    assert stamps[:2] == ["2024-03-31 01:00:00+01:00", "2024-03-31 03:00:00+02:00"]
+    assert stamps[-1] == "2024-04-01 01:00:00+02:00"
+    assert set(found["timezone"]) == {ZONE}
+    assert set(found["made_at"]) == {"2024-03-31 00:00:00+01:00"}
+
+
+def test_an_option_says_how_other_files_are_written(results: Path, invoke: Callable) -> None:
+    export("april", "2024-04-01", "2024-04-10", DAY_FIRST)
+    expected = forecasts(invoke, results, "april")
+    export("other", "2024-04-01", "2024-04-10", "%m-%d-%y %H.%M", factor=1000)
+    options = ("--date-format", "%m-%d-%y %H.%M", "--read-as", "Wh")
+    invoke("forecast", results, "other", "--with", "naive_day", status=2)
+    pd.testing.assert_frame_equal(forecasts(invoke, results, "other", *options), expected)
+    invoke("forecast", results, "other", "--with", "naive_day", status=2)  # it was not asked to
+    pd.testing.assert_frame_equal(
+        forecasts(invoke, results, "other", *options, "--remember"), expected
+    )
+    pd.testing.assert_frame_equal(forecasts(invoke, results, "other"), expected)
+    keys = yaml.safe_load((results / "reading.yaml").read_text())
+    assert keys == {"date_format": "%m-%d-%y %H.%M", "unit": "Wh"}
+
+
+def test_stamps_of_another_zone_come_on_the_clock_of_the_study(
+    results: Path, invoke: Callable
+) -> None:
+    export("april", "2024-04-01", "2024-04-10")
+    expected = of_meter(forecasts(invoke, results, "april"))
+    table = pd.read_csv("april/attic.csv")
+    local = pd.to_datetime(table["time"], format=DAY_FIRST).dt.tz_localize(ZONE)
+    table["time"] = local.dt.tz_convert("Asia/Tokyo").dt.strftime(DAY_FIRST)
+    Path("tokyo").mkdir()
+    table.to_csv("tokyo/attic.csv", index=False)
+    found = forecasts(invoke, results, "tokyo", "--read-timezone", "Asia/Tokyo")
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_sub_folders_are_read(results: Path, invoke: Callable) -> None:
+    export("new", "2024-03-20", "2024-04-01")
+    export("new/later", "2024-04-01", "2024-04-10")
+    stamps = of_meter(forecasts(invoke, results, "new"))["timestamp"]
+    assert stamps[0] == "2024-04-10 01:00:00+02:00"
+
+
+def test_sub_folders_of_the_exports_of_a_study_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    export("exports", FIRST, LAST)
+    export("exports/later", LAST, "2024-04-10")
+    recognise([Path("exports")], Meters(timezone=ZONE))
+    assert "exports: 1 sub-folder (later) not read; name" in caplog.text
+
+
+def test_new_files_in_the_known_format_of_a_study() -> None:
+    """A format says what registers are; nothing contradicts it."""
+    sample = ROOT / "plfl/data/meters/formats/octopus.sample.csv"
+    shutil.copy(sample, "home.csv")
+    _, content = recognise([Path("home.csv")], Meters())
+    found = content["data"]["meters"]
+    assert found["format"] == "octopus" and "date_format" not in found
+    tables, problems = read_files([Path("home.csv")], Meters.model_validate(found))
+    assert not problems and [*tables] == ["home"]
+
+
+def test_a_study_in_a_known_format_says_the_date_order_that_the_format_leaves_open() -> None:
+    form = """name = "Mine"
+about = "mine"
+document = "https://example.org"
+date = 2024-01-01
+recognise.header = ["When", "Used"]
+time = { column = "When", marks = "end", zone = "place" }
+load = { columns = "Used", unit = "kWh" }
+"""
+    Path("mine.toml").write_text(form)
+    export("exports", FIRST, LAST), export("april", "2024-04-01", "2024-04-10")
+    for file in [*Path("exports").iterdir(), *Path("april").iterdir()]:
+        file.write_text(file.read_text().replace("time,kWh", "When,Used"))
+    keys = Meters(timezone=ZONE, format="mine.toml")
+    _, content = recognise([Path("exports")], keys)
+    found: dict[str, Any] = content["data"]["meters"]
+    assert found["date_format"] == DAY_FIRST
+    study_keys = Meters.model_validate(found)
+    tables, problems = read_files([Path("april/attic.csv")], study_keys)
+    assert not problems
+    (table,) = tables.values()
+    np.testing.assert_allclose(table["load"], load_of("attic", hours("2024-04-01", "2024-04-10")))
