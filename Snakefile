@@ -30,7 +30,7 @@ if not workflow.configfiles:
 
 if len(workflow.configfiles) > 1:
     listed = ", ".join(map(str, workflow.configfiles))
-    raise screen.refused(
+    raise screen.refusal_of(
         PlflError(
             f"a study is one file, but --configfile lists {len(workflow.configfiles)}: {listed}; "
             "list one"
@@ -45,7 +45,7 @@ try:
     if study.plugins:  # relative to the working directory, which jobs know
         config["plugins"] = list(map(str, study.plugins))
 except PlflError as error:
-    raise screen.refused(error) from None
+    raise screen.refusal_of(error) from None
 screen.complete(lambda: announce(study))
 if workflow.is_main_process and not workflow.output_settings.dryrun:
     screen.say(remove_damaged(study))
@@ -125,7 +125,7 @@ onstart:
         try:
             claim(study)
         except PlflError as error:
-            raise screen.refused(error) from None
+            raise screen.refusal_of(error) from None
         screen.say(warn_of_replacement(study))
         screen.say("\n".join(left_out_claims(study.claims, study.data.states)))
         screen.begin(study.name, study.results / "logs" / "snakemake.log")

@@ -40,7 +40,7 @@ rule make:
 screen.complete(lambda: "everything exists")
 
 if "refusal" in config:
-    raise screen.refused(PlflError(config["refusal"])) from None
+    raise screen.refusal_of(PlflError(config["refusal"])) from None
 
 onstart:
     raise_on_ctrl_c()

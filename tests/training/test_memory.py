@@ -18,15 +18,15 @@ class Pretended(Memory):
 
     def __init__(self, monkeypatch, total):
         super().__init__(CPU)
-        self.total, self.asked, once = total, [], _Stack.once
+        self.total, self.asked, take_step = total, [], _Stack.take_step
 
         def noted(stack):
             self.asked.append(len(stack.y))
             if 10 * self.asked[-1] > total:
                 raise torch.OutOfMemoryError
-            once(stack)
+            take_step(stack)
 
-        monkeypatch.setattr(_Stack, "once", noted)
+        monkeypatch.setattr(_Stack, "take_step", noted)
 
     def free(self):
         return self.total
