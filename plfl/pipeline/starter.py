@@ -172,7 +172,7 @@ def _study(
 def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
     """Write the format of the first file, as it was found out and as the keys say, into a new file
     that reads files like it without these keys."""
-    form = next(iter(exports.found.values()))
+    form = next(iter(exports.formats.values()))
     place = meters.timezone if "timezone" in meters.model_fields_set else form.time.place
     update = {"name": path.stem, "date": date.today(), "sample": []}
     update["time"] = form.time.model_copy(update={"place": place})
@@ -184,9 +184,9 @@ def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
     """The keys that the files state, or that were found out, so that a study says them and later
     files are read alike: the format, the format of the stamps, and the zones of the meters."""
     stated: dict[str, Any] = {}
-    formats = {*exports.formats.values()}
-    is_one_format = len(formats) == 1
-    if meters.format is None and is_one_format and (name := formats.pop()) is not None:
+    names = {*exports.format_names.values()}
+    is_one_format = len(names) == 1
+    if meters.format is None and is_one_format and (name := names.pop()) is not None:
         stated["format"] = name
     if is_one_format and meters.date_format is None and (form := _format_of_stamps(exports)):
         stated["date_format"] = form
@@ -206,12 +206,12 @@ def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
 def _format_of_stamps(exports: Exports) -> str:
     """The format of the stamps of all files, which a few days of them may not tell; empty if it was
     not found out, or differs."""
-    forms = {form for found in exports.found.values() for form in found.time.format}
+    stamp_formats = {text for form in exports.formats.values() for text in form.time.format}
     is_found_out = not any(
-        name is not None and load_format(name).time.format for name in exports.formats.values()
+        name is not None and load_format(name).time.format for name in exports.format_names.values()
     )
-    form = forms.pop() if len(forms) == 1 and is_found_out else ""
-    return form if "%" in form else ""
+    stamp_format = stamp_formats.pop() if len(stamp_formats) == 1 and is_found_out else ""
+    return stamp_format if "%" in stamp_format else ""
 
 
 def write(path: Path, study: dict[str, Any]) -> Path:

@@ -42,7 +42,7 @@ def keys_for(sample: Sample) -> Meters:
 def test_a_sample_is_recognised_and_read_without_options(name: str, sample: Sample) -> None:
     path = schema.FOLDER / sample.file
     exports, study = recognise([path], keys_for(sample))
-    assert exports.formats[path] == name
+    assert exports.format_names[path] == name
     assert study["data"]["meters"]["format"] == name
     loads = {meter: series.load for meter, series in exports.meters.items()}
     expected = sample.kwh if isinstance(sample.kwh, dict) else dict.fromkeys(loads, sample.kwh)

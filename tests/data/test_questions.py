@@ -69,7 +69,9 @@ def test_the_name_of_a_lone_column_says_what_it_marks(
     table = pd.DataFrame({name: HOURS.strftime("%Y-%m-%dT%H:%M+00:00"), "kWh": LOADS})
     (meter,) = read(tmp_path, table).meters.values()
     assert meter.load.index[0] == pd.Timestamp("2023-01-02", tz="UTC") + pd.Timedelta(hours=hours)
-    assert any("should data.meters.stamp be start" in what for what in meter.done) == (name == "t")
+    assert any("should data.meters.stamp be start" in what for what in meter.changes) == (
+        name == "t"
+    )
 
 
 def test_an_hour_that_a_portal_fills_can_be_dropped(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_an_hour_that_a_portal_fills_can_be_dropped(tmp_path: Path) -> None:
     ).meters.values()
     filled = int(np.flatnonzero(table["t"] == "2023-03-26 02:00")[0])
     np.testing.assert_array_equal(meter.load, np.delete(LOADS, filled))
-    assert meter.done["readings of the hour that clocks skip dropped"] == 1
+    assert meter.changes["readings of the hour that clocks skip dropped"] == 1
 
 
 def test_registers_that_take_turns_are_added(tmp_path: Path) -> None:

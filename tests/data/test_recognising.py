@@ -107,7 +107,7 @@ def test_units_in_a_file_are_those_of_the_readings(bring, lines, tmp_path):
     assert imported.report()[0].endswith(", in MWh")
     same(load(imported, "A"), hours(), 1000 * loads())
     same(load(imported, "B"), hours(), 1000 * loads(seed=1))
-    done = bring("a.csv", lines, unit="kWh").meters["A"].done
+    done = bring("a.csv", lines, unit="kWh").meters["A"].changes
     assert any("MWh" in what and "data.meters.unit" in what for what in done), done
 
 
@@ -170,7 +170,7 @@ def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: st
 def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Exports], tmp_path: Path) -> None:
     lines = ["t,load", *text(hours("2020-02-01 00:00"), loads())]
     for keys, noted in (({}, True), ({"stamp": "end"}, False), ({"stamp": "start"}, False)):
-        done = bring("a.csv", lines, **keys).meters["a"].done
+        done = bring("a.csv", lines, **keys).meters["a"].changes
         assert any("data.meters.stamp" in what for what in done) == noted
 
 
@@ -183,7 +183,7 @@ def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Exports]
     lines = ["t,load", *text(wall, values)]
     imported = bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
     series = load(imported)
-    done = imported.meters["a"].done
+    done = imported.meters["a"].changes
     assert "padding of the hour that clocks skip dropped" in done and [*done.values()] == [1] * 4
     assert series.sum() == pytest.approx(values.sum())
     # 01:00 and 03:00 local time follow each other; after 02:00 summer time there is a gap.
@@ -232,7 +232,7 @@ def test_different_duplicates_need_a_rule(bring, rule, value):
         bring("a.csv", ["t,load", *lines])
     imported = bring("a.csv", ["t,load", *lines], duplicates=rule)
     assert load(imported).iloc[30] == value
-    assert imported.meters["a"].done == {
+    assert imported.meters["a"].changes == {
         "equal duplicates dropped": 1,
         f"times with different readings ({rule} kept)": 1,
     }
@@ -246,7 +246,7 @@ def test_only_the_chosen_span_is_written(bring: Callable[..., Exports]) -> None:
     local = load(imported).tz_convert("Europe/Berlin").index
     assert local[0] == pd.Timestamp("2020-02-03 01:00", tz="Europe/Berlin")
     assert local[-1] == pd.Timestamp("2020-02-04 06:00", tz="Europe/Berlin")
-    assert imported.meters["a"].done["outside since and until"] == ROWS - 30
+    assert imported.meters["a"].changes["outside since and until"] == ROWS - 30
 
 
 @pytest.mark.parametrize(("day", "first"), [("2020-03-29", "02:00"), ("2020-10-25", "01:00")])

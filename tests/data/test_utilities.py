@@ -204,7 +204,7 @@ def test_columns_that_are_called_like_units_are_no_loads(tmp_path: Path) -> None
 def test_a_column_of_units_has_one(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", value=LOADS, Einheit="Wh")
     np.testing.assert_allclose(read(path).meters["a"].load, LOADS / 1000)
-    (changed,) = (what for what in read(path, unit="kWh").meters["a"].done)
+    (changed,) = (what for what in read(path, unit="kWh").meters["a"].changes)
     assert changed.startswith("readings in Wh by their header, but read as kWh")
     for other in ("kWh", "m3", ""):
         units = np.where(np.arange(len(HOURS)) == 7, other, "Wh")

@@ -54,7 +54,10 @@ def clients(data: Data, state: str) -> dict[str, Path]:
     if not data.meters.exports:
         return {client_name(path): path for path in files(data, state)}
     exports = _read(data, state)
-    return {client: exports.files[name] for client, name in _chosen(exports, data, state).items()}
+    return {
+        client: exports.files[name]
+        for client, name in _meters_of_clients(exports, data, state).items()
+    }
 
 
 def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
@@ -82,7 +85,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     tables: dict[str, pd.DataFrame] = {}
     problems: list[str] = []
     notes: list[str] = []
-    for client, name in _chosen(exports, data, state).items():
+    for client, name in _meters_of_clients(exports, data, state).items():
         with collect_problems(problems):
             tables[client] = _series(exports, name, data.meters, notes)
     if problems:
@@ -109,9 +112,11 @@ def read_files(
         # In the name of a client, a hyphen can replace another character.
         keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
     meters = meters.model_copy(update=keys)
-    alone = {path: client or client_name(path) for path in paths} if client or by_file else None
+    lone_names = (
+        {path: client or client_name(path) for path in paths} if client or by_file else None
+    )
     # Few readings may rise by chance.
-    exports = read_exports(paths, meters, meters.interval, alone, is_settled=True)
+    exports = read_exports(paths, meters, meters.interval, lone_names, is_settled=True)
     problems, notes = exports.problems, list[str]()
     left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}
@@ -124,9 +129,9 @@ def read_files(
             f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
         )
     elif client is None and left_out and not problems:
-        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+        remainder = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         notes.append(
-            f"{paths[0]}: {', '.join(left_out[:3])}{more}: not among the study's meters; "
+            f"{paths[0]}: {', '.join(left_out[:3])}{remainder}: not among the study's meters; "
             "`plfl forecast --new` forecasts new ones"
         )
     _tell(notes)
@@ -136,8 +141,8 @@ def read_files(
 def _read(data: Data, state: str) -> Exports:
     """The content of the files of a state, unless something is wrong or ambiguous."""
     meters = data.meters
-    only = [pattern.replace("{state}", state) for pattern in meters.only]
-    meters = meters.model_copy(update={"only": only})
+    patterns = [pattern.replace("{state}", state) for pattern in meters.only]
+    meters = meters.model_copy(update={"only": patterns})
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
         with collect_problems(exports.problems):
@@ -151,32 +156,32 @@ def _by_client(exports: Exports) -> dict[str, str]:
     return {client: name for name, client in client_names(list(exports.meters)).items()}
 
 
-def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
+def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, str]:
     """The meters of a state's clients, by the name of the client; too few are refused."""
     if not data.meters.exports:
         return {name: name for name in exports.meters}
-    named = _by_client(exports)
+    meters_by_client = _by_client(exports)
     # In the order that files in a folder have.
-    wanted = data.clients_of(state)
-    clients = sorted(named, key=lambda client: f"{client}.csv")[:wanted]
-    if len(clients) < wanted:
+    client_count = data.clients_of(state)
+    clients = sorted(meters_by_client, key=lambda client: f"{client}.csv")[:client_count]
+    if len(clients) < client_count:
         raise DataError(
-            f"data.meters.exports: {state} has {len(named)} of {wanted} meters "
-            f"(data.clients); add exports, or lower data.clients to {len(named)}"
+            f"data.meters.exports: {state} has {len(meters_by_client)} of {client_count} meters "
+            f"(data.clients); add exports, or lower data.clients to {len(meters_by_client)}"
         )
-    return {client: named[client] for client in clients}
+    return {client: meters_by_client[client] for client in clients}
 
 
 def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd.DataFrame:
     """The series of a meter. Changes to it are added to the notes."""
-    meter, where = exports.meters[name], str(exports.files[name])
+    meter, place = exports.meters[name], str(exports.files[name])
     if name != client_name(exports.files[name]):
-        where += f": {name}"
-    if any(what not in EXPECTED for what in meter.done):
-        notes.append(f"{where}: {meter.summary}")
+        place += f": {name}"
+    if any(change not in EXPECTED for change in meter.changes):
+        notes.append(f"{place}: {meter.summary}")
     else:
-        logger.info("%s: %s", where, meter.summary)
-    series = _finished(where, meter, meters)
+        logger.info("%s: %s", place, meter.summary)
+    series = _finished_table(place, meter, meters)
     notes += series.attrs.pop("notes")
     return series
 
@@ -196,11 +201,13 @@ def _tell(notes: list[str]) -> None:
     """Warn of changes to the meters. If there are many notes, only the level INFO shows all."""
     for i, note in enumerate(notes):
         logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", note)
-    if (more := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
-        logger.warning("%d more lines of this kind; `plfl data check` shows all of them", more)
+    if (hidden_count := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
+        logger.warning(
+            "%d more lines of this kind; `plfl data check` shows all of them", hidden_count
+        )
 
 
-def _finished(where: str, meter: Meter, meters: Meters) -> pd.DataFrame:
+def _finished_table(place: str, meter: Meter, meters: Meters) -> pd.DataFrame:
     """The load and the inputs of a meter in local standard time, with short gaps filled. Loads that
     cannot be used are refused."""
     table = meter.load.to_frame().join(meter.inputs)
@@ -208,9 +215,9 @@ def _finished(where: str, meter: Meter, meters: Meters) -> pd.DataFrame:
     table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
-    table = _fill_gaps(where, table[roles], meters)
+    table = _fill_gaps(place, table[roles], meters)
     values = table["load"].rename(meters.columns.get("load", "load"))
-    check_load(where, values, allow_negative=meters.allow_negative, gaps=True)
+    check_load(place, values, allow_negative=meters.allow_negative, gaps=True)
     return table
 
 
@@ -238,15 +245,19 @@ def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
         long = lengths * meters.interval > meters.max_gap
         for first, length in zip(starts[long], lengths[long], strict=True):
             filled.iloc[first : first + length, column] = np.nan
-        for which, fate in (
+        for is_selected, fate in (
             (~long, "filled with the reading before"),
             (long, "longer than data.meters.max_gap; windows that touch them are not used"),
         ):
-            if which.any():
-                readings = counted(int(lengths[which].sum()), "missing reading")
-                many = counted(int(which.sum()), "gap")
-                most = longest(table.index, starts[which], lengths[which], meters.interval)
-                notes.append(f"{path}: {role}: {readings} in {many}, the longest {most}: {fate}")
+            if is_selected.any():
+                readings = counted(int(lengths[is_selected].sum()), "missing reading")
+                gap_count = counted(int(is_selected.sum()), "gap")
+                longest_span = longest(
+                    table.index, starts[is_selected], lengths[is_selected], meters.interval
+                )
+                notes.append(
+                    f"{path}: {role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
+                )
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
     counts = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}

@@ -31,7 +31,7 @@ from plfl.data.meters.tables import RawTable
 POWER = ("kW", "W", "MW")
 """Units of mean power."""
 _INTERVALS = (15, 30, 60)
-_ENOUGH = 12
+_ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
 _DIFFERENCES = "differences of a register"
 _SUMS = "summed to longer intervals"
@@ -74,19 +74,19 @@ class Meter:
     """Length of the intervals."""
     zone: ZoneInfo
     """The time zone of the meter."""
-    done: Counter[str] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
     """Changes by name: number of readings."""
 
     @property
     def summary(self) -> str:
         """The meter in a few words: its readings, their span in standard time, and the changes."""
         local = pd.DatetimeIndex(self.load.index).tz_localize(None) + standard_offset(self.zone)
-        done = [f"{what}: {number}" for what, number in self.done.items()]
+        changes = [f"{change}: {number}" for change, number in self.changes.items()]
         if gap := longest_gap(self.load.set_axis(local), self.minutes):
-            done.append(f"longest gap: {gap}")
+            changes.append(f"longest gap: {gap}")
         return (
             f"{len(local)} readings, {local[0]:%Y-%m-%d} to {local[-1]:%Y-%m-%d}; "
-            f"{', '.join(done) or 'nothing changed'}"
+            f"{', '.join(changes) or 'nothing changed'}"
         )
 
 
@@ -97,17 +97,17 @@ class _Place:
     name: str
     pieces: Sequence[Piece]
 
-    def __call__(self, rows: pd.DataFrame, at: int) -> str:
+    def __call__(self, rows: pd.DataFrame, row: int) -> str:
         """The place of a row in its file, and the meter."""
-        return f"{self.line(rows, at)}: {self.name}"
+        return f"{self.line(rows, row)}: {self.name}"
 
-    def line(self, rows: pd.DataFrame, at: int) -> str:
+    def line(self, rows: pd.DataFrame, row: int) -> str:
         """The file and the line of a row."""
-        return self.piece(rows, at).table.at(rows["_line"].iloc[at])
+        return self.piece(rows, row).table.place_of(rows["_line"].iloc[row])
 
-    def piece(self, rows: pd.DataFrame, at: int) -> Piece:
+    def piece(self, rows: pd.DataFrame, row: int) -> Piece:
         """The piece with a row."""
-        return self.pieces[int(rows["_piece"].iloc[at])]
+        return self.pieces[int(rows["_piece"].iloc[row])]
 
     @property
     def leave_out(self) -> str:
@@ -129,20 +129,20 @@ def clean(
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
-    done: Counter[str] = Counter()
-    here = _Place(name, pieces)
-    parts = [in_utc(piece, name, zone, keys, done) for piece in pieces]
-    rows = pd.concat([part.assign(_piece=at) for at, part in enumerate(parts)])
+    changes: Counter[str] = Counter()
+    place = _Place(name, pieces)
+    parts = [in_utc(piece, name, zone, keys, changes) for piece in pieces]
+    rows = pd.concat([part.assign(_piece=number) for number, part in enumerate(parts)])
     is_inside = _in_range(pd.DatetimeIndex(rows.index), zone, keys)
     if not is_inside.all():
-        done["outside since and until"] += int((~is_inside).sum())
+        changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
     if rows["_load"].count() < 2:
         raise DataError(
-            f"{pieces[0].table.path}: {name}: fewer than two readings; {here.leave_out}"
+            f"{pieces[0].table.path}: {name}: fewer than two readings; {place.leave_out}"
         )
-    rows = _in_order(here, rows, keys, done)
-    return _Readings(here, rows, zone, keys, interval, done).meter(weather)
+    rows = _in_order(place, rows, keys, changes)
+    return _Readings(place, rows, zone, keys, interval, changes).meter(weather)
 
 
 class Cleaner:
@@ -152,33 +152,33 @@ class Cleaner:
     def __init__(self, keys_of: Mapping[str, Meters], interval: int | None):
         """`keys_of`: the keys of each meter; `interval`: see `clean`."""
         self._keys_of, self._interval = keys_of, interval
-        self._plain_ones: dict[int, Meter] = {}
+        self._plain_meters: dict[int, Meter] = {}
 
     def clean(
         self, name: str, pieces: Sequence[Piece], zone: ZoneInfo, weather: pd.DataFrame | None
     ) -> Meter:
         """The series of a meter; see `clean`."""
-        keys, (piece, *others) = self._keys_of[name], pieces
-        if others or weather is not None or not _is_plain(piece, name, keys):
+        keys, (piece, *other_pieces) = self._keys_of[name], pieces
+        if other_pieces or weather is not None or not _is_plain(piece, name, keys):
             return clean(name, pieces, zone, keys, self._interval, weather)
-        alike = self._plain_ones.get(id(piece))
-        if alike is None or alike.zone != zone:
-            alike = clean(name, pieces, zone, keys, self._interval, weather)
-            if len(alike.load) == len(piece.readings):  # no other intervals
-                self._plain_ones[id(piece)] = alike
-            return alike
-        values = piece.readings[name].to_numpy() * _factor(keys, alike.minutes)
-        load = pd.Series(values, alike.load.index, name="load")
-        return replace(alike, load=load, done=Counter(alike.done))
+        plain_meter = self._plain_meters.get(id(piece))
+        if plain_meter is None or plain_meter.zone != zone:
+            plain_meter = clean(name, pieces, zone, keys, self._interval, weather)
+            if len(plain_meter.load) == len(piece.readings):  # no other intervals
+                self._plain_meters[id(piece)] = plain_meter
+            return plain_meter
+        values = piece.readings[name].to_numpy() * _factor(keys, plain_meter.minutes)
+        load = pd.Series(values, plain_meter.load.index, name="load")
+        return replace(plain_meter, load=load, changes=Counter(plain_meter.changes))
 
 
 def _is_plain(piece: Piece, name: str, keys: Meters) -> bool:
     """Whether the loads of a meter need no look: they are known, vary, are those of no register and
     in the unit of the keys, in rows in order of time, and no key changes single ones."""
     values, stamps = piece.readings[name].to_numpy(), piece.times.stamps
-    changes = (keys.cumulative, keys.max_jump, keys.zero_run, keys.since, keys.until)
+    changing_keys = (keys.cumulative, keys.max_jump, keys.zero_run, keys.since, keys.until)
     return (
-        not any(changes)
+        not any(changing_keys)
         and len(piece.inputs.columns) == 0
         and len(stamps) == len(values)
         and bool(0 <= values.min() < values.max() < np.inf)
@@ -196,7 +196,7 @@ def _factor(keys: Meters, minutes: int) -> float:
 
 
 def in_utc(
-    piece: Piece, name: str, zone: ZoneInfo, keys: Meters, done: Counter[str]
+    piece: Piece, name: str, zone: ZoneInfo, keys: Meters, changes: Counter[str]
 ) -> pd.DataFrame:
     """The rows of a meter in a piece at their stamps in UTC, in any order.
 
@@ -210,45 +210,45 @@ def in_utc(
     rows = piece.inputs.assign(_load=load, _line=load.index, _wall=walls)
     steps = np.diff(stamps.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
-        done["newest first"] += len(stamps)
+        changes["newest first"] += len(stamps)
         rows, stamps = rows.iloc[::-1], stamps[::-1]
     if stamps.tz is not None:
         # The zone determines the time of day for models.
-        written = piece.times.offset
-        if written and written != stamps.min().tz_convert(zone).utcoffset():
-            sign, size = "-" if written < timedelta(0) else "+", abs(written)
-            what = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
-            done[f"{what} (is that the meter's zone?)"] += len(stamps)
+        stated_offset = piece.times.offset
+        if stated_offset and stated_offset != stamps.min().tz_convert(zone).utcoffset():
+            sign, size = "-" if stated_offset < timedelta(0) else "+", abs(stated_offset)
+            change = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
+            changes[f"{change} (is that the meter's zone?)"] += len(stamps)
         return rows.set_axis(stamps)
     is_known = rows["_load"].notna().to_numpy()
     is_reading = is_known & (rows["_load"] != 0).to_numpy()
-    placed = instants(stamps, zone, pd.Timedelta(0))
-    if keys.stamp == "end" and ((placed.skipped & is_reading).any() or placed.lone.any()):
+    moments = instants(stamps, zone, pd.Timedelta(0))
+    if keys.stamp == "end" and ((moments.skipped & is_reading).any() or moments.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
         usual = _usual(stamps[is_known]) or 0
-        other = instants(stamps, zone, pd.Timedelta(minutes=usual))
-        if not ((other.skipped & is_reading).any() or other.lone.any()):
-            placed = other
-    if (real := placed.skipped & is_reading).any() and not keys.drop_skipped:
-        at = int(real.argmax())
+        lagged_moments = instants(stamps, zone, pd.Timedelta(minutes=usual))
+        if not ((lagged_moments.skipped & is_reading).any() or lagged_moments.lone.any()):
+            moments = lagged_moments
+    if (real := moments.skipped & is_reading).any() and not keys.drop_skipped:
+        row = int(real.argmax())
         raise DataError(
-            f"{piece.table.at(rows['_line'].iloc[at])}: {stamps[at]} does not exist in "
+            f"{piece.table.place_of(rows['_line'].iloc[row])}: {stamps[row]} does not exist in "
             f"{zone.key}, where clocks go forward; set data.meters.timezone to the meter's own "
             f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes (its days then "
             "follow the sun, not people); if the portal fills the hour, set "
             "data.meters.drop_skipped: true"
         )
-    done["padding of the hour that clocks skip dropped"] += int((placed.skipped & ~real).sum())
-    done["readings of the hour that clocks skip dropped"] += int(real.sum())
-    done["readings of the repeated hour that are there once"] += int(placed.lone.sum())
-    kept = ~placed.skipped
+    changes["padding of the hour that clocks skip dropped"] += int((moments.skipped & ~real).sum())
+    changes["readings of the hour that clocks skip dropped"] += int(real.sum())
+    changes["readings of the repeated hour that are there once"] += int(moments.lone.sum())
+    has_instant = ~moments.skipped
     # The first of two equal stamps is the earlier one if the rows are in order.
-    is_ordered = placed.utc[kept].is_monotonic_increasing or stamps.is_monotonic_increasing
-    if placed.twins.any() and not is_ordered:
-        rows["_load"] = rows["_load"].mask(placed.twins)
-        what = "readings of the repeated hour, whose order is lost, made gaps"
-        done[what] += int(placed.twins.sum())
-    return rows.set_axis(placed.utc)[kept]
+    is_ordered = moments.utc[has_instant].is_monotonic_increasing or stamps.is_monotonic_increasing
+    if moments.duplicates.any() and not is_ordered:
+        rows["_load"] = rows["_load"].mask(moments.duplicates)
+        change = "readings of the repeated hour, whose order is lost, made gaps"
+        changes[change] += int(moments.duplicates.sum())
+    return rows.set_axis(moments.utc)[has_instant]
 
 
 def _in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, keys: Meters) -> NDArray[np.bool_]:
@@ -268,11 +268,13 @@ def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
     return pd.Timestamp(local).tz_localize(zone, ambiguous=is_first, nonexistent="shift_forward")
 
 
-def _in_order(here: _Place, rows: pd.DataFrame, keys: Meters, done: Counter[str]) -> pd.DataFrame:
+def _in_order(
+    place: _Place, rows: pd.DataFrame, keys: Meters, changes: Counter[str]
+) -> pd.DataFrame:
     """The rows in order of time, one for each time."""
     if not rows.index.is_monotonic_increasing:
-        if len(here.pieces) == 1:
-            done["sorted"] += len(rows)
+        if len(place.pieces) == 1:
+            changes["sorted"] += len(rows)
         rows = rows.iloc[np.argsort(rows.index, kind="stable")]
     if rows.index.is_unique:
         return rows
@@ -281,33 +283,33 @@ def _in_order(here: _Place, rows: pd.DataFrame, keys: Meters, done: Counter[str]
     is_different = (loads.transform("max") > loads.transform("min")).to_numpy()
     times = rows.index[is_different].nunique()
     if times and keys.duplicates is None:
-        raise DataError(_ambiguous(here, rows, int(is_different.argmax()), times))
+        raise DataError(_ambiguity(place, rows, int(is_different.argmax()), times))
     rule = keys.duplicates or "first"
     single = loads.agg(rule)
-    done["equal duplicates dropped"] += len(rows) - len(single) - int(is_different.sum()) + times
-    done[f"times with different readings ({rule} kept)"] += times
+    changes["equal duplicates dropped"] += len(rows) - len(single) - int(is_different.sum()) + times
+    changes[f"times with different readings ({rule} kept)"] += times
     rows = rows.groupby(level=0).agg("last" if rule == "last" else "first")
     return rows.assign(_load=single)
 
 
-def _ambiguous(here: _Place, rows: pd.DataFrame, at: int, times: int) -> str:
-    """What is wrong with different readings for the same times, of which `at` is the first."""
+def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> str:
+    """What is wrong with different readings for the same times, of which `row` is the first."""
     if are_two_registers(rows["_load"].dropna().to_numpy()):
-        return _of_two_registers(here, rows)
-    wall, clock = rows["_wall"].iloc[at], ""
-    if here.piece(rows, at).times.offset is None and may_be_clock_change(wall):
+        return _mixed_registers(place, rows)
+    wall, clock = rows["_wall"].iloc[row], ""
+    if place.piece(rows, row).times.offset is None and may_be_clock_change(wall):
         clock = "; if the meter has daylight saving time, set data.meters.timezone to its place"
     return (
-        f"{here.line(rows, at + 1)}: differs from "
-        f"{here.line(rows, at)} for the same time, {wall} ({counted(times, 'such time')}); "
+        f"{place.line(rows, row + 1)}: differs from "
+        f"{place.line(rows, row)} for the same time, {wall} ({counted(times, 'such time')}); "
         f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
         "are mixed up, set data.meters.columns.load"
     )
 
 
-def _of_two_registers(here: _Place, rows: pd.DataFrame) -> str:
+def _mixed_registers(place: _Place, rows: pd.DataFrame) -> str:
     return (
-        f"{here(rows, 0)}: the readings are those of two registers in turns; write each into a "
+        f"{place(rows, 0)}: the readings are those of two registers in turns; write each into a "
         "column of its own, or name the column that tells them apart in data.meters.columns.meter"
     )
 
@@ -329,53 +331,53 @@ class _Readings:
 
     def __init__(
         self,
-        here: _Place,
+        place: _Place,
         rows: pd.DataFrame,
         zone: ZoneInfo,
         keys: Meters,
         interval: int | None,
-        done: Counter[str],
+        changes: Counter[str],
     ):
         """Find out the interval of the readings in `rows`, which are in order of time; unusable
-        ones are refused. `interval`: see `clean`. Changes are added to `done`."""
-        self.here, self.rows, self.zone, self.keys, self.done = here, rows, zone, keys, done
+        ones are refused. `interval`: see `clean`. What changes is counted in `changes`."""
+        self.place, self.rows, self.zone, self.keys, self.changes = place, rows, zone, keys, changes
         self.standard = standard_offset(zone)
-        self.known = rows[rows["_load"].notna()]
+        self.known_rows = rows[rows["_load"].notna()]
         self.raw = self._interval()
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
             raise DataError(
-                f"{here(self.known, 0)}: its readings are {self.raw:g} minutes apart"
+                f"{place(self.known_rows, 0)}: its readings are {self.raw:g} minutes apart"
                 + (f", data.meters.interval is {interval}" if interval else "")
                 + (f"; set data.meters.interval: {' or '.join(longer)}" if longer else "")
-                + f"; or {here.leave_out}"
+                + f"; or {place.leave_out}"
             )
         self._check_steps()
         if keys.stamp == "start":
             length = pd.Timedelta(minutes=self.raw)
             self.rows = rows.set_axis(rows.index + length)
-            self.known = self.known.set_axis(self.known.index + length)
+            self.known_rows = self.known_rows.set_axis(self.known_rows.index + length)
         self._check_grid(is_summed=interval is not None and interval != self.raw)
 
     def _interval(self) -> int:
         """The most common step between readings, in minutes."""
-        step = _usual(pd.DatetimeIndex(self.known.index)) or 0
+        step = _usual(pd.DatetimeIndex(self.known_rows.index)) or 0
         if step == 24 * 60:
             raise DataError(
-                f"{self.here.line(self.known, 0)}: its readings are a day apart; if each row has "
-                "the readings of a day, name its columns by times such as 00:00 and 00:15"
+                f"{self.place.line(self.known_rows, 0)}: its readings are a day apart; if each row "
+                "has the readings of a day, name its columns by times such as 00:00 and 00:15"
             )
         if step > max(_INTERVALS) or step != round(step):
             raise DataError(
-                f"{self.here(self.known, 0)}: its readings are {step:g} minutes apart; "
-                f"{self.here.leave_out}, or export it with readings every 15, 30 or 60 minutes"
+                f"{self.place(self.known_rows, 0)}: its readings are {step:g} minutes apart; "
+                f"{self.place.leave_out}, or export it with readings every 15, 30 or 60 minutes"
             )
         return round(step)
 
     def _check_grid(self, is_summed: bool) -> None:
         """Refuse readings whose ends are not on a regular grid of the standard time."""
-        here, rows, step = self.here, self.known, self.raw
+        place, rows, step = self.place, self.known_rows, self.raw
         ends = _seconds(pd.DatetimeIndex(rows.index) + self.standard) / 60
         values, counts = np.unique(ends % step, return_counts=True)
         phase = values[counts.argmax()]
@@ -383,153 +385,166 @@ class _Readings:
         is_allowed = phase % (step if is_summed else min(step, 15)) == 0
         is_off = (ends % step != phase) | (not is_allowed)
         if is_off.any():
-            at = int(np.argmax(is_off))
+            row = int(np.argmax(is_off))
             raise DataError(
-                f"{here(rows, at)}: {rows['_wall'].iloc[at]} is off the grid of {step:g} "
+                f"{place(rows, row)}: {rows['_wall'].iloc[row]} is off the grid of {step:g} "
                 f"minutes ({counted(int(is_off.sum()), 'such line')}); round or remove the stamps, "
-                f"or {here.leave_out}"
+                f"or {place.leave_out}"
             )
 
     def _check_steps(self) -> None:
         """Refuse loads whose interval changes. A longer step than the usual one spans missing
         readings, unless most steps of its length follow each other, or the loads beside many of
         them are larger in proportion; single loads that are so large are made gaps."""
-        steps = np.diff(_seconds(pd.DatetimeIndex(self.known.index))) / 60
+        steps = np.diff(_seconds(pd.DatetimeIndex(self.known_rows.index))) / 60
         is_usual = steps == self.raw
         if self.keys.cumulative or is_usual.all():
             return
         run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
         follow = np.bincount(run)[run]
         is_start = self.keys.stamp == "start"
-        loads = self.known["_load"].iloc[slice(-1) if is_start else slice(1, None)]
-        beside = loads.where(is_usual)
+        loads = self.known_rows["_load"].iloc[slice(-1) if is_start else slice(1, None)]
+        usual_loads = loads.where(is_usual)
         # A load of the whole step is about as large, or larger.
-        expected: pd.Series = (beside.ffill() + beside.bfill()) / 2 * np.sqrt(steps / self.raw)
+        expected: pd.Series = (
+            (usual_loads.ffill() + usual_loads.bfill()) / 2 * np.sqrt(steps / self.raw)
+        )
         excess = loads / (np.inf if self.keys.unit in POWER else expected)
         for length in np.unique(steps[~is_usual]):
             is_alike = steps == length
-            changes = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5
-            if changes or (is_alike.sum() >= _ENOUGH and excess[is_alike].median() > 1):
-                at = int(is_alike.argmax()) + (not is_start)
+            has_runs = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5
+            if has_runs or (is_alike.sum() >= _ENOUGH_STEPS and excess[is_alike].median() > 1):
+                row = int(is_alike.argmax()) + (not is_start)
                 raise DataError(
-                    f"{self.here(self.known, at)}: the interval changes from {self.raw} to "
-                    f"{length:g} minutes at {self.known['_wall'].iloc[at]} "
+                    f"{self.place(self.known_rows, row)}: the interval changes from {self.raw} to "
+                    f"{length:g} minutes at {self.known_rows['_wall'].iloc[row]} "
                     f"({counted(int(is_alike.sum()), 'such reading')}); choose one part with "
-                    f"data.meters.since or data.meters.until, or {self.here.leave_out}"
+                    f"data.meters.since or data.meters.until, or {self.place.leave_out}"
                 )
         in_doubt = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
-        what = "readings beside a gap that may be of all of it, made gaps"
-        self.done[what] += int(in_doubt.sum())
-        in_doubt = in_doubt.reindex(self.known.index, fill_value=False)
-        self.known = self.known.assign(_load=self.known["_load"].mask(in_doubt))
+        change = "readings beside a gap that may be of all of it, made gaps"
+        self.changes[change] += int(in_doubt.sum())
+        in_doubt = in_doubt.reindex(self.known_rows.index, fill_value=False)
+        self.known_rows = self.known_rows.assign(_load=self.known_rows["_load"].mask(in_doubt))
 
     def meter(self, weather: pd.DataFrame | None) -> Meter:
         """The cleaned meter, with the inputs that are joined to it."""
-        here, done = self.here, self.done
+        place, changes = self.place, self.changes
         self._note_doubts()
         self._refuse_registers()
         load = self._load()
-        inside = np.flatnonzero(load.notna())
-        if len(inside) < 2:
-            raise DataError(f"{here(self.known, 0)}: fewer than two readings; {here.leave_out}")
-        whole, load = len(load), load.iloc[inside[0] : inside[-1] + 1].rename("load")
-        done["missing at the beginning or end"] += whole - len(load)
-        done[_DIFFERENCES] += len(load) * self.keys.cumulative
-        done[_SUMS] += len(load) * (self.raw != self.target)
-        done[_CONVERTED] += len(load) * (_factor(self.keys, self.raw) != 1)
+        positions = np.flatnonzero(load.notna())
+        if len(positions) < 2:
+            raise DataError(
+                f"{place(self.known_rows, 0)}: fewer than two readings; {place.leave_out}"
+            )
+        length, load = len(load), load.iloc[positions[0] : positions[-1] + 1].rename("load")
+        changes["missing at the beginning or end"] += length - len(load)
+        changes[_DIFFERENCES] += len(load) * self.keys.cumulative
+        changes[_SUMS] += len(load) * (self.raw != self.target)
+        changes[_CONVERTED] += len(load) * (_factor(self.keys, self.raw) != 1)
         self._check_values(load)
         inputs = self._inputs(pd.DatetimeIndex(load.index), weather)
         if weather is not None:
             lengths = runs(inputs[list(weather)].isna().any(axis=1).to_numpy())[1]
             long = lengths[lengths * self.target > self.keys.max_gap]
-            done["without weather"] += int(long.sum())
+            changes["without weather"] += int(long.sum())
         gaps = runs(load.isna().to_numpy())[1]
-        done["missing"] += int(gaps.sum())
-        done["gaps"] += len(gaps)
-        return Meter(load, inputs, self.target, self.zone, +done)
+        changes["missing"] += int(gaps.sum())
+        changes["gaps"] += len(gaps)
+        return Meter(load, inputs, self.target, self.zone, +changes)
 
     def _note_doubts(self) -> None:
         """Note clocks, units and ends of intervals that may be understood wrongly."""
-        here, keys, done = self.here, self.keys, self.done
+        place, keys, changes = self.place, self.keys, self.changes
         walls = pd.DatetimeIndex(self.rows["_wall"])
         steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
-        for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
-            is_local = here.piece(self.rows, at).times.offset is None
-            ends = pd.DatetimeIndex(self.rows.index[[at - 1, at]]) - pd.Timedelta(minutes=1)
+        for row in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
+            is_local = place.piece(self.rows, row).times.offset is None
+            ends = pd.DatetimeIndex(self.rows.index[[row - 1, row]]) - pd.Timedelta(minutes=1)
             offset, next_offset = (end.utcoffset() for end in ends.tz_convert(self.zone))
-            changes = offset != next_offset
-            if is_local and may_be_clock_change(walls[at]) and not changes:
-                done["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
-        for piece in here.pieces:
-            stated = unit_of(piece.table, piece.columns[here.name])
+            is_clock_change = offset != next_offset
+            if is_local and may_be_clock_change(walls[row]) and not is_clock_change:
+                changes["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
+        for piece in place.pieces:
+            stated = unit_of(piece.table, piece.columns[place.name])
             if stated not in (None, keys.unit):
-                what = f"readings in {stated} by their header, but read as {keys.unit}"
-                done[f"{what} (is data.meters.unit right?)"] += len(piece.readings)
+                change = f"readings in {stated} by their header, but read as {keys.unit}"
+                changes[f"{change} (is data.meters.unit right?)"] += len(piece.readings)
         end = walls[-1] + pd.Timedelta(minutes=self.raw)
         is_told = "stamp" in keys.model_fields_set or keys.cumulative
         if not is_told and walls[0] == walls[0].normalize() and end == end.normalize():
-            what = f"stamps from {walls[0]:%H:%M} to {walls[-1]:%H:%M}, read as ends of intervals"
-            done[f"{what} (should data.meters.stamp be start?)"] += len(walls)
+            change = f"stamps from {walls[0]:%H:%M} to {walls[-1]:%H:%M}, read as ends of intervals"
+            changes[f"{change} (should data.meters.stamp be start?)"] += len(walls)
 
     def _refuse_registers(self) -> None:
         """Ask whether readings like those of a register are; refuse those of two registers."""
-        readings, is_asked = self.known["_load"], "cumulative" not in self.keys.model_fields_set
+        readings, is_asked = (
+            self.known_rows["_load"],
+            "cumulative" not in self.keys.model_fields_set,
+        )
         if len(readings) <= ENOUGH_CHANGES or not (is_asked or self.keys.cumulative):
             return
         is_one = is_register(readings)
         if not is_one and are_two_registers(readings.dropna().to_numpy()):
-            raise DataError(_of_two_registers(self.here, self.known))
+            raise DataError(_mixed_registers(self.place, self.known_rows))
         if is_one and is_asked:
             often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
             raise DataError(
-                f"{self.here(self.known, 0)}: the readings {often}, like those of a cumulative "
-                "register; set data.meters.cumulative: true, or data.meters.cumulative: false if "
-                "they are loads"
+                f"{self.place(self.known_rows, 0)}: the readings {often}, like those of a "
+                "cumulative register; set data.meters.cumulative: true, or data.meters.cumulative: "
+                "false if they are loads"
             )
 
     def _load(self) -> pd.Series:
         """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
-        keys, done, ends = self.keys, self.done, self.known.index
+        keys, changes, ends = self.keys, self.changes, self.known_rows.index
         is_outside = (self.rows.index < ends[0]) | (self.rows.index > ends[-1])
-        done["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
-        load = self._used() if keys.cumulative else self.known["_load"].asfreq(f"{self.raw}min")
+        changes["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
+        load = (
+            self._register_load()
+            if keys.cumulative
+            else self.known_rows["_load"].asfreq(f"{self.raw}min")
+        )
         load *= _factor(keys, self.raw)
         if keys.max_jump is not None:
-            kept = without_jumps(load, keys.max_jump)
-            done["jumps made gaps"] += int(kept.isna().sum() - load.isna().sum())
-            load = kept
+            plausible_load = without_jumps(load, keys.max_jump)
+            changes["jumps made gaps"] += int(plausible_load.isna().sum() - load.isna().sum())
+            load = plausible_load
         if self.raw != self.target:
             # A gap if one of the readings is missing.
             parts = self.target // self.raw
             load = load.groupby(self._rows_of(load.index)).sum(min_count=parts)
             load = load.asfreq(f"{self.target}min")
         if keys.zero_run is not None:
-            kept = without_outages(load, self.target, keys.zero_run)
-            done["zeros of outages made gaps"] += int(kept.isna().sum() - load.isna().sum())
-            load = kept
+            plausible_load = without_outages(load, self.target, keys.zero_run)
+            changes["zeros of outages made gaps"] += int(
+                plausible_load.isna().sum() - load.isna().sum()
+            )
+            load = plausible_load
         return load.rename_axis("timestamp")
 
-    def _used(self) -> pd.Series:
+    def _register_load(self) -> pd.Series:
         """What a register counted in each interval. What it counted while readings are missing is
         spread evenly over a gap that may be filled, and within a row of the series; NaN in other
         gaps."""
-        used = differences(self.known["_load"], self.done)
-        minutes = np.diff(_seconds(pd.DatetimeIndex(used.index)), prepend=np.nan) / 60
+        counts = differences(self.known_rows["_load"], self.changes)
+        minutes = np.diff(_seconds(pd.DatetimeIndex(counts.index)), prepend=np.nan) / 60
         minutes[0] = self.raw
         missing = minutes - self.raw
-        ends = self._rows_of(used.index)
-        starts = self._rows_of(used.index - pd.to_timedelta(missing, unit="min"))
+        ends = self._rows_of(counts.index)
+        starts = self._rows_of(counts.index - pd.to_timedelta(missing, unit="min"))
         is_spread = (missing > 0) & ((missing <= self.keys.max_gap) | (starts == ends))
         is_lost = (missing > 0) & ~is_spread
-        what = "missing readings of the register, whose use is spread evenly"
-        self.done[what] += round(missing[is_spread].sum() / self.raw)
+        change = "missing readings of the register, whose use is spread evenly"
+        self.changes[change] += round(missing[is_spread].sum() / self.raw)
         if is_lost.any():
-            energy = used[is_lost].sum() * KWH[self.keys.unit or "kWh"]
-            self.done[
+            energy = counts[is_lost].sum() * KWH[self.keys.unit or "kWh"]
+            self.changes[
                 f"{energy:.6g} kWh that the register counted while it was not read are no loads "
                 f"(data.meters.max_gap: {int(missing[is_lost].max())} spreads them evenly), gaps"
             ] += int(is_lost.sum())
-        even = (used / (minutes / self.raw)).mask(is_lost).fillna(np.inf)
+        even = (counts / (minutes / self.raw)).mask(is_lost).fillna(np.inf)
         return even.asfreq(f"{self.raw}min").bfill().replace(np.inf, np.nan)
 
     def _rows_of(self, ends: pd.Index) -> pd.DatetimeIndex:
@@ -544,21 +559,25 @@ class _Readings:
         The last weather holds for up to `max_gap` minutes, so that the newest loads are not lost.
         An input without values is refused.
         """
-        inputs = self.rows[list(self.here.pieces[0].inputs)]
+        inputs = self.rows[list(self.place.pieces[0].inputs)]
         if self.raw != self.target:
             inputs = inputs.groupby(self._rows_of(inputs.index)).mean()
         inputs = inputs.reindex(index)
         if weather is None:
             return inputs
-        inside = weather[weather.index > index[0] - pd.Timedelta(minutes=self.target)]
-        inside = inside[inside.index <= index[-1]]
-        filled = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
+        weather_in_range = weather[weather.index > index[0] - pd.Timedelta(minutes=self.target)]
+        weather_in_range = weather_in_range[weather_in_range.index <= index[-1]]
+        filled = (
+            weather_in_range.groupby(index[index.searchsorted(weather_in_range.index)])
+            .mean()
+            .reindex(index)
+        )
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
             raise DataError(
-                f"{self.here.pieces[0].table.path}: {self.here.name}: data.meters.weather has no "
+                f"{self.place.pieces[0].table.path}: {self.place.name}: data.meters.weather has no "
                 f"{', '.join(empty)} from {times}; give the weather of that time, or "
-                f"{self.here.leave_out}"
+                f"{self.place.leave_out}"
             )
         last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
         if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
@@ -567,20 +586,22 @@ class _Readings:
 
     def _check_values(self, load: pd.Series) -> None:
         """Refuse negative and constant loads."""
-        here, values, readings = self.here, load.to_numpy(), self.known["_load"]
+        place, values, readings = self.place, load.to_numpy(), self.known_rows["_load"]
         is_negative = values < 0
         if is_negative.any() and not self.keys.allow_negative:
             end = load.index[is_negative][0]
             is_part = readings.index > end - pd.Timedelta(minutes=self.target)
             is_part &= readings.index <= end
-            at = int(np.nanargmin(np.where(is_part, readings, np.inf)))
-            value = f"{readings.iloc[at]:.15g}"
+            row = int(np.nanargmin(np.where(is_part, readings, np.inf)))
+            value = f"{readings.iloc[row]:.15g}"
             raise DataError(
-                f"{here(self.known, at)}: {counted(int(is_negative.sum()), 'negative value')}"
-                f", first {value}; set data.meters.allow_negative: true, "
-                f"data.meters.missing: [{value}], or {here.leave_out}"
+                f"{place(self.known_rows, row)}: "
+                f"{counted(int(is_negative.sum()), 'negative value')}, first {value}; set "
+                f"data.meters.allow_negative: true, data.meters.missing: [{value}], or "
+                f"{place.leave_out}"
             )
         if np.nanmin(values) == np.nanmax(values):
             raise DataError(
-                f"{here(self.known, 0)}: all values are {np.nanmin(values):g} kWh; {here.leave_out}"
+                f"{place(self.known_rows, 0)}: all values are {np.nanmin(values):g} kWh; "
+                f"{place.leave_out}"
             )

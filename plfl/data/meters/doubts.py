@@ -10,20 +10,20 @@ from plfl.config.messages import flow
 from plfl.data.checks import counted
 from plfl.data.meters.cleaning import Meter
 
-NAMED = 3
+MOST_NAMES = 3
 """Meters that a line names, of those to which it applies."""
-_SAME = 0.99
+_CONSTANT_PART = 0.99
 """A load is all but constant if this part of its values is the same, in the last quarter, too."""
 _LARGE = 10
 """A load is odd if it is this multiple of the 99.9 % quantile of its meter; a meter, if its mean is
 this multiple of the largest of all others, or so small a part of the least."""
 _PADDED = 4
 """Zeros in a row before a load that is at least as large as that of as many intervals."""
-_ENOUGH = 20
+_ENOUGH_TIMES = 20
 """Times that tell a habit from chance."""
 _MOST_KW, _LEAST_KW = 100.0, 0.002
 """Mean loads of homes are between these; those of buildings may be larger."""
-_MANY = 1000
+_MOST_METERS = 1000
 """Meters beyond which sums and twins are not looked for."""
 
 
@@ -32,15 +32,17 @@ def doubts(meters: Mapping[str, Meter]) -> list[str]:
     to do."""
     loads = {name: meter.load.to_numpy(float) for name, meter in meters.items()}
     lines: list[str] = []
-    for what, remedy, names in (
-        *_of_each(loads),
-        *_of_units(meters, loads),
-        *_of_several(meters, loads),
+    for oddity, remedy, names in (
+        *_single_doubts(loads),
+        *_unit_doubts(meters, loads),
+        *_joint_doubts(meters, loads),
     ):
         if names:
-            shown = ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
-            many = f"{counted(len(names), 'meter')} ({shown})" if len(names) > 1 else names[0]
-            lines.append(f"{many}: {what}; {remedy}")
+            first_names = ", ".join(names[:MOST_NAMES]) + (" …" if len(names) > MOST_NAMES else "")
+            subject = (
+                f"{counted(len(names), 'meter')} ({first_names})" if len(names) > 1 else names[0]
+            )
+            lines.append(f"{subject}: {oddity}; {remedy}")
     return lines
 
 
@@ -48,10 +50,10 @@ Doubt = tuple[str, str, Sequence[str]]
 """What is odd, what to do about it, and the meters."""
 
 
-def _of_each(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
+def _single_doubts(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
     """Oddities of single meters."""
-    known = {name: load[~np.isnan(load)] for name, load in loads.items()}
-    constant = [name for name, load in known.items() if is_all_but_constant(load)]
+    known_loads = {name: load[~np.isnan(load)] for name, load in loads.items()}
+    constant = [name for name, load in known_loads.items() if is_all_but_constant(load)]
     yield (
         "the load is all but constant, so that its scaled errors (MASE) explode in every mean",
         f"leave it out: data.meters.leave_out: {flow(constant)}",
@@ -60,16 +62,16 @@ def _of_each(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
     yield (
         f"single loads are {_LARGE} times all others",
         "check them, or make them gaps with data.meters.max_jump",
-        [name for name, load in known.items() if _has_far_loads(load)],
+        [name for name, load in known_loads.items() if _has_far_loads(load)],
     )
     yield (
         "zeros are followed by their sum, like readings that were sent late",
         "make the zeros gaps with data.meters.zero_run, and check the sums",
-        [name for name, load in known.items() if _has_late_sums(load)],
+        [name for name, load in known_loads.items() if _has_late_sums(load)],
     )
 
 
-def _of_units(
+def _unit_doubts(
     meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[Doubt]:
     """Means that loads of homes and buildings do not have, and those unlike all others."""
@@ -89,9 +91,9 @@ def _of_units(
     )
     if len(means) > 2:
         ordered = sorted(means, key=lambda name: means[name])
-        least, second, *_, last, most = (means[name] for name in (*ordered[:2], *ordered[-2:]))
-        odd = [ordered[-1]] * (most > _LARGE * _LARGE * last)
-        odd += [ordered[0]] * (0 < least < second / _LARGE**2)
+        lowest, second, *_, last, highest = (means[name] for name in (*ordered[:2], *ordered[-2:]))
+        odd = [ordered[-1]] * (highest > _LARGE * _LARGE * last)
+        odd += [ordered[0]] * (0 < lowest < second / _LARGE**2)
         yield (
             f"the mean load is {_LARGE**2} times, or a hundredth, of that of every other meter",
             "check its unit",
@@ -99,31 +101,31 @@ def _of_units(
         )
 
 
-def _of_several(
+def _joint_doubts(
     meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[Doubt]:
     """Meters with the loads of another one, or of several others."""
     by_span: dict[tuple[pd.Timestamp, int], list[str]] = {}
     for name, meter in meters.items():
         by_span.setdefault((meter.load.index[0], len(meter.load)), []).append(name)
-    twins: list[str] = []
+    copies: list[str] = []
     sums: list[str] = []
     for names in by_span.values():
-        if not 1 < len(names) <= _MANY:
+        if not 1 < len(names) <= _MOST_METERS:
             continue
         table = np.nan_to_num(np.array([loads[name] for name in names]))
         of_content: dict[bytes, str] = {}
         for name, load in zip(names, table, strict=True):
             if of_content.setdefault(load.tobytes(), name) != name:
-                twins.append(name)
+                copies.append(name)
         total = table.sum(axis=0)
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():
             if np.allclose(load, total - load, rtol=1e-3, atol=1e-3 * load.max()):
                 sums.append(name)
     yield (
         "the loads are equal to those of another meter",
-        f"leave one of them out: data.meters.leave_out: {flow(twins)}",
-        twins,
+        f"leave one of them out: data.meters.leave_out: {flow(copies)}",
+        copies,
     )
     yield (
         "the load is the sum of all others",
@@ -138,14 +140,14 @@ def is_all_but_constant(load: NDArray[np.float64]) -> bool:
     def is_constant(values: NDArray[np.float64]) -> bool:
         rounded = np.round(values, 9)
         steps = np.count_nonzero(np.diff(rounded))
-        return len(values) >= _ENOUGH and bool(steps <= (1 - _SAME) * len(values))
+        return len(values) >= _ENOUGH_TIMES and bool(steps <= (1 - _CONSTANT_PART) * len(values))
 
     return is_constant(load) or is_constant(load[-len(load) // 4 :])
 
 
 def _has_far_loads(load: NDArray[np.float64]) -> bool:
     """Whether few loads are far above all others."""
-    if len(load) < _ENOUGH:
+    if len(load) < _ENOUGH_TIMES:
         return False
     usual = np.quantile(load, 0.999) if len(load) > 2000 else np.sort(load)[-3]
     return bool(load.max() > _LARGE * usual > 0)
@@ -158,11 +160,11 @@ def _has_late_sums(load: NDArray[np.float64]) -> bool:
     starts, ends = edges[::2], edges[1::2]
     is_followed = ends < len(load)
     lengths, ends = (ends - starts)[is_followed], ends[is_followed]
-    others = np.delete(load, ends)
-    if len(lengths) < _ENOUGH:
+    other_loads = np.delete(load, ends)
+    if len(lengths) < _ENOUGH_TIMES:
         return False
-    if not (others > 0).any():
-        return bool((lengths == np.median(lengths)).mean() > 1 - (1 - _SAME) * _LARGE)
+    if not (other_loads > 0).any():
+        return bool((lengths == np.median(lengths)).mean() > 1 - (1 - _CONSTANT_PART) * _LARGE)
     is_long = lengths >= _PADDED
-    late = load[ends] > 0.5 * np.median(others[others > 0]) * (lengths + 1)
-    return bool((late & is_long).sum() >= _ENOUGH) and bool(late[is_long].mean() > 0.5)
+    late = load[ends] > 0.5 * np.median(other_loads[other_loads > 0]) * (lengths + 1)
+    return bool((late & is_long).sum() >= _ENOUGH_TIMES) and bool(late[is_long].mean() > 0.5)

@@ -43,9 +43,9 @@ class Exports:
     """The series by the name of the meter, as far as they could be read."""
     forms: dict[Path, str] = field(default_factory=dict)
     """The detected form of each file, in words."""
-    formats: dict[Path, str | None] = field(default_factory=dict)
+    format_names: dict[Path, str | None] = field(default_factory=dict)
     """The name of the known format of each file; None: it was found out."""
-    found: dict[Path, Format] = field(default_factory=dict)
+    formats: dict[Path, Format] = field(default_factory=dict)
     """The format of each file."""
     files: dict[str, Path] = field(default_factory=dict)
     """For each meter, the first file with readings of it."""
@@ -69,11 +69,11 @@ class Exports:
 
     def refuse(self, *head: str) -> None:
         """Refuse the exports if there are problems, of which the first are listed below `head`."""
-        listed = self.problems[:MOST_PROBLEMS]
+        lines = self.problems[:MOST_PROBLEMS]
         if len(self.problems) > MOST_PROBLEMS:
-            listed.append(f"and {counted(len(self.problems) - MOST_PROBLEMS, 'more problem')}")
-        if listed:
-            raise DataError("\n".join([*head, *listed]))
+            lines.append(f"and {counted(len(self.problems) - MOST_PROBLEMS, 'more problem')}")
+        if lines:
+            raise DataError("\n".join([*head, *lines]))
 
 
 def read_exports(
@@ -103,17 +103,18 @@ def read_exports(
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports)
     cleaner = Cleaner(exports.keys, interval)
-    for done, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
+    for step, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
-            progress(name, done, 2 * len(pieces))
+            progress(name, step, 2 * len(pieces))
         with collect_problems(exports.problems):
             zone = zone_named(exports.keys[name].timezone_of(name))
             exports.meters[name] = cleaner.clean(name, of_meter, zone, weather)
     lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
-        some = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
+        intervals = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
         exports.problems.append(
-            f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
+            f"{intervals}: the meters have different intervals; set data.meters.interval: "
+            f"{max(lengths)}"
         )
     # Lines that begin with blanks go with the one above.
     exports.problems = list(dict.fromkeys(re.split(r"\n(?! )", "\n".join(exports.problems))))
@@ -133,18 +134,18 @@ def _pieces(
     what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
     """
     pieces: dict[str, list[Piece]] = {}
-    for done, path in enumerate(files):
+    for step, path in enumerate(files):
         if progress is not None:
             size = path.stat().st_size / 1e6 if path.is_file() else 0
-            progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
+            progress(f"{path.name}, {size:.0f} MB", step, 2 * len(files))
         opened: list[RawFile] = []
         with collect_problems(exports.problems):
             opened = tables.open_files(path, meters)
         for raw in opened:
             with collect_problems(exports.problems):
-                found = recognise(raw, meters) or layout.find_format(raw, plain)
-                keys = plain if found.name is None else meters
-                file = read_file(found, keys, names.get(path))
+                recognised_file = recognise(raw, meters) or layout.find_format(raw, plain)
+                keys = plain if recognised_file.name is None else meters
+                file = read_file(recognised_file, keys, names.get(path))
                 exports.names += file.names
                 if file.needs_place:
                     exports.local[raw.path] = list(file.pieces)
@@ -159,8 +160,8 @@ def _pieces(
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, raw.path)
                 exports.forms[raw.path] = file.words
-                exports.formats[raw.path] = found.name
-                exports.found[raw.path] = file.form
+                exports.format_names[raw.path] = recognised_file.name
+                exports.formats[raw.path] = file.form
     return pieces
 
 
@@ -176,22 +177,22 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     try:
         raw, *_ = tables.open_files(path, station)
         columns = tables.read(raw, station).cells
-        there = {role: c for role, c in meters.columns.items() if c in columns}
-        roles = [role for role in there if role in meters.inputs]
+        present_columns = {role: c for role, c in meters.columns.items() if c in columns}
+        roles = [role for role in present_columns if role in meters.inputs]
         if not roles:
-            wanted = ", ".join(map(repr, meters.inputs.values())) or "inputs"
+            input_names = ", ".join(map(repr, meters.inputs.values())) or "inputs"
             raise DataError(
-                f"{path}: no {wanted} among its columns {', '.join(map(repr, columns))}; say "
+                f"{path}: no {input_names} among its columns {', '.join(map(repr, columns))}; say "
                 "which of them the model reads, as data.meters.columns.temperature (°C)"
             )
-        there["load"] = there[roles[0]]  # its first input is read like a load
-        station = station.model_copy(update={"columns": there})
-        found = layout.find_format(raw, station)
-        if name_column := found.form.meters.column:
+        present_columns["load"] = present_columns[roles[0]]  # its first input is read like a load
+        station = station.model_copy(update={"columns": present_columns})
+        recognised_file = layout.find_format(raw, station)
+        if name_column := recognised_file.form.meters.column:
             raise DataError(f"{path}: has several stations ({name_column[0]!r}); keep one of them")
-        file = read_file(found, station)
+        file = read_file(recognised_file, station)
         ((name, piece),) = file.pieces.items()
-        known = in_utc(piece, name, zone_named(zone), file.keys, Counter())
+        measurements = in_utc(piece, name, zone_named(zone), file.keys, Counter())
     except DataError as error:
         message = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
         if any(f"data.meters.{key}" in message for key in detected):
@@ -200,21 +201,27 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     if file.needs_place:
         exports.local[path] = []
     units = {role: FEATURES[role] for role in roles if role in FEATURES} | meters.units
-    listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
-    exports.forms[path] = f"weather, {listed}: {file.words}"
-    return known[roles].sort_index()
+    roles_and_units = ", ".join(
+        f"{role} in {units.get(role, 'a unit of its own')}" for role in roles
+    )
+    exports.forms[path] = f"weather, {roles_and_units}: {file.words}"
+    return measurements[roles].sort_index()
 
 
-def _check_unique(path: Path, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]) -> None:
+def _check_unique(
+    path: Path, parts: Iterable[str], earlier_pieces: Mapping[str, Sequence[Piece]]
+) -> None:
     """Refuse meters that an earlier file also has, and suggest how else the files can be read."""
-    again = [name for name in parts if name in before]
-    if not again:
+    repeated_names = [name for name in parts if name in earlier_pieces]
+    if not repeated_names:
         return
-    shown = ", ".join(map(repr, again[:3])) + (" …" if len(again) > 3 else "")
-    first = before[again[0]][0]
+    first_names = ", ".join(map(repr, repeated_names[:3])) + (
+        " …" if len(repeated_names) > 3 else ""
+    )
+    first = earlier_pieces[repeated_names[0]][0]
     raise DataError(
-        f"{path}: {first.table.path} has {shown}, too; if they are several meters, rename "
+        f"{path}: {first.table.path} has {first_names}, too; if they are several meters, rename "
         "the files or columns; if every file holds one meter, set data.meters.columns: "
-        f"{flow({'load': first.columns[again[0]]})}; if the files hold parts of the same meters, "
-        "set data.meters.join_files: true"
+        f"{flow({'load': first.columns[repeated_names[0]]})}; if the files hold parts of the same "
+        "meters, set data.meters.join_files: true"
     )

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-BEFORE = 5
+READINGS_BEFORE = 5
 """A reading is compared with the median of this many readings before it."""
-_ENOUGH = 10
+_ENOUGH_RISES = 10
 """Rises of a register that tell how large its rises are."""
 _JUMP = 30
 """A rise that is this multiple of the next largest one belongs to another register."""
@@ -22,11 +22,11 @@ _DIGITS = 12
 def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
     """The load, every `minutes`, with a gap wherever it is zero for `hours` or longer."""
     starts, lengths = runs((load == 0).to_numpy())
-    kept = load.copy()
+    load_with_gaps = load.copy()
     for start, length in zip(starts, lengths, strict=True):
         if length * minutes >= hours * 60:
-            kept.iloc[start : start + length] = np.nan
-    return kept
+            load_with_gaps.iloc[start : start + length] = np.nan
+    return load_with_gaps
 
 
 def without_jumps(load: pd.Series, limit: float) -> pd.Series:
@@ -37,16 +37,16 @@ def without_jumps(load: pd.Series, limit: float) -> pd.Series:
     new readings are judged like past ones. After a lasting change of the level, the first three
     readings become a gap.
     """
-    known = load.dropna()
-    usual = known[known != 0].abs().median()
-    before = known.shift().rolling(BEFORE, min_periods=1).median()
-    jumps = known.index[((known - before).abs() > limit * usual).to_numpy()]
+    known_loads = load.dropna()
+    usual = known_loads[known_loads != 0].abs().median()
+    level = known_loads.shift().rolling(READINGS_BEFORE, min_periods=1).median()
+    jumps = known_loads.index[((known_loads - level).abs() > limit * usual).to_numpy()]
     return load.mask(load.index.isin(jumps))
 
 
-def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
+def differences(register: pd.Series, changes: Counter[str]) -> pd.Series:
     """What a register counted since its reading before, rounded to its resolution, given the known
-    readings, oldest first. Changes are added to `done`.
+    readings, oldest first. What changes is counted in `changes`.
 
     NaN for the first reading, and where the difference says nothing: the register was swapped or
     reset, or began again, so that it falls or rises beyond measure. Zeros before a rise beyond
@@ -55,7 +55,7 @@ def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
     """
     largest = _largest(register[register != 0])
     is_read = ~_dropouts(register.to_numpy(), largest)
-    done["zeros of the register made gaps"] += int((~is_read).sum())
+    changes["zeros of the register made gaps"] += int((~is_read).sum())
     register = register[is_read]
     values, digits = register.to_numpy(), _digits(register.to_numpy())
     noise = max(2.5 * 10.0**-digits, _NOISE * largest if largest < np.inf else 0)
@@ -63,8 +63,8 @@ def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
     highest = register.groupby(np.cumsum([False, *falls])).cummax().to_numpy()
     counted = np.diff(highest)
     jumps = counted > largest * _spans(register)
-    done["steps back of the register made gaps"] += int(falls.sum())
-    done["jumps of the register made gaps"] += int(jumps.sum())
+    changes["steps back of the register made gaps"] += int(falls.sum())
+    changes["jumps of the register made gaps"] += int(jumps.sum())
     counted[jumps | falls] = np.nan
     return pd.Series([np.nan, *counted.round(digits)], register.index)
 
@@ -80,7 +80,7 @@ def _largest(register: pd.Series) -> float:
     jump; infinite if there are too few to tell."""
     rises = np.diff(register.to_numpy()) / _spans(register)
     rises = np.sort(rises[rises > 0])
-    if len(rises) < _ENOUGH:
+    if len(rises) < _ENOUGH_RISES:
         return np.inf
     top = rises[-4 - len(rises) // 1000 :]
     jumps = np.flatnonzero(top[1:] > _JUMP * top[:-1])
@@ -98,9 +98,13 @@ def _dropouts(values: NDArray[np.float64], largest: float) -> NDArray[np.bool_]:
 
 def _digits(values: NDArray[np.float64]) -> int:
     """Decimal places of a register's readings."""
-    most = _DIGITS - int(np.ceil(np.log10(max(np.abs(values).max(initial=0), 1))))
-    exact = (d for d in range(most) if (np.abs(values - values.round(d)) < 10.0**-most).all())
-    return next(exact, most)
+    most_digits = _DIGITS - int(np.ceil(np.log10(max(np.abs(values).max(initial=0), 1))))
+    exact = (
+        d
+        for d in range(most_digits)
+        if (np.abs(values - values.round(d)) < 10.0**-most_digits).all()
+    )
+    return next(exact, most_digits)
 
 
 def longest_gap(values: pd.Series, minutes: int) -> str:
@@ -112,14 +116,14 @@ def longest_gap(values: pd.Series, minutes: int) -> str:
 
 def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: int) -> str:
     """The longest of some gaps in words."""
-    at = int(lengths.argmax())
-    total = int(lengths[at]) * minutes
+    position = int(lengths.argmax())
+    total = int(lengths[position]) * minutes
     words = f"{total} minutes"
     if total >= 2 * 24 * 60:
         words = f"{total / 24 / 60:.3g} days"
     elif total > 2 * 60:
         words = f"{total / 60:.3g} hours"
-    return f"{words} from {index[starts[at]]:%Y-%m-%d %H:%M}"
+    return f"{words} from {index[starts[position]]:%Y-%m-%d %H:%M}"
 
 
 def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.numbers import as_text, is_number
-from plfl.data.meters.shapes import columns_of_day, straight
+from plfl.data.meters.shapes import columns_of_day, simplify
 from plfl.data.meters.stamps import ENDS, parse
 from plfl.data.meters.tables import DATED, DIGITS, RawFile, RawTable
 
@@ -46,12 +46,12 @@ _METERS = re.compile(
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
-_FEW = 60
+_MOST_MARKS = 60
 """Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
 _NARROW = 20
 """More columns of numbers than these are those of meters."""
 _HOUR = 60
-_MOST = 0.95
+_STEADY_PART = 0.95
 """The part of the rows in which starts and ends are equally far apart."""
 _ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
@@ -63,47 +63,47 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     Raises:
         DataError: a column is missing, or its meaning is ambiguous.
     """
-    table = straight(tables.read(raw, meters), meters)
+    table = simplify(tables.read(raw, meters), meters)
     of_day = [] if {"timestamp", "load"} & {*meters.columns} else columns_of_day([*table.cells])
     dates = dates_in(table) if of_day else []
     if len(dates) == 1 and not has_clock(table.cells[dates[0]]):  # not one of each of 24 meters
         plain = table.cells.drop(columns=of_day).assign(load=1.0)
-        found = find(replace(table, cells=plain), meters)
-        found = replace(found, time=(dates[0],), stamp="start")
+        layout = find(replace(table, cells=plain), meters)
+        layout = replace(layout, time=(dates[0],), stamp="start")
         table = replace(table, form=f"{table.form}, one row per day")
         unit = unit_of(table, of_day[0])
         stated = {} if unit is None else {unit: of_day[0]}
     else:
-        of_day, found = [], find(table, meters)
-        stated = {unit: c for c in found.readings if (unit := unit_of(table, c))}
-    names = _names_of_meters(found)
-    by_column = found.name is None and (len(found.readings) > 1 or found.meter is not None)
-    notes = "" if found.name is None else f", meters named by {found.name!r}"
-    if left_out := [f"{column!r} ({why})" for column, why in found.left_out.items()]:
-        more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
-        notes += f", no loads: {', '.join(left_out[:5])}{more}"
-    time: dict[str, object] = {"column": found.time[0], "of_day": of_day, "marks": found.stamp}
-    time |= {"clock": found.time[1:], "format": meters.date_format or []}
+        of_day, layout = [], find(table, meters)
+        stated = {unit: c for c in layout.readings if (unit := unit_of(table, c))}
+    names = _names_of_meters(layout)
+    by_column = layout.name is None and (len(layout.readings) > 1 or layout.meter is not None)
+    notes = "" if layout.name is None else f", meters named by {layout.name!r}"
+    if left_out := [f"{column!r} ({reason})" for column, reason in layout.left_out.items()]:
+        remainder = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        notes += f", no loads: {', '.join(left_out[:5])}{remainder}"
+    time: dict[str, object] = {"column": layout.time[0], "of_day": of_day, "marks": layout.stamp}
+    time |= {"clock": layout.time[1:], "format": meters.date_format or []}
     content = {
         "name": "found out",
         "about": table.form,
         "document": "",
         "date": date.min,
-        "recognise": {"header": [[column] for column in (*found.time, *found.readings[:9])]},
-        "time": time | {"marks": found.stamp or meters.stamp},
+        "recognise": {"header": [[column] for column in (*layout.time, *layout.readings[:9])]},
+        "time": time | {"marks": layout.stamp or meters.stamp},
         "load": {
-            "columns": [] if of_day else found.readings,
+            "columns": [] if of_day else layout.readings,
             "unit": _unit(table, stated, meters),
             "cumulative": meters.cumulative,
         },
-        "meters": {"column": found.name or [], "by_column": by_column, "add": meters.add},
+        "meters": {"column": layout.name or [], "by_column": by_column, "add": meters.add},
     }
     return Recognised(
         *(raw, Format.model_validate(content), None, table.cells, "", table.separator, table.unit),
         table=table,
-        about=f"{table.form}, {found.kind}",
+        about=f"{table.form}, {layout.kind}",
         notes=notes,
-        is_stamp_stated=found.stamp is not None,
+        is_stamp_stated=layout.stamp is not None,
         column_names=names,
     )
 
@@ -131,12 +131,12 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str:
     return unit
 
 
-def _names_of_meters(found: "Layout") -> dict[str, str]:
+def _names_of_meters(layout: "Layout") -> dict[str, str]:
     """The names of meters by their columns, without a unit at the end, if that leaves them apart;
     of a lone one, the name of its column if it is not that of what is measured."""
-    if len(found.readings) < 2:
-        return {} if found.meter is None else {found.meter: _WITH_UNIT.sub("", found.meter)}
-    plain = {column: _WITH_UNIT.sub("", column) for column in found.readings}
+    if len(layout.readings) < 2:
+        return {} if layout.meter is None else {layout.meter: _WITH_UNIT.sub("", layout.meter)}
+    plain = {column: _WITH_UNIT.sub("", column) for column in layout.readings}
     return plain if len({*plain.values()}) == len(plain) else {column: column for column in plain}
 
 
@@ -174,12 +174,12 @@ def find(table: RawTable, meters: Meters) -> Layout:
     Raises:
         DataError: a column is missing, or the layout is ambiguous.
     """
-    cells, given = table.cells, meters.columns
-    _check_given(table, meters)
+    cells, columns = table.cells, meters.columns
+    _check_named_columns(table, meters)
     if not len(cells):
         raise DataError(f"{table.path}: holds no readings; export it again")
-    named = (given.get(role) for role in ("timestamp", "time_of_day"))
-    time, stamp = tuple(column for column in named if column is not None), None
+    time_columns = (columns.get(role) for role in ("timestamp", "time_of_day"))
+    time, stamp = tuple(column for column in time_columns if column is not None), None
     if not time:
         time, stamp = _time(table)
     else:
@@ -188,27 +188,33 @@ def find(table: RawTable, meters: Meters) -> Layout:
         stamp = "start" if start == time[0] else "end"
         if not start:
             stamp = _mark_of(time[-1]) if len(dates) == 1 else None
-    inputs, name = meters.inputs, given.get("meter")
-    rest = [str(column) for column in cells if column not in (*time, name, *inputs.values())]
+    inputs, name = meters.inputs, columns.get("meter")
+    other_columns = [
+        str(column) for column in cells if column not in (*time, name, *inputs.values())
+    ]
     # Of several columns with a time, such as start and end, one was chosen.
-    rest = [column for column in rest if not (_is_time(table, column) or _is_clock(table, column))]
-    measured = [column for column in rest if is_number(table, column)]
+    other_columns = [
+        column
+        for column in other_columns
+        if not (_is_time(table, column) or _is_clock(table, column))
+    ]
+    measured = [column for column in other_columns if is_number(table, column)]
     numeric = {*measured}  # thousands of columns in wide files
-    words = [column for column in rest if column not in numeric]
-    load = given.get("load", "load" if "load" in measured else None)
+    words = [column for column in other_columns if column not in numeric]
+    load = columns.get("load", "load" if "load" in measured else None)
     left_out = {} if load is not None else _not_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
     _ask_about_factors(table, meters)
     if load is not None:
         readings = [load]
     if not readings:
-        some = ", ".join(map(repr, time)) + "".join(
-            f", {column!r} ({why})" for column, why in left_out.items()
+        listing = ", ".join(map(repr, time)) + "".join(
+            f", {column!r} ({reason})" for column, reason in left_out.items()
         )
         remedy = _choices("load", list(left_out)) if left_out else "data.meters.columns.load"
         raise DataError(
-            f"{table.path}: has no column of loads beside {some}; export it with readings, or name "
-            f"their column in {remedy}{_seen(table)}"
+            f"{table.path}: has no column of loads beside {listing}; export it with readings, or "
+            f"name their column in {remedy}{_excerpt(table)}"
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
@@ -217,16 +223,16 @@ def find(table: RawTable, meters: Meters) -> Layout:
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
     if load is None and not meters.only:
-        chosen = [column for column in readings if is_chosen(column, meters)]
-        _ask_about_whole_numbers(table, chosen)
+        chosen_readings = [column for column in readings if is_chosen(column, meters)]
+        _ask_about_whole_numbers(table, chosen_readings)
     if len(readings) > 1 and (name is not None or not meters.exports):
-        beside = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
+        context = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
-            f"{table.path}: has several columns of numbers{beside}; choose that of the readings: "
+            f"{table.path}: has several columns of numbers{context}; choose that of the readings: "
             f"{_choices('load', readings)}"
         )
-    alone = load is None and name is None and len(readings) == 1
-    meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
+    is_alone = load is None and name is None and len(readings) == 1
+    meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
     stamp = table.stamp or stamp
     if "stamp" in meters.model_fields_set and len(time) == 1 == len(dates_in(table)):
         stamp = table.stamp  # the name of a lone column only suggests it
@@ -248,46 +254,48 @@ def _ask_about_factors(table: RawTable, meters: Meters) -> None:
             raise DataError(
                 f"{table.path}: {column!r} is {values.iloc[0]} in all rows, so the readings may "
                 "have another unit; set data.meters.unit: Wh, or kWh if the factor is already in "
-                f"them, or write a format with `load.factor` (docs/own-data.md){_seen(table)}"
+                f"them, or write a format with `load.factor` (docs/own-data.md){_excerpt(table)}"
             )
 
 
 def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
     """Refuse columns of few whole numbers, such as those of marks, weekdays or intervals, beside
     the only column whose name says that it has loads."""
-    few: dict[str, str] = {}
+    spans: dict[str, str] = {}
     for column in columns if 1 < len(columns) <= _NARROW else ():
-        values = as_text(table.cells[column].head(_ROWS * _FEW))
+        values = as_text(table.cells[column].head(_ROWS * _MOST_MARKS))
         unique = values.unique()
-        is_few = len(unique) <= min(_FEW, len(values) / 2) and unit_of(table, column) is None
+        is_few = len(unique) <= min(_MOST_MARKS, len(values) / 2) and unit_of(table, column) is None
         if is_few and _is_whole(values):
             numbers = sorted(int(float(value)) for value in unique)
-            few[column] = f"{numbers[0]} to {numbers[-1]}"
-    others = [column for column in columns if column not in few]
-    stated = [c for c in others if quantities.names_quantity(c) or unit_of(table, c) is not None]
+            spans[column] = f"{numbers[0]} to {numbers[-1]}"
+    other_columns = [column for column in columns if column not in spans]
+    stated = [
+        c for c in other_columns if quantities.names_quantity(c) or unit_of(table, c) is not None
+    ]
     if len(stated) != 1:
         return
-    if few:
-        listed = ", ".join(f"{column!r} ({span})" for column, span in few.items())
+    if spans:
+        listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
         raise DataError(
-            f"{table.path}: {listed} beside {stated[0]!r}: few whole numbers, which may be no "
-            f"loads; set data.meters.leave_out: {flow(list(few))}, or data.meters.only: ['*'] if "
-            f"all are meters{_seen(table)}"
+            f"{table.path}: {listing} beside {stated[0]!r}: few whole numbers, which may be no "
+            f"loads; set data.meters.leave_out: {flow(list(spans))}, or data.meters.only: ['*'] if "
+            f"all are meters{_excerpt(table)}"
         )
 
 
-def _seen(table: RawTable, most: int = 8) -> str:
+def _excerpt(table: RawTable, limit: int = 8) -> str:
     """A line of what a file has, for a question about it: the first, second and last value of each
     column."""
-    shown = []
-    for column in list(map(str, table.cells))[:most]:
+    parts = []
+    for column in list(map(str, table.cells))[:limit]:
         values = table.cells[column]
-        some = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
-        shown.append(f"{column!r}: {', '.join(some)}")
-    more = f"; and {len(table.cells.columns) - most} more" * (len(table.cells.columns) > most)
-    return (
-        f"\n  seen, first to last of {counted(len(table.cells), 'row')}: {'; '.join(shown)}{more}"
-    )
+        samples = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
+        parts.append(f"{column!r}: {', '.join(samples)}")
+    hidden_count = len(table.cells.columns) - limit
+    remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
+    rows = counted(len(table.cells), "row")
+    return f"\n  seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
 
 
 def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:
@@ -314,8 +322,8 @@ def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
     for column in columns:
         values = table.cells[column]
         unit = unit_of(table, column) or quantities.bare_unit(column, columns)
-        if why := quantities.why_not_load(column, unit):
-            reasons[column] = why
+        if reason := quantities.why_not_load(column, unit):
+            reasons[column] = reason
         elif column not in table.plain and not as_text(values).any():
             reasons[column] = "empty"
         elif quantities.FACTORS.fullmatch(column.strip()):
@@ -342,32 +350,32 @@ def _is_whole(values: pd.Series) -> bool:
     return bool(as_text(values).str.fullmatch(r"\d+(\.0)?").all())
 
 
-def _check_given(table: RawTable, meters: Meters) -> None:
+def _check_named_columns(table: RawTable, meters: Meters) -> None:
     """Refuse columns that the user names but the file lacks or has more than once."""
     problems = []
     for role, column in meters.columns.items():
-        where = f"{column!r} (data.meters.columns.{role})"
+        column_and_key = f"{column!r} (data.meters.columns.{role})"
         if column not in table.cells:
-            known = list(map(str, table.cells))
+            names = list(map(str, table.cells))
             problems.append(
-                f"{table.path}: has no column {where}; it has {_some(known)}"
-                f"{did_you_mean(column, known)}"
+                f"{table.path}: has no column {column_and_key}; it has {_name_list(names)}"
+                f"{did_you_mean(column, names)}"
             )
         elif column in table.repeated:
             problems.append(
-                f"{table.path}: has several columns {where}; rename or remove the others"
+                f"{table.path}: has several columns {column_and_key}; rename or remove the others"
             )
     if problems:
         raise DataError("\n".join(problems))
 
 
-def _choices(role: str, columns: Sequence[str], most: int = 8) -> str:
+def _choices(role: str, columns: Sequence[str], limit: int = 8) -> str:
     """The keys that choose one of some columns."""
-    keys = [f"data.meters.columns: {flow({role: column})}" for column in columns[:most]]
-    return " or ".join(keys) + (f" or another of {len(columns)}" if len(columns) > most else "")
+    keys = [f"data.meters.columns: {flow({role: column})}" for column in columns[:limit]]
+    return " or ".join(keys) + (f" or another of {len(columns)}" if len(columns) > limit else "")
 
 
-def _some(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:20])) + (" …" if len(names) > 20 else "")
 
 
@@ -405,7 +413,7 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         raise DataError(
             f"{table.path}: {end!r} is always {minutes} minutes after {start!r}; if they are the "
             f"ends and the starts of intervals, set {_choices('timestamp', [start])}"
-            f"{_seen(table)}"
+            f"{_excerpt(table)}"
         )
     choices = _choices("timestamp", times or list(map(str, cells)))
     if clocks:
@@ -414,7 +422,7 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         )
     raise DataError(
         f"{table.path}: the column of the time cannot be determined; choose it: {choices}"
-        f"{_seen(table)}"
+        f"{_excerpt(table)}"
     )
 
 
@@ -436,7 +444,7 @@ def _pair(table: RawTable, columns: Sequence[str]) -> tuple[str, str, int] | Non
     except (DataError, TypeError):
         return None
     minutes = float(steps.median())
-    if not 0 < abs(minutes) <= _HOUR or (steps == minutes).mean() < _MOST:
+    if not 0 < abs(minutes) <= _HOUR or (steps == minutes).mean() < _STEADY_PART:
         return None
     start, end = columns if minutes > 0 else columns[::-1]
     return start, end, int(abs(minutes))
@@ -507,23 +515,27 @@ def _name(
 ) -> str | None:
     """The column with the meters' names in a long file; None for other files. A file in which most
     times occur more than once, and no single column explains it, is refused."""
-    several = [column for column in words if _METERS.fullmatch(column)]
-    several = [column for column in several if column not in readings or len(readings) > 1]
-    several = [column for column in several if _names_meters(table, column)]
-    if several:
-        return several[0]
+    name_columns = [column for column in words if _METERS.fullmatch(column)]
+    name_columns = [
+        column for column in name_columns if column not in readings or len(readings) > 1
+    ]
+    name_columns = [column for column in name_columns if _names_meters(table, column)]
+    if name_columns:
+        return name_columns[0]
     if table.cells.duplicated(list(time)).mean() <= 0.4:
         return None
     words = [word for word in words if word not in readings]
-    known = [word for word in words if len(table.cells[word].unique()) > 1]
-    known = [word for word in known if table.cells.duplicated([*time, word]).mean() <= 0.4]
-    if len(known) == 1:
-        return known[0]
-    if not known and len(readings) == 1 and not words:
+    telling_columns = [word for word in words if len(table.cells[word].unique()) > 1]
+    telling_columns = [
+        word for word in telling_columns if table.cells.duplicated([*time, word]).mean() <= 0.4
+    ]
+    if len(telling_columns) == 1:
+        return telling_columns[0]
+    if not telling_columns and len(readings) == 1 and not words:
         return None  # the readings themselves are duplicates
     raise DataError(
         f"{table.path}: most times occur more than once; if a column names the meter, set it: "
-        f"{_choices('meter', known or [*words, *readings])}"
+        f"{_choices('meter', telling_columns or [*words, *readings])}"
     )
 
 
@@ -543,8 +555,8 @@ def _names_meters(table: RawTable, name: str) -> bool:
 
 def is_chosen(name: str, meters: Meters) -> bool:
     """Whether `only` and `leave_out` select a meter."""
-    wanted = not meters.only or any(fnmatchcase(name, pattern) for pattern in meters.only)
-    return wanted and not any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
+    is_wanted = not meters.only or any(fnmatchcase(name, pattern) for pattern in meters.only)
+    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
 
 
 def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
@@ -554,8 +566,8 @@ def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = Fa
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise DataError(
-                    f"data.meters.{key}: there is no meter {pattern!r}; there are {_some(names)}"
-                    f"{did_you_mean(pattern, names)}"
+                    f"data.meters.{key}: there is no meter {pattern!r}; there are "
+                    f"{_name_list(names)}{did_you_mean(pattern, names)}"
                 )
     if names and not any(is_chosen(name, meters) for name in names):
         raise DataError("data.meters.only and data.meters.leave_out leave no meter; choose others")

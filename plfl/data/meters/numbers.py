@@ -10,7 +10,7 @@ from plfl.base.errors import DataError
 from plfl.config.messages import typed
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
-from plfl.data.meters.tables import THOUSANDS, WHOLE, RawTable
+from plfl.data.meters.tables import THOUSANDS, WHOLE_NUMBER, RawTable
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
@@ -48,14 +48,14 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
             certain |= {plain.mark} if plain.is_decimal else set()
             continue
         text = as_text(table.cells[name])
-        for mark, other in (".,", ",."):
-            marked = text[text.str.contains(mark, regex=False)]
-            both = marked[marked.str.contains(other, regex=False)]
-            if len(both):
-                return max(".,", key=both.iloc[0].rfind)
-            if len(marked):
-                first.setdefault(mark, (name, marked.index[0], str(marked.iloc[0])))
-                if not marked.str.fullmatch(THOUSANDS.pattern).all():
+        for mark, other_mark in (".,", ",."):
+            marked_cells = text[text.str.contains(mark, regex=False)]
+            cells_with_both = marked_cells[marked_cells.str.contains(other_mark, regex=False)]
+            if len(cells_with_both):
+                return max(".,", key=cells_with_both.iloc[0].rfind)
+            if len(marked_cells):
+                first.setdefault(mark, (name, marked_cells.index[0], str(marked_cells.iloc[0])))
+                if not marked_cells.str.fullmatch(THOUSANDS.pattern).all():
                     certain.add(mark)
     if not first:
         return "."
@@ -64,21 +64,21 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
     # Three digits follow every mark: then it is decimal, unless other numbers have no mark.
     mark = next(iter(first))
     quoted = mark == table.separator  # 1,234 in quotes is more likely a thousand
-    if len(first) == 1 and not quoted and not _some_whole(table, columns):
+    if len(first) == 1 and not quoted and not _has_whole_numbers(table, columns):
         return mark
     name, line, value = first[mark]
     raise DataError(
-        f"{table.at(line)}: {name} {value!r} may have a decimal separator or one of thousands; say "
-        "which in data.meters.decimal: '.' or ','"
+        f"{table.place_of(line)}: {name} {value!r} may have a decimal separator or one of "
+        "thousands; say which in data.meters.decimal: '.' or ','"
     )
 
 
-def _some_whole(table: RawTable, columns: Sequence[str]) -> bool:
+def _has_whole_numbers(table: RawTable, columns: Sequence[str]) -> bool:
     """Whether some numbers have no separator: then others may have separators of thousands."""
     return any(
         table.plain[name].has_whole
         if name in table.plain
-        else as_text(table.cells[name]).str.fullmatch(WHOLE.pattern).any()
+        else as_text(table.cells[name]).str.fullmatch(WHOLE_NUMBER.pattern).any()
         for name in columns
         if table.cells[name].dtype.kind not in "iuf"
     )
@@ -91,22 +91,22 @@ def numbers(table: RawTable, name: str, mark: str, missing: Sequence[float | str
     sentinels = [float(word) for word in words if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
     plain = table.plain.get(name)
     if column.dtype.kind in "iuf" or (plain and plain.mark in ("", mark)):
-        known = column.to_numpy(float) if plain is None else plain.numbers
-        values = pd.Series(known, column.index, name=name)
+        plain_numbers = column.to_numpy(float) if plain is None else plain.numbers
+        values = pd.Series(plain_numbers, column.index, name=name)
         return values.mask(values.isin(sentinels)) if sentinels else values
     text = as_text(column)
-    gone = text.str.lower().isin([*_MISSING, *words])
+    is_missing = text.str.lower().isin([*_MISSING, *words])
     if mark == ",":
         for old, new in (",\0", ".,", "\0."):
             text = text.str.replace(old, new, regex=False)
     values = pd.to_numeric(text, errors="coerce").astype(float)
-    odd = text[values.isna() & ~gone]
+    odd = text[values.isna() & ~is_missing]
     if len(odd):
         odd = odd.str.replace(_GROUPS, "", regex=True)
         grouped = odd.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
         odd = odd.mask(grouped, odd.str.replace(",", "", regex=False))
         values.loc[odd.index] = pd.to_numeric(odd, errors="coerce").astype(float).fillna(np.inf)
-    return values.mask(gone | values.isin(sentinels))
+    return values.mask(is_missing | values.isin(sentinels))
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -125,10 +125,10 @@ def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> dic
         values[column] = numbers(table, column, mark, meters.missing)
         wrong = np.isinf(values[column].to_numpy())
         if wrong.any():
-            at = int(wrong.argmax())
-            value = str(table.cells[column].iloc[at]).strip()
+            row = int(wrong.argmax())
+            value = str(table.cells[column].iloc[row]).strip()
             problems.append(
-                f"{table.at(table.cells.index[at])}: {column} {value!r} is not a number "
+                f"{table.place_of(table.cells.index[row])}: {column} {value!r} is not a number "
                 f"({counted(int(wrong.sum()), 'such value')}); say that it means a "
                 f"missing reading with data.meters.missing: [{typed(value)}], or set "
                 "data.meters.decimal"
@@ -147,7 +147,7 @@ def read_names(table: RawTable, column: str) -> pd.Series:
     if (empty := names == "").any():
         rows = counted(int(empty.sum()), "such row")
         raise DataError(
-            f"{table.at(empty.idxmax())}: has no name in {column!r} ({rows}); fill them, or remove "
-            "the rows"
+            f"{table.place_of(empty.idxmax())}: has no name in {column!r} ({rows}); fill them, or "
+            "remove the rows"
         )
     return names

@@ -50,19 +50,19 @@ def _in_folder(data: Data, state: str) -> list[Path]:
     if not files:
         raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
     files = [path for path in files if is_chosen(client_name(path), data.meters)]
-    clients = data.clients_of(state)
-    if len(files) < clients:
+    client_count = data.clients_of(state)
+    if len(files) < client_count:
         raise DataError(
-            f"{folder}: holds {len(files)} of {clients} meter files (data.clients); add files "
+            f"{folder}: holds {len(files)} of {client_count} meter files (data.clients); add files "
             f"or lower data.clients to {len(files)}"
         )
-    chosen = files[:clients]
-    of: dict[str, Path] = {}
-    for path in chosen:
-        first = of.setdefault(name := client_name(path), path)
+    chosen_files = files[:client_count]
+    file_of: dict[str, Path] = {}
+    for path in chosen_files:
+        first = file_of.setdefault(name := client_name(path), path)
         if first != path:
             raise DataError(f"{path}: {first.name} is also meter {name!r}; rename or remove one")
-    return raw_files(chosen)
+    return raw_files(chosen_files)
 
 
 def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path]:
@@ -72,20 +72,20 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
     files: list[Path] = []
     problems = []
     for path in paths:
-        inside = [path]
+        path_files = [path]
         if path.is_dir():
-            inside = _series_in(path, with_subfolders)
+            path_files = _series_in(path, with_subfolders)
             if not with_subfolders:
                 _name_subfolders(path)
-            if not inside:
+            if not path_files:
                 problems.append(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}")
-        for file in inside:
+        for file in path_files:
             problem = unreadable(file)
             if not problem and {"{", "}"} & {*str(file)}:
                 problem = "has braces in its path, which the workflow would fill in; rename it"
             if problem:
-                shown = str(file).encode("utf-8", "backslashreplace").decode()
-                problems.append(f"{shown}: {problem}")
+                printable_path = str(file).encode("utf-8", "backslashreplace").decode()
+                problems.append(f"{printable_path}: {problem}")
             else:
                 files.append(file)
     if problems:
@@ -96,9 +96,9 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
 def _series_in(folder: Path, with_subfolders: bool) -> list[Path]:
     """The files of meters in a folder, before those in its sub-folders, which are hidden if their
     names begin with a dot."""
-    inside = sorted(folder.iterdir())
-    files = [path for path in inside if is_series(path)]
-    for path in inside if with_subfolders else ():
+    entries = sorted(folder.iterdir())
+    files = [path for path in entries if is_series(path)]
+    for path in entries if with_subfolders else ():
         if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
             files += _series_in(path, with_subfolders)
     return files
@@ -112,10 +112,10 @@ def _name_subfolders(folder: Path) -> None:
         if path.is_dir() and not path.name.startswith(".") and any(map(is_series, path.iterdir()))
     ]
     if names:
-        shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+        first_names = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
         logger.warning(
             "%s: %s (%s) not read; name a sub-folder, too, if its readings belong to these",
-            *(folder, counted(len(names), "sub-folder"), shown),
+            *(folder, counted(len(names), "sub-folder"), first_names),
         )
 
 

@@ -9,12 +9,12 @@ LOADS = (*KWH,)
 """Their names."""
 _CERTAIN = {unit.lower(): unit for unit in ("kWh", "MWh", "kW", "MW")}
 """These are units wherever they stand in a name. Others may be a part of it, such as west wings."""
-_OTHER = (
+_OTHER_UNITS = (
     r"°\s?[CF]|deg ?[CF]|celsius|fahrenheit|m3|m³|ft3|ccf|therms?|lit(?:re|er)s?|k?VArh?|k?VAh?|"
     r"EUR|USD|GBP|€|\$|£|ct|cents?|%|Hz|m/s|km/h|mph|mm|[hk]?Pa|m?bar|lux|ppm|[KVAlp]|kg|(?:m3|m³|l)/h"
 )
 _SPELLED = re.compile(r"(?:\b|_)(kilo|mega)?[ -]?watts?(?:[ _-]?(hours?))?(?:\b|_)", re.IGNORECASE)
-_IN_BRACKETS = re.compile(rf"[\[(]\s*({_OTHER})\s*[\])]", re.IGNORECASE)
+_IN_BRACKETS = re.compile(rf"[\[(]\s*({_OTHER_UNITS})\s*[\])]", re.IGNORECASE)
 _AT_END = re.compile(
     r"(?:^|[\s_])(°\s?[CF]|celsius|fahrenheit|therms?|k?VArh?|k?VA|EUR|USD|GBP|€|\$|£"
     r"|(?<=[\s_])(?:m3|m³|ft3|ccf))$",
@@ -47,7 +47,7 @@ with without incl excl tax vat
 """Words about what is measured, not about which meter measures it."""
 
 
-_OTHERS = """
+_OTHER_WORDS = """
 gas water cost costs price prices tariff temperature voltage humidity
 export exported feedin injection injectie einspeisung teruglevering returned surplus
 """
@@ -74,18 +74,18 @@ def unit_of(name: str) -> str | None:
         re.IGNORECASE,
     ):
         return "Wh" if len(match[1]) == 2 else "W"
-    other = _IN_BRACKETS.search(name) or _AT_END.search(name)
-    return other[1] if other else None
+    other_unit = _IN_BRACKETS.search(name) or _AT_END.search(name)
+    return other_unit[1] if other_unit else None
 
 
 def bare_unit(name: str, names: Collection[str]) -> str | None:
     """The unit of a column that is called like one, such as `V`, unless it is one of a series of
     names, such as `U` and `V`, or `m2` and `m3`."""
-    if not re.fullmatch(_OTHER.replace("lp]", "l]"), name):
+    if not re.fullmatch(_OTHER_UNITS.replace("lp]", "l]"), name):
         return None
-    beside = {f"{name[:-1]}{chr(ord(name[-1]) + step)}" for step in (-1, 1)}
+    neighbours = {f"{name[:-1]}{chr(ord(name[-1]) + step)}" for step in (-1, 1)}
     letters = {*"BCDEFGHJMNORTXYZ"} if len(name) == 1 else set()
-    return None if (beside | letters).intersection(names) else name
+    return None if (neighbours | letters).intersection(names) else name
 
 
 def why_not_load(name: str, unit: str | None) -> str | None:
@@ -102,14 +102,14 @@ def names_other(name: str) -> bool:
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
     plain = re.sub(r"(?<![a-z])[kM]Wh?(?![a-z])", lambda unit: unit[0].lower(), name)
     words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain).lower())
-    known = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}
-    others = {*_OTHERS.split()}
-    return bool(others.intersection(words)) and (known | others).issuperset(words)
+    load_words = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}
+    other_words = {*_OTHER_WORDS.split()}
+    return bool(other_words.intersection(words)) and (load_words | other_words).issuperset(words)
 
 
 def names_quantity(name: str) -> bool:
     """Whether the name of a column says only what is measured, not which meter measures it."""
     phase = r"[\[(][a-z][\])]"
     words = re.findall(r"[^\W\d_]+", re.sub(phase, "", name.lower()))
-    known = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}
-    return bool(words) and known.issuperset(words)
+    load_words = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}
+    return bool(words) and load_words.issuperset(words)

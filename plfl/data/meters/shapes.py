@@ -27,10 +27,10 @@ _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
 
 
-def straight(table: RawTable, meters: Meters) -> RawTable:
+def simplify(table: RawTable, meters: Meters) -> RawTable:
     """The table with the starts of times such as `a to b`, and without a column of units. Readings
     in several units are refused."""
-    given = [
+    time_columns = [
         meters.columns[role] for role in ("timestamp", "time_of_day") if role in meters.columns
     ]
     for name in map(str, table.cells):
@@ -40,7 +40,7 @@ def straight(table: RawTable, meters: Meters) -> RawTable:
         sample = as_text(column.head(50))
         if _are_units({*sample} - {""}, name):
             table = replace(table, unit_of_rows=_unit_of_rows(table, name, meters))
-        elif given and name not in given:
+        elif time_columns and name not in time_columns:
             continue
         elif sample.str.fullmatch(_SPAN.pattern, case=False).mean() > 0.5:
             starts = as_text(column).str.replace(_SPAN, r"\1\2\3", regex=True)
@@ -60,14 +60,14 @@ def _are_units(cells: Collection[str], column: str) -> bool:
 def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
     """The only unit in a column of units. Several are refused, unless the keys give the unit."""
     cells = as_text(table.cells[column])
-    other = cells != cells.iloc[0]
-    if not other.any():
+    is_other = cells != cells.iloc[0]
+    if not is_other.any():
         return quantities.unit_of(f"[{cells.iloc[0]}]")
     if meters.unit is None:
         raise DataError(
-            f"{table.at(other.idxmax())}: {column!r} says {cells[other].iloc[0]!r}, and "
-            f"{cells.iloc[0]!r} in other rows; keep those of one unit, or set data.meters.unit if "
-            "it is that of all rows"
+            f"{table.place_of(is_other.idxmax())}: {column!r} says {cells[is_other].iloc[0]!r}, "
+            f"and {cells.iloc[0]!r} in other rows; keep those of one unit, or set data.meters.unit "
+            "if it is that of all rows"
         )
     return None
 

@@ -38,7 +38,7 @@ _OFFSET = (
     r"|[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?[+-]\d{2}$"
 )
 _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
-_NAMED = r"(?<![A-Za-z])[A-Z]{3,5}$"
+_ZONE_NAME = r"(?<![A-Za-z])[A-Z]{3,5}$"
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 ENDS = re.compile(r"(?<![a-z])end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
@@ -61,27 +61,27 @@ class Times:
 def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     """The stamps of a table in one column, or in two of date and time. Stamps that cannot be read,
     or in more than one way, are refused."""
-    written = table.cells[columns[0]]
-    if len(columns) == 1 and written.dtype.kind == "M":
-        stamps, form = written, "as stored"
-        if written.dt.tz is not None:
-            stamps = written.dt.tz_convert("UTC")
+    text = table.cells[columns[0]]
+    if len(columns) == 1 and text.dtype.kind == "M":
+        stamps, form = text, "as stored"
+        if text.dt.tz is not None:
+            stamps = text.dt.tz_convert("UTC")
     else:
-        written = _text(table, columns, meters)
-        epoch = _epoch(written) if meters.date_format is None else None
-        stamps, form = epoch or _read(table, written, meters.date_format)
+        text = _text(table, columns, meters)
+        epoch = _epoch(text) if meters.date_format is None else None
+        stamps, form = epoch or _read(table, text, meters.date_format)
     wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
     if wrong.any():
         line = wrong.idxmax()
         raise DataError(
-            f"{table.at(line)}: {str(written[line])!r} is not a time in the format {form} between "
-            f"the years {YEARS[0]} and {YEARS[1]} "
+            f"{table.place_of(line)}: {str(text[line])!r} is not a time in the format {form} "
+            f"between the years {YEARS[0]} and {YEARS[1]} "
             f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
             "the format in data.meters.date_format"
         )
     if stamps.dt.tz is None:
         return _with_midnights(table, Times(stamps, form), meters)
-    return Times(stamps, form, _offset_of(str(written.iloc[int(stamps.argmin())])))
+    return Times(stamps, form, _offset_of(str(text.iloc[int(stamps.argmin())])))
 
 
 def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series, str]:
@@ -90,13 +90,13 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
     late = text.str.contains(_LATE)
     if late.any():
         text = text.mask(late, text.str.replace(_LATE, "00", regex=True))
-    named = text.str.contains(_NAMED).to_numpy()
-    if named.any() and form is None:
-        stamp = str(text[named].iloc[0])
+    has_zone_name = text.str.contains(_ZONE_NAME).to_numpy()
+    if has_zone_name.any() and form is None:
+        stamp = str(text[has_zone_name].iloc[0])
         *_, name = stamp.split()
         raise DataError(
-            f"{table.at(text.index[named][0])}: {stamp!r} ends with the name of a time zone; write "
-            "UTC offsets such as +05:30, or give the name in the format, as in "
+            f"{table.place_of(text.index[has_zone_name][0])}: {stamp!r} ends with the name of a "
+            "time zone; write UTC offsets such as +05:30, or give the name in the format, as in "
             f"data.meters.date_format: '%Y-%m-%d %H:%M {name}', and its zone in "
             "data.meters.timezone"
         )
@@ -104,7 +104,7 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
     if aware.any() and not aware.all():
         line = (aware != aware.iloc[0]).idxmax()
         raise DataError(
-            f"{table.at(line)}: some stamps have a UTC offset and some have none; "
+            f"{table.place_of(line)}: some stamps have a UTC offset and some have none; "
             "write all of them in the same way"
         )
     form = form or _find(table, text)
@@ -156,7 +156,7 @@ def _epoch(text: pd.Series) -> tuple[pd.Series, str] | None:
     if not (len(epoch) > 0.5 * len(sample) and _is_epoch(epoch)):
         return None
     digits = epoch.str.partition(".")[0].str.len().max()
-    unit, size = next((unit, size) for most, unit, size in _EPOCHS if digits <= most)
+    unit, size = next((unit, size) for most_digits, unit, size in _EPOCHS if digits <= most_digits)
     number = pd.to_numeric(text, errors="coerce").astype(float) * (1000 / size)
     stamps = pd.to_datetime(number.round(), unit="ms", utc=True, errors="coerce")
     return stamps, f"epoch in {unit}"
@@ -175,15 +175,15 @@ def _with_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
     midnight = (unique == dates).to_numpy()
     follows = precedes = 0
     for step in (1, -1):  # rows may be newest first
-        ahead = unique.shift(step) - unique
-        follows += int((midnight & (ahead >= 22 * _HOUR) & (ahead < 24 * _HOUR)).sum())
-        precedes += int((midnight & (ahead < pd.Timedelta(0)) & (ahead >= -2 * _HOUR)).sum())
+        distance = unique.shift(step) - unique
+        follows += int((midnight & (distance >= 22 * _HOUR) & (distance < 24 * _HOUR)).sum())
+        precedes += int((midnight & (distance < pd.Timedelta(0)) & (distance >= -2 * _HOUR)).sum())
     if follows <= precedes or follows < midnight.sum() / 2:
         return times
     if meters.stamp == "start":
         raise DataError(
-            f"{table.at(unique.index[midnight][0])}: midnight follows the evening of the same "
-            "date, so stamps mark the ends of intervals; remove data.meters.stamp"
+            f"{table.place_of(unique.index[midnight][0])}: midnight follows the evening of the "
+            "same date, so stamps mark the ends of intervals; remove data.meters.stamp"
         )
     is_midnight = stamps == stamps.dt.normalize()
     form = f"{times.format}, midnight at the end of its date"
@@ -232,16 +232,16 @@ def _find(table: RawTable, text: pd.Series) -> str:
     if _is_compact_hour(text):
         return COMPACT_HOUR
     best, ways_to_read = _formats_of(tuple(text[text != ""].drop_duplicates()))
-    where = f"{table.at(text.index[0])}: {text.iloc[0]!r}"
+    place = f"{table.place_of(text.index[0])}: {text.iloc[0]!r}"
     if not best:
         raise DataError(
-            f"{where} is in no known format; name it, such as data.meters.date_format: "
+            f"{place} is in no known format; name it, such as data.meters.date_format: "
             "'%d.%m.%Y %H:%M'"
         )
     if ways_to_read > 1:
         ways = " or ".join(f"'{form}'" for form in best)
         raise DataError(
-            f"{where} can be read in {len(best)} ways, and so can all stamps of the file; choose "
+            f"{place} can be read in {len(best)} ways, and so can all stamps of the file; choose "
             f"data.meters.date_format: {ways}"
         )
     return best[0]
@@ -279,7 +279,7 @@ class Instants:
     """Stamps of the hour that clocks skip in spring."""
     lone: NDArray[np.bool_]
     """Stamps in the hour that clocks repeat in autumn that occur only once."""
-    twins: NDArray[np.bool_]
+    duplicates: NDArray[np.bool_]
     """Stamps in that hour that occur more than once."""
 
 
@@ -295,8 +295,10 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
     )
     summer = ~(repeated & local.duplicated())
     utc = local.tz_localize(zone, ambiguous=summer, nonexistent="NaT").tz_convert("UTC") + lag
-    twins = repeated & local.duplicated(keep=False)
-    return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), repeated & ~twins, twins)
+    duplicates = repeated & local.duplicated(keep=False)
+    return Instants(
+        pd.DatetimeIndex(utc), np.asarray(utc.isna()), repeated & ~duplicates, duplicates
+    )
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -324,9 +326,9 @@ def standard_offset(zone: ZoneInfo) -> timedelta:
 
 def fixed_zone(zone: ZoneInfo) -> str:
     """` (NAME)` of the fixed zone with the same standard time; empty if there is none."""
-    hours, rest = divmod(standard_offset(zone), timedelta(hours=1))
+    hours, remainder = divmod(standard_offset(zone), timedelta(hours=1))
     # Names of fixed zones have POSIX signs, which are positive west of Greenwich.
-    return "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
+    return "" if remainder else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
 
 
 def _offset_at(zone: ZoneInfo, wall: datetime) -> timedelta:

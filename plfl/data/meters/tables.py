@@ -42,7 +42,7 @@ DATED = re.compile(
 """The beginning of a field with a date."""
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")
 """A number whose marks may separate thousands."""
-WHOLE = re.compile(r"[+-]?[1-9]\d*")
+WHOLE_NUMBER = re.compile(r"[+-]?[1-9]\d*")
 DIGITS = re.compile(
     r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19})\s*"
 )
@@ -92,7 +92,7 @@ class RawTable:
                 columns[name] = plain
         return columns
 
-    def at(self, line: object) -> str:
+    def place_of(self, line: object) -> str:
         """A place in the file, for messages. Several rows of one line have fractions."""
         return f"{self.path}: {self.unit} {int(line) if isinstance(line, float) else line}"
 
@@ -124,9 +124,9 @@ def _plain(cells: list[str]) -> Plain | None:
         numbers = np.array([float(cell.replace(mark or ".", ".") or "nan") for cell in cells])
     except ValueError:
         return None
-    marked = (cell for cell in cells if mark in cell) if mark else ()
-    is_decimal = any(THOUSANDS.fullmatch(cell) is None for cell in marked)
-    return Plain(numbers, mark, is_decimal, any(map(WHOLE.fullmatch, cells)))
+    marked_cells = (cell for cell in cells if mark in cell) if mark else ()
+    is_decimal = any(THOUSANDS.fullmatch(cell) is None for cell in marked_cells)
+    return Plain(numbers, mark, is_decimal, any(map(WHOLE_NUMBER.fullmatch, cells)))
 
 
 def unreadable(path: Path) -> str | None:
@@ -195,9 +195,9 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
                 return [_open_workbook(path, meters)]
             parts = [name for name in sorted(names) if _is_part(name)]
             if not parts:
-                some = ", ".join(map(repr, names[:3])) or "nothing"
+                listing = ", ".join(map(repr, names[:3])) or "nothing"
                 raise DataError(
-                    f"{path}: is a zip archive of {some}; unpack it, and name its files"
+                    f"{path}: is a zip archive of {listing}; unpack it, and name its files"
                 )
             files = []
             for name in parts:
@@ -231,8 +231,8 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
             except DataError as error:
                 failure = failure or error
                 continue
-            if others := [repr(other) for other in raw.sheets if other != sheet]:
-                form = f"{table.form}, sheet {sheet!r}, not {', '.join(others)}"
+            if other_sheets := [repr(name) for name in raw.sheets if name != sheet]:
+                form = f"{table.form}, sheet {sheet!r}, not {', '.join(other_sheets)}"
                 table = replace(table, form=form)
             return table
         raise failure or DataError(f"{path}: has no sheets; export it again")
@@ -269,9 +269,9 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     if content == b"\x1f\x8b":
         file.seek(0)
         opened, content = gzip.GzipFile(fileobj=file), b""
-    most = int(meters.max_size * 1e6)
-    content += opened.read(most + 1)
-    if len(content) > most:
+    most_bytes = int(meters.max_size * 1e6)
+    content += opened.read(most_bytes + 1)
+    if len(content) > most_bytes:
         raise _too_large(path, meters.max_size)
     for begin, kind in _FOREIGN.items():
         if content.startswith(begin):
@@ -288,23 +288,23 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     return RawFile(path, "text", {"": lines}, problem=problem)
 
 
-def _too_large(path: Path, most: float) -> DataError:
+def _too_large(path: Path, max_size: float) -> DataError:
     return DataError(
-        f"{path}: holds more than {most:g} MB of data; divide it, or raise data.meters.max_size"
+        f"{path}: holds more than {max_size:g} MB of data; divide it, or raise data.meters.max_size"
     )
 
 
 # -- typed values --------------------------------------------------------------------------------
 
 
-def _open_parquet(path: Path, most: float) -> RawFile:
+def _open_parquet(path: Path, max_size: float) -> RawFile:
     """The columns of single values in a Parquet file, and its index, if it has one."""
     with pq.ParquetFile(path) as file:
         flat = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
         if len(flat) > _MOST_COLUMNS:
             raise DataError(_too_wide(str(path), len(flat)))
-        if file.metadata.num_rows * len(flat) * _CELL > most * 1e6:
-            raise _too_large(path, most)
+        if file.metadata.num_rows * len(flat) * _CELL > max_size * 1e6:
+            raise _too_large(path, max_size)
         table = file.read(columns=flat)
     table.validate(full=True)  # damaged text is refused here
     # Without the pandas metadata, an index is an ordinary column.
@@ -331,12 +331,12 @@ def _open_workbook(path: Path, meters: Meters) -> RawFile:
     )
     sheets = {}
     for name in [sheet.title for sheet in with_values.worksheets]:
-        both = with_values[name], with_formulas[name]
-        sheets[name] = _rows_of_sheet(path, both, meters.max_size)
+        views = with_values[name], with_formulas[name]
+        sheets[name] = _rows_of_sheet(path, views, meters.max_size)
     return RawFile(path, "XLSX", sheets)
 
 
-def _rows_of_sheet(path: Path, sheets: Sequence[Any], most: float) -> list[str]:
+def _rows_of_sheet(path: Path, sheets: Sequence[Any], max_size: float) -> list[str]:
     """The rows of a sheet as lines, given with the values and with the formulas of its cells."""
     for sheet in sheets:
         sheet.reset_dimensions()  # the size in the file may be wrong
@@ -352,8 +352,8 @@ def _rows_of_sheet(path: Path, sheets: Sequence[Any], most: float) -> list[str]:
                 )
         rows.append(_stripped([_cell(value) for value in values]))
         width = max(width, len(rows[-1]))
-        if width * len(rows) * _CELL > most * 1e6:
-            raise _too_large(path, most)
+        if width * len(rows) * _CELL > max_size * 1e6:
+            raise _too_large(path, max_size)
     while rows and not rows[-1]:
         rows.pop()
     return ["\t".join(row + [""] * (width - len(row))) for row in rows]
@@ -371,8 +371,8 @@ def _cell(cell: object) -> str:
 
 def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text") -> RawTable:
     """The table in lines of text, whose separator is detected, or of a workbook, with tabs."""
-    given = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
-    if given:
+    stated_separator = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
+    if stated_separator:
         lines[0] = ""
     empty = " ".join(SEPARATORS)
     for number, line in enumerate(lines[:_SAMPLE], 1):
@@ -380,7 +380,9 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
             raise DataError(_too_wide(f"{path}: line {number}", count))
     sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
     failure = None
-    separators = ["\t"] if kind == "XLSX" else [given[1]] if given else SEPARATORS
+    separators = (
+        ["\t"] if kind == "XLSX" else [stated_separator[1]] if stated_separator else SEPARATORS
+    )
     for separator in separators if sample else ():
         try:
             rows = [split_fields(lines[number - 1], separator) for number in sample]
@@ -414,17 +416,17 @@ def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
     except UnicodeError:
         text = "\0"
     if "\0" in text[:1000]:
-        other = "utf-16" if b"\0" in content[:1000] else "cp1252"
+        other_encoding = "utf-16" if b"\0" in content[:1000] else "cp1252"
         raise DataError(
             f"{path}: is not {encoding} text; save it as UTF-8, or set data.meters.encoding: "
-            f"'{other}' or another one"
+            f"'{other_encoding}' or another one"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def _too_wide(where: str, columns: int) -> str:
+def _too_wide(place: str, columns: int) -> str:
     return (
-        f"{where} has {columns} columns, more than {_MOST_COLUMNS}; divide the file, or write one "
+        f"{place} has {columns} columns, more than {_MOST_COLUMNS}; divide the file, or write one "
         "row per meter and time"
     )
 
@@ -484,11 +486,11 @@ def _header(
 def _is_units(row: Sequence[str]) -> bool:
     """Whether a row states units, and otherwise has only empty fields, `-` or brackets; its first
     field may say so."""
-    first, *others = (field.strip() for field in row or [""])
+    first, *other_fields = (field.strip() for field in row or [""])
     match = re.fullmatch(r"units?|einheit(en)?", first, re.IGNORECASE)
-    fields = [*([] if match else [first]), *others]
+    fields = [*([] if match else [first]), *other_fields]
     units = [quantities.unit_of(f"[{field.strip('[()] ')}]") for field in fields]
-    return any(units[-len(others) :]) and all(
+    return any(units[-len(other_fields) :]) and all(
         unit or re.fullmatch(r"-?|\[.*\]|\(.*\)", field)
         for unit, field in zip(units, fields, strict=True)
     )
@@ -503,7 +505,7 @@ def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
 def _date_in(row: Sequence[str]) -> int:
     """The position of the date in a row of data."""
     forms: tuple[Callable[[str], object], ...] = (DATED.match, is_date)
-    return next(at for form in forms for at, words in enumerate(row) if form(words))
+    return next(position for form in forms for position, words in enumerate(row) if form(words))
 
 
 def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
@@ -560,14 +562,14 @@ def _cells(
     path: Path, lines: list[str], begin: int, separator: str, names: list[str], date: int
 ) -> tuple[pd.DataFrame, int]:
     """The rows of data, and how many rows without a date at the end are left out."""
-    kept: list[int] = []
+    kept_lines: list[int] = []
     wrong: list[tuple[int, int]] = []
     widest = len(names)
     last = [split_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
     end = len(lines) - _undated(last, date, widest)
     undated = sum(bool(line.strip(f"{separator} ")) for line in lines[end:])
-    for at in range(begin, end):
-        line = lines[at]
+    for position in range(begin, end):
+        line = lines[position]
         if not line.strip(f"{separator} "):
             continue
         count = line.count(separator) + 1
@@ -576,9 +578,9 @@ def _cells(
             count = max(len(_stripped(fields)), min(len(fields), len(names)))
             widest = max(widest, len(fields))
         if count == len(names):
-            kept.append(at)
+            kept_lines.append(position)
         else:
-            wrong.append((at + 1, count))
+            wrong.append((position + 1, count))
     if wrong:
         number, count = wrong[0]
         raise DataError(
@@ -587,7 +589,7 @@ def _cells(
             "header in data.meters.header (decimal commas need semicolons as separators)"
         )
     cells = pd.read_csv(
-        io.StringIO("\n".join(lines[at] for at in kept)),
+        io.StringIO("\n".join(lines[position] for position in kept_lines)),
         sep=separator,
         header=None,
         names=list(range(widest)),
@@ -597,5 +599,5 @@ def _cells(
         index_col=False,
     ).iloc[:, : len(names)]
     cells.columns = pd.Index(names)
-    cells.index = pd.Index(kept) + 1
+    cells.index = pd.Index(kept_lines) + 1
     return cells, undated

@@ -54,44 +54,44 @@ class FileReading:
     """Its form, meters, interval, unit, stamps, and what was left out."""
 
 
-def read(found: Recognised, meters: Meters, alone: str | None = None) -> FileReading:
+def read(recognised_file: Recognised, meters: Meters, lone_name: str | None = None) -> FileReading:
     """The readings of a file with a known format, or with one that was found out. A lone meter is
-    named `alone`, or like its column or its file.
+    named `lone_name`, or like its column or its file.
 
     Raises:
         DataError: columns or values are not as the format says, or a row is of an unknown kind.
     """
-    return _Reader(found, meters, alone).read()
+    return _Reader(recognised_file, meters, lone_name).read()
 
 
 class _Reader:
     """A file on the way from its own table to the readings of meters."""
 
-    def __init__(self, found: Recognised, meters: Meters, alone: str | None):
-        self.found, self.form, self.meters = found, found.form, meters
-        self.path, self.alone = found.raw.path, alone
-        self.cells = found.cells
-        self.values = found.cells
+    def __init__(self, recognised_file: Recognised, meters: Meters, lone_name: str | None):
+        self.recognised_file, self.form, self.meters = recognised_file, recognised_file.form, meters
+        self.path, self.lone_name = recognised_file.raw.path, lone_name
+        self.cells = recognised_file.cells
+        self.values = recognised_file.cells
         """The columns of readings and inputs, in the rows of `_frame`."""
         self.left_out: dict[str, int] = {}
         """Rows that are left out, by what they are; 0: columns are."""
-        self.marked: Counter[str] = Counter()
+        self.mark_counts: Counter[str] = Counter()
         """Readings by what their quality marks say."""
 
     def read(self) -> FileReading:
         self._leave_out_columns()
         self._choose_rows()
-        if self.found.name is not None:
+        if self.recognised_file.name is not None:
             self._drop_undated()
         self._refuse_empty()
         unit, factors = self._unit()
         keys = self._keys(unit)
         frame, loads = self._frame(factors)
         names = self._names_of(frame, loads)
-        wanted = dict.fromkeys(name for name in names if is_chosen(name, self.meters))
+        wanted_names = dict.fromkeys(name for name in names if is_chosen(name, self.meters))
         name_of = dict(zip(loads, names, strict=False))
         if len(loads) > 1 and self.form.meters.by_column:
-            loads = [column for column in loads if name_of[column] in wanted]
+            loads = [column for column in loads if name_of[column] in wanted_names]
         problems: list[str] = []
         inputs = list(self.meters.inputs.values())
         with collect_problems(problems):
@@ -108,9 +108,13 @@ class _Reader:
             readings = readings.mul(frame["factor"], axis=0)
         self._mark(frame, readings)
         of_role = {role: self._converted(role, values[c]) for role, c in self.meters.inputs.items()}
-        table = self.found.table or RawTable(self.path, frame, "", unit=self.found.unit)
-        whole = Piece(table, times, readings, pd.DataFrame(of_role, index=frame.index), {})
-        pieces = self._by_meter(whole, frame, {c: name_of.get(c, "") for c in loads}, wanted)
+        table = self.recognised_file.table or RawTable(
+            self.path, frame, "", unit=self.recognised_file.unit
+        )
+        whole_piece = Piece(table, times, readings, pd.DataFrame(of_role, index=frame.index), {})
+        pieces = self._by_meter(
+            whole_piece, frame, {c: name_of.get(c, "") for c in loads}, wanted_names
+        )
         is_local = times.offset is None or (self._is_elapsed() and "number" in frame)
         needs_place = is_local and self.form.time.home is None
         words = self._words(times, keys, len(set(names)), needs_place)
@@ -127,33 +131,33 @@ class _Reader:
     def _column(self, names: Names, key: str, is_needed: bool = True) -> str | None:
         """The column of a role: that of the first of its names that the file has."""
         for name in names:
-            if found := find_columns([name], self.cells):
-                return found[0]
+            if columns := find_columns([name], self.cells):
+                return columns[0]
         if names and is_needed:
             raise DataError(
                 f"{self.path}: has no column {' or '.join(map(repr, names))} ({key} of the format "
-                f"{self.found.name}); name another format in data.meters.format, or {PLAIN!r} for "
-                "none"
+                f"{self.recognised_file.name}); name another format in data.meters.format, or "
+                f"{PLAIN!r} for none"
             )
         return None
 
     def _leave_out_columns(self) -> None:
         """Note the columns with values that are left out."""
         loads = find_columns(self.form.load.columns, self.cells)
-        for what, names in self.form.left_out.items():
+        for kind, names in self.form.left_out.items():
             columns = [name for name in find_columns(names, self.cells) if name not in loads]
             if any(as_text(self.cells[column]).str.strip("0.,- ").any() for column in columns):
-                self.left_out[what] = 0
+                self.left_out[kind] = 0
 
     def _load_columns(self) -> list[str]:
         """The columns of readings. A table with columns of times gets one of readings."""
         time, load = self.form.time, self.form.load
         if time.of_day or time.columns:
             return ["load"]
-        found = find_columns(load.columns, self.cells)
-        if not found:
+        columns = find_columns(load.columns, self.cells)
+        if not columns:
             self._column(load.columns, "load.columns")
-        return found
+        return columns
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -164,22 +168,23 @@ class _Reader:
             if column is None:
                 continue
             values = as_text(self.cells[column])
-            for what, names in rule.leave_out.items():
+            for kind, names in rule.leave_out.items():
                 is_out = _fit(values, names)
-                self.left_out[what] = self.left_out.get(what, 0) + int(is_out.sum())
+                self.left_out[kind] = self.left_out.get(kind, 0) + int(is_out.sum())
                 values = values[~is_out]
             for name in rule.use if rule.only_first else ():
                 if (is_first := _fit(values, [name])).any():
-                    others = int((~is_first).sum())
-                    self.left_out[f"other {column}"] = others
+                    other_count = int((~is_first).sum())
+                    self.left_out[f"other {column}"] = other_count
                     values = values[is_first]
                     break
             if rule.use and not (is_known := _fit(values, rule.use)).all():
                 line = values.index[~is_known][0]
                 raise DataError(
-                    f"{self._at(line)}: {values[line]!r} in {column!r} is unknown to the format "
-                    f"{self.found.name} ({counted(int((~is_known).sum()), 'such row')}); remove "
-                    "these rows, or say what they are in a format of your own (docs/own-data.md)"
+                    f"{self._place_of(line)}: {values[line]!r} in {column!r} is unknown to the "
+                    f"format {self.recognised_file.name} "
+                    f"({counted(int((~is_known).sum()), 'such row')}); remove these rows, or say "
+                    "what they are in a format of your own (docs/own-data.md)"
                 )
             self.cells = self.cells.loc[values.index]
 
@@ -192,9 +197,10 @@ class _Reader:
 
     def _refuse_empty(self) -> None:
         if not len(self.cells):
-            out = self._left_out() or "it has no rows"
+            reason = self._left_out() or "it has no rows"
             raise DataError(
-                f"{self.path}: has no readings of consumption ({out}); export those of the import"
+                f"{self.path}: has no readings of consumption ({reason}); export those of the "
+                "import"
             )
 
     def _unit(self) -> tuple[str, "pd.Series[float] | None"]:
@@ -232,16 +238,17 @@ class _Reader:
         """The unit in the preamble, or in the name of the column of readings."""
         load = self.form.load
         if load.unit_pattern is not None:
-            match = re.search(load.unit_pattern, self.found.preamble, re.MULTILINE)
+            match = re.search(load.unit_pattern, self.recognised_file.preamble, re.MULTILINE)
             if match and (unit := _unit_in(match[1])) in quantities.LOADS:
                 return str(unit)
         else:
-            found = {quantities.unit_of(column) for column in self._load_columns()}
-            if len(found) == 1 and (unit := found.pop()) in quantities.LOADS:
+            units = {quantities.unit_of(column) for column in self._load_columns()}
+            if len(units) == 1 and (unit := units.pop()) in quantities.LOADS:
                 return str(unit)
         raise DataError(
             f"{self.path}: does not state the unit of its readings, which differs between files of "
-            f"the format {self.found.name}; set data.meters.unit: kWh, or the one that is right"
+            f"the format {self.recognised_file.name}; set data.meters.unit: kWh, or the one that "
+            "is right"
         )
 
     # -- readings ----------------------------------------------------------------------------------
@@ -299,32 +306,32 @@ class _Reader:
         update: dict[str, Any] = {"missing": [*keys.missing, *load.missing]}
         if keys.decimal is None and load.decimal is not None:
             update["decimal"] = load.decimal
-        table = self.found.table
+        table = self.recognised_file.table
         if table is None or len(table.cells) != len(frame) or "number" in frame:
             table = self._table(self.values[list(columns)].loc[frame.index])
         return numbers.read_numbers(table, columns, keys.model_copy(update=update))
 
-    def _converted(self, role: str, written: pd.Series) -> pd.Series:
+    def _converted(self, role: str, raw_values: pd.Series) -> pd.Series:
         """An input in the unit of its feature. Values that the feature cannot have, such as
         -9999 °C, are refused."""
-        values = written
+        values = raw_values
         if role in self.meters.units and role in UNITS:
             factor, summand = UNITS[role][self.meters.units[role]]
-            values = written * factor + summand
+            values = raw_values * factor + summand
         lowest, highest = PLAUSIBLE.get(role, (-np.inf, np.inf))
         is_impossible = (values < lowest) | (values > highest)
         if is_impossible.any():
-            at = int(is_impossible.to_numpy().argmax())
+            row = int(is_impossible.to_numpy().argmax())
             value, wrong = (
-                f"{written.iloc[at]:.15g}",
+                f"{raw_values.iloc[row]:.15g}",
                 counted(int(is_impossible.sum()), "such value"),
             )
             ends = f"between {lowest:g} and {highest:g}"
             span = f"from {lowest:g} on" if highest == np.inf else ends
             raise DataError(
-                f"{self._at(written.index[at])}: {written.name} {value} is no {role}, which is "
-                f"{span} {FEATURES[role]} ({wrong}); say that it means a missing reading with "
-                f"data.meters.missing: [{value}], or set data.meters.units.{role} "
+                f"{self._place_of(raw_values.index[row])}: {raw_values.name} {value} is no {role}, "
+                f"which is {span} {FEATURES[role]} ({wrong}); say that it means a missing reading "
+                f"with data.meters.missing: [{value}], or set data.meters.units.{role} "
                 f"({', '.join(UNITS[role])})"
             )
         return values
@@ -336,27 +343,27 @@ class _Reader:
             return
         marks = as_text(frame["mark"])
         is_missing, is_estimated = _fit(marks, quality.missing), _fit(marks, quality.estimated)
-        self.marked["marked as missing"] = int(is_missing.sum())
-        self.marked["estimated"] = int(is_estimated.sum())
+        self.mark_counts["marked as missing"] = int(is_missing.sum())
+        self.mark_counts["estimated"] = int(is_estimated.sum())
         readings.loc[is_missing] = np.nan
 
     # -- meters ------------------------------------------------------------------------------------
 
     def _names_of(self, frame: pd.DataFrame, loads: Sequence[str]) -> list[str]:
         """The meters of the columns of readings, or those in the rows."""
-        lone = self.alone or client_name(self.path)
+        lone = self.lone_name or client_name(self.path)
         if "meter" in frame:
             names = list(map(str, frame["meter"].unique()))
             return names if len(names) > 1 else [lone]
         if not self.form.meters.by_column:
             return [lone]
         names = [self._meter(self._name_of(column)) for column in loads]
-        return names if len(loads) > 1 else [self.alone or names[0]]
+        return names if len(loads) > 1 else [self.lone_name or names[0]]
 
     def _name_of(self, column: str) -> str:
         """The name of a meter with a column: what the `*` in the format stands for."""
-        if column in self.found.column_names:
-            return self.found.column_names[column]
+        if column in self.recognised_file.column_names:
+            return self.recognised_file.column_names[column]
         for name in self.form.load.columns:
             if fits(name, normalise(column)):
                 return star_of(name, column)
@@ -369,63 +376,67 @@ class _Reader:
         return re.sub(self.form.meters.add, "", register).strip(" _-") or client_name(self.path)
 
     def _by_meter(
-        self, whole: Piece, frame: pd.DataFrame, names: Mapping[str, str], wanted: Iterable[str]
+        self,
+        whole_piece: Piece,
+        frame: pd.DataFrame,
+        names: Mapping[str, str],
+        wanted_names: Iterable[str],
     ) -> dict[str, Piece]:
         """The readings of each meter in a piece with those of all."""
         if "meter" in frame or "register" in frame:
-            return self._by_rows(whole, frame, wanted)
+            return self._by_rows(whole_piece, frame, wanted_names)
         columns_of: dict[str, list[str]] = {}
         for column, name in names.items():
             columns_of.setdefault(name, []).append(column)
         if not self.form.meters.by_column:
-            (name,) = wanted or [""]
-            columns_of = {name: list(map(str, whole.readings))}
-        columns_of = {name: columns for name, columns in columns_of.items() if name in wanted}
+            (name,) = wanted_names or [""]
+            columns_of = {name: list(map(str, whole_piece.readings))}
+        columns_of = {name: columns for name, columns in columns_of.items() if name in wanted_names}
         sums = {
-            name: self._sum(whole.readings[columns], whole.times)
+            name: self._sum(whole_piece.readings[columns], whole_piece.times)
             if len(columns) > 1
-            else whole.readings[columns[0]].to_numpy()
+            else whole_piece.readings[columns[0]].to_numpy()
             for name, columns in columns_of.items()
         }
         first = {name: columns[0] for name, columns in columns_of.items()}
-        readings = pd.DataFrame(sums, whole.readings.index)
-        piece = Piece(whole.table, whole.times, readings, whole.inputs, first)
+        readings = pd.DataFrame(sums, whole_piece.readings.index)
+        piece = Piece(whole_piece.table, whole_piece.times, readings, whole_piece.inputs, first)
         return dict.fromkeys(sums, piece)
 
     def _by_rows(
-        self, whole: Piece, frame: pd.DataFrame, wanted: Iterable[str]
+        self, whole_piece: Piece, frame: pd.DataFrame, wanted_names: Iterable[str]
     ) -> dict[str, Piece]:
         """The readings of each meter whose rows have its name, or those of its registers."""
-        wanted, column = dict.fromkeys(wanted), str(whole.readings.columns[0])
-        loads = whole.readings[column]
-        if len(whole.readings.columns) > 1:
-            loads = pd.Series(self._sum(whole.readings, whole.times), loads.index)
+        wanted_names, column = dict.fromkeys(wanted_names), str(whole_piece.readings.columns[0])
+        loads = whole_piece.readings[column]
+        if len(whole_piece.readings.columns) > 1:
+            loads = pd.Series(self._sum(whole_piece.readings, whole_piece.times), loads.index)
         is_lone = "meter" not in frame or frame["meter"].nunique() < 2
-        lone = pd.Series(next(iter(wanted), ""), frame.index, dtype=object)
+        lone = pd.Series(next(iter(wanted_names), ""), frame.index, dtype=object)
         of_meters = lone if is_lone else frame["meter"]
         pieces = {}
         for meter, lines in of_meters.groupby(of_meters, sort=False).groups.items():
             name = str(meter)
-            if name not in wanted:
+            if name not in wanted_names:
                 continue
             rows = loads.loc[lines].to_frame(name)
             if "register" in frame and len(frame["register"].loc[lines].unique()) > 1:
-                rows = self._joined(rows, frame["register"].loc[lines], whole.times)
-            inputs = whole.inputs.loc[rows.index]
-            pieces[name] = Piece(whole.table, whole.times, rows, inputs, {name: column})
+                rows = self._register_sums(rows, frame["register"].loc[lines], whole_piece.times)
+            inputs = whole_piece.inputs.loc[rows.index]
+            pieces[name] = Piece(whole_piece.table, whole_piece.times, rows, inputs, {name: column})
         return pieces
 
-    def _joined(
+    def _register_sums(
         self, rows: pd.DataFrame, registers: pd.Series, times: stamps.Times
     ) -> pd.DataFrame:
         """The sums of the registers of a meter, in the first rows of their times."""
         stamp = times.stamps.loc[rows.index]
-        again = stamp.groupby([registers, stamp]).cumcount()  # of hours that clocks repeat
-        keyed = pd.DataFrame({"stamp": stamp, "again": again, "line": rows.index})
+        repetition = stamp.groupby([registers, stamp]).cumcount()  # of hours that clocks repeat
+        keyed = pd.DataFrame({"stamp": stamp, "repetition": repetition, "line": rows.index})
         keyed = keyed.assign(register=registers, value=rows.iloc[:, 0])
-        at = ["stamp", "again"]
-        values = keyed.pivot(index=at, columns="register", values="value")
-        lines = keyed.groupby(at)["line"].first()
+        keys = ["stamp", "repetition"]
+        values = keyed.pivot(index=keys, columns="register", values="value")
+        lines = keyed.groupby(keys)["line"].first()
         total = pd.Series(self._sum(values, None), lines.to_numpy(), name=rows.columns[0])
         return total.reindex(rows.index[rows.index.isin(lines)]).to_frame()
 
@@ -439,8 +450,8 @@ class _Reader:
             if times is not None:
                 order = np.argsort(times.stamps.loc[registers.index].to_numpy(), kind="stable")
             registers = registers.iloc[order].ffill().loc[registers.index]
-        least = 1 if takes_turns and not self._is_total() else len(registers.columns)
-        return registers.sum(axis=1, min_count=max(least, 1)).to_numpy()
+        min_count = 1 if takes_turns and not self._is_total() else len(registers.columns)
+        return registers.sum(axis=1, min_count=max(min_count, 1)).to_numpy()
 
     def _is_total(self) -> bool:
         return self.meters.cumulative or self.form.load.cumulative
@@ -483,13 +494,13 @@ class _Reader:
         """The starts of intervals that are numbered in their days, in their order."""
         time, table = self.form.time, self._table(frame[["number"]].astype(str))
         number = numbers.read_numbers(table, ["number"], self.meters)["number"]
-        passed = (number - 1) * self._minutes(int(number.max()))
-        is_over = passed >= _DAY
+        minutes_elapsed = (number - 1) * self._minutes(int(number.max()))
+        is_over = minutes_elapsed >= _DAY
         if time.of_day:  # columns of the longest day, which are empty on others
             is_over &= as_text(self.values["load"]) == ""
         elif self._is_elapsed():
-            is_over &= passed >= _DAY + 60
-        length = pd.to_timedelta(passed, unit="min")
+            is_over &= minutes_elapsed >= _DAY + 60
+        length = pd.to_timedelta(minutes_elapsed, unit="min")
         if self._is_elapsed():
             zone = time.zone if time.zone not in ("place", "offset") else keys.timezone
             days = days.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
@@ -519,8 +530,10 @@ class _Reader:
     def _keys(self, unit: str) -> Meters:
         """The keys of the file, with what it states."""
         update: dict[str, Any] = {"unit": unit}
-        if self.found.name is None:
-            update |= {"stamp": self.form.time.marks} if self.found.is_stamp_stated else {}
+        if self.recognised_file.name is None:
+            update |= (
+                {"stamp": self.form.time.marks} if self.recognised_file.is_stamp_stated else {}
+            )
         else:
             update |= {"stamp": self.form.time.marks, "cumulative": self.form.load.cumulative}
         if self.form.time.home and "timezone" not in self.meters.model_fields_set:
@@ -529,46 +542,48 @@ class _Reader:
 
     def _words(self, times: stamps.Times, keys: Meters, meters: int, needs_place: bool) -> str:
         """The form of the file: its meters, interval, unit and stamps, and what is left out."""
-        time, found, unit = self.form.time, self.found, keys.unit
-        if found.name is None:
-            words = f"{found.about}, stamps {times.format}"
-            words += f" at the {time.marks} of intervals" if found.is_stamp_stated else ""
-            return words + (f", in {unit}" if unit != "kWh" else "") + found.notes
+        time, recognised_file, unit = self.form.time, self.recognised_file, keys.unit
+        if recognised_file.name is None:
+            words = f"{recognised_file.about}, stamps {times.format}"
+            words += f" at the {time.marks} of intervals" if recognised_file.is_stamp_stated else ""
+            return words + (f", in {unit}" if unit != "kWh" else "") + recognised_file.notes
         steps = np.diff(np.unique(pd.DatetimeIndex(times.stamps).as_unit("s").asi8))
         usual = pd.Series(steps).mode()
-        every = f"every {usual.iloc[0] / 60:g} minutes, " if len(usual) else ""
+        interval_words = f"every {usual.iloc[0] / 60:g} minutes, " if len(usual) else ""
         zone = keys.timezone if time.zone == "place" else time.zone
         if needs_place and "timezone" not in self.meters.model_fields_set:
             zone = "place"
         zone = {"place": "of the place", "offset": "in each of them"}.get(zone, zone)
         kind = f"totals of registers in {unit}" if keys.cumulative else unit
         parts = [
-            f"format {found.name} ({self.form.name}): {counted(meters, 'meter')}, "
-            f"{every}{kind}, stamps at the {time.marks} of intervals, zone: {zone}"
+            f"format {recognised_file.name} ({self.form.name}): {counted(meters, 'meter')}, "
+            f"{interval_words}{kind}, stamps at the {time.marks} of intervals, zone: {zone}"
         ]
-        parts += [f"{what}: {number}" for what, number in self.marked.items() if number]
-        if found.others:
-            parts.append(f"sheets not read: {', '.join(map(repr, found.others))}")
-        if out := self._left_out():
-            parts.append(out)
+        parts += [f"{mark}: {number}" for mark, number in self.mark_counts.items() if number]
+        if recognised_file.other_sheets:
+            parts.append(f"sheets not read: {', '.join(map(repr, recognised_file.other_sheets))}")
+        if left_out := self._left_out():
+            parts.append(left_out)
         return "; ".join(parts)
 
     def _left_out(self) -> str:
         """What is left out, in words."""
-        out = [
-            what + (f" ({counted(rows, 'row')})" if rows else "")
-            for what, rows in self.left_out.items()
-            if rows or what in self.form.left_out
+        kinds = [
+            kind + (f" ({counted(rows, 'row')})" if rows else "")
+            for kind, rows in self.left_out.items()
+            if rows or kind in self.form.left_out
         ]
-        return f"left out: {', '.join(out)}" if out else ""
+        return f"left out: {', '.join(kinds)}" if kinds else ""
 
     def _table(self, cells: pd.DataFrame) -> RawTable:
         """Some columns as a table, for functions that read one."""
-        found = self.found
-        return RawTable(self.path, cells, "", unit=found.unit, separator=found.separator)
+        recognised_file = self.recognised_file
+        return RawTable(
+            self.path, cells, "", unit=recognised_file.unit, separator=recognised_file.separator
+        )
 
-    def _at(self, line: object) -> str:
-        return self._table(self.cells).at(line)
+    def _place_of(self, line: object) -> str:
+        return self._table(self.cells).place_of(line)
 
 
 def _fit(values: pd.Series, names: Names) -> pd.Series:

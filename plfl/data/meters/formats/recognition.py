@@ -46,7 +46,7 @@ class Recognised:
     separator: str = ""
     unit: str = "line"
     """What the index counts."""
-    others: Sequence[str] = ()
+    other_sheets: Sequence[str] = ()
     """Further sheets of the workbook, which are not read."""
     table: RawTable | None = None
     """The table of a file whose format was found out. What follows is of such files, too."""
@@ -99,12 +99,12 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
                 f"data.meters.{settled[0]}: the format {meters.format!r} says it; remove "
                 f"data.meters.{settled[0]}, or write data.meters.format: {PLAIN!r}"
             )
-        if found := _read(raw, form, meters.format, _headers(raw)):
-            return found
-        lacking = _lacking(form, _headers(raw))
+        if recognised_file := _read(raw, form, meters.format, _headers(raw)):
+            return recognised_file
+        missing_columns = _missing_columns(form, _headers(raw))
         raise DataError(
-            f"{raw.path}: is not in the format {meters.format!r} ({form.name}){lacking}; name "
-            f"another one in data.meters.format, or {PLAIN!r} for none"
+            f"{raw.path}: is not in the format {meters.format!r} ({form.name}){missing_columns}; "
+            f"name another one in data.meters.format, or {PLAIN!r} for none"
         )
     headers = _headers(raw)
     fitting = {
@@ -151,14 +151,14 @@ def star_of(name: str, cell: str) -> str:
 def find_columns(names: Names, columns: Iterable[Hashable]) -> list[str]:
     """The columns that fit one of the names, in the order of the file. Of those that differ only in
     case or blanks, the one that is written like the name is meant."""
-    found = {str(column): normalise(str(column)) for column in columns}
-    exact = {name for name in names if name in found}
-    others = {normalise(name) for name in names if name not in exact and "*" not in name}
+    cells = {str(column): normalise(str(column)) for column in columns}
+    exact = {name for name in names if name in cells}
+    plain_names = {normalise(name) for name in names if name not in exact and "*" not in name}
     patterns = [name for name in names if name not in exact and "*" in name]
     return [
         column
-        for column, cell in found.items()
-        if column in exact or cell in others or any(fits(name, cell) for name in patterns)
+        for column, cell in cells.items()
+        if column in exact or cell in plain_names or any(fits(name, cell) for name in patterns)
     ]
 
 
@@ -251,8 +251,8 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
     lines = raw.sheets[header.sheet]
     cells = _cells_below(raw, form, header)
     preamble = "\n".join(lines[: header.line + 1])
-    others = [sheet for sheet in raw.sheets if sheet != header.sheet]
-    return Recognised(raw, form, name, cells, preamble, header.separator, others=others)
+    other_sheets = [sheet for sheet in raw.sheets if sheet != header.sheet]
+    return Recognised(raw, form, name, cells, preamble, header.separator, other_sheets=other_sheets)
 
 
 def _nameless(raw: RawFile, form: Format) -> _Header:
@@ -274,26 +274,28 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
     begin = header.line + 1 + form.table.skip
     end, ends = len(lines), form.table.ends and re.compile(form.table.ends)
     if ends:
-        end = next((at for at in range(begin, end) if ends.search(lines[at])), end)
+        end = next((number for number in range(begin, end) if ends.search(lines[number])), end)
     repeated = lines[header.line]
     numbers = [
-        at
-        for at in range(begin, end)
-        if lines[at].strip(f"{separator} ") and (lines[at] != repeated or header.line < 0)
+        number
+        for number in range(begin, end)
+        if lines[number].strip(f"{separator} ") and (lines[number] != repeated or header.line < 0)
     ]
     names, _ = unique_names(header.fields)
-    width = max((lines[at].count(separator) + 1 for at in numbers), default=len(names))
-    fields = csv.reader([lines[at] for at in numbers], delimiter=separator, skipinitialspace=True)
+    width = max((lines[number].count(separator) + 1 for number in numbers), default=len(names))
+    fields = csv.reader(
+        [lines[number] for number in numbers], delimiter=separator, skipinitialspace=True
+    )
     rows = [row + [""] * (len(names) - len(row)) for row in fields]
     if len(rows) != len(numbers):
         raise DataError(
             f"{raw.path}: a field has several lines, or a quotation mark is not closed; fix it"
         )
     if width > len(names):
-        for at, row in zip(numbers, rows, strict=True):
+        for number, row in zip(numbers, rows, strict=True):
             if any(cell.strip() for cell in row[len(names) :]):
                 raise DataError(
-                    f"{raw.path}: line {at + 1} has {len(row)} fields, the header has "
+                    f"{raw.path}: line {number + 1} has {len(row)} fields, the header has "
                     f"{len(names)}; fix or remove it"
                 )
     table = np.array([row[: len(names)] for row in rows], dtype=object)
@@ -302,17 +304,17 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
     )
 
 
-def _lacking(form: Format, headers: Sequence[_Header]) -> str:
+def _missing_columns(form: Format, headers: Sequence[_Header]) -> str:
     """What the most similar line of a file lacks, in words."""
     rules = form.recognise
     if not rules.header or not headers:
         return ""
-    lacking: Mapping[int, list[str]] = {
-        at: [names[0] for names in rules.header if not _has(names, header.cells)]
-        for at, header in enumerate(headers)
+    missing_names: Mapping[int, list[str]] = {
+        number: [names[0] for names in rules.header if not _has(names, header.cells)]
+        for number, header in enumerate(headers)
     }
-    at, fewest = min(lacking.items(), key=lambda entry: len(entry[1]))
+    number, fewest = min(missing_names.items(), key=lambda entry: len(entry[1]))
     if not fewest:
         return ""
     missing = ", ".join(map(repr, fewest))
-    return f": line {headers[at].line + 1} has no {missing}"
+    return f": line {headers[number].line + 1} has no {missing}"

@@ -82,8 +82,8 @@ def read_sections(raw: RawFile) -> pd.DataFrame:
         elif header and len(cells) >= len(header) and cells[0][:1].isdigit():
             if any(cells[len(header) :]):
                 raise ValueError(f"line {number} has more fields than the header above it")
-            named = {str(at): cell for at, cell in enumerate(cells[: len(header)], 1)}
-            rows[number] = {"section": header[0], **named}
+            fields = {str(position): cell for position, cell in enumerate(cells[: len(header)], 1)}
+            rows[number] = {"section": header[0], **fields}
     if not rows:
         raise ValueError("it has no readings")
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -173,14 +173,14 @@ def read_espi(raw: RawFile) -> pd.DataFrame:
     rows: Rows = []
     for entry in root.iter(f"{_ATOM}entry"):
         links = {(link.get("rel"), link.get("href", "")) for link in entry.iter(f"{_ATOM}link")}
-        own = next((href for rel, href in links if rel == "self"), "")
+        own_link = next((href for rel, href in links if rel == "self"), "")
         kind = entry.find(f".//{_ESPI}ReadingType")
         if kind is not None:
-            kinds[own or f"kind {len(kinds)}"] = kind
+            kinds[own_link or f"kind {len(kinds)}"] = kind
         elif entry.find(f".//{_ESPI}MeterReading") is not None:
             hrefs = [href for _, href in links if "/ReadingType" in href]
-            kind_of |= dict.fromkeys([own], hrefs[0]) if hrefs else {}
-        rows += _espi_readings(entry, own)
+            kind_of |= dict.fromkeys([own_link], hrefs[0]) if hrefs else {}
+        rows += _espi_readings(entry, own_link)
     if not rows:
         raise ValueError("it has no interval readings")
     table = pd.DataFrame(rows)
@@ -201,16 +201,16 @@ def read_espi(raw: RawFile) -> pd.DataFrame:
     usual = table.groupby("reading")["seconds"].transform("median")
     shortest = usual.groupby([table[c] for c in ("point", "direction", "unit")]).transform("min")
     table["length"] = np.where(usual > shortest, "longer", "shortest")
-    alike = ["point", "direction", "unit", "commodity", "length", "content"]
-    is_twice = table.duplicated([*alike, "start"], keep=False)
-    groups = [table[column] for column in alike]
-    first = table.groupby(alike)["reading"].transform("first")
+    keys = ["point", "direction", "unit", "commodity", "length", "content"]
+    is_twice = table.duplicated([*keys, "start"], keep=False)
+    groups = [table[column] for column in keys]
+    first = table.groupby(keys)["reading"].transform("first")
     table["meter"] = first.where(~is_twice.groupby(groups).transform("any"), table["reading"])
     return table.drop(columns=["seconds", "factor"]).set_axis(pd.RangeIndex(1, len(table) + 1))
 
 
-def _espi_readings(entry: ElementTree.Element, own: str) -> Iterator[dict[str, Any]]:
-    """The readings in an entry of a feed with the link `own`."""
+def _espi_readings(entry: ElementTree.Element, own_link: str) -> Iterator[dict[str, Any]]:
+    """The readings in an entry of a feed with the link `own_link`."""
     for reading in entry.iter(f"{_ESPI}IntervalReading"):
         period = reading.find(f"{_ESPI}timePeriod")
         if period is None:
@@ -218,8 +218,8 @@ def _espi_readings(entry: ElementTree.Element, own: str) -> Iterator[dict[str, A
         value = reading.findtext(f"{_ESPI}value")
         is_cost = value is None and reading.find(f"{_ESPI}cost") is not None
         yield {
-            "point": own.partition("/MeterReading")[0],
-            "reading": own.partition("/IntervalBlock")[0],
+            "point": own_link.partition("/MeterReading")[0],
+            "reading": own_link.partition("/IntervalBlock")[0],
             "start": int(period.findtext(f"{_ESPI}start") or ""),
             "seconds": float(period.findtext(f"{_ESPI}duration") or "nan"),
             "value": float(value or "nan"),

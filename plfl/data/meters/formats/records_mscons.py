@@ -12,7 +12,7 @@ _MARKS = ":+.? '"
 """Separators of components and of elements, decimal mark, release, blank, end of a segment."""
 _TIMES = {"163": "start", "164": "end"}
 _COLUMNS = ["point", "register", "status", "value", "unit", "start", "end"]
-_RELEASED = 0xE000
+_PRIVATE_START = 0xE000
 """Where private characters begin, which stand for released ones while segments are separated."""
 
 
@@ -26,7 +26,7 @@ def read_mscons(raw: RawFile) -> pd.DataFrame:
     point = register = ""
     quantity: dict[str, Any] = {}
     for number, (tag, *elements) in enumerate(_segments("".join(lines)), 1):
-        code, *more = elements[0] if elements else [""]
+        code, *components = elements[0] if elements else [""]
         try:
             if tag == "NAD":
                 quantity = {}
@@ -35,12 +35,12 @@ def read_mscons(raw: RawFile) -> pd.DataFrame:
             elif tag == "PIA" and code == "5":
                 register = elements[1][0]
             elif tag == "QTY":
-                value, unit = float(more[0]), more[1] if len(more) > 1 else "KWH"
+                value, unit = float(components[0]), components[1] if len(components) > 1 else "KWH"
                 quantity = {"point": point, "register": register, "status": code}
                 quantity |= {"value": value, "unit": unit}
                 rows.append(quantity)
             elif tag == "DTM" and code in _TIMES:
-                quantity[_TIMES[code]] = _time(*more)
+                quantity[_TIMES[code]] = _time(*components)
         except (ValueError, IndexError, TypeError) as error:
             raise ValueError(f"segment {number} ({tag}): {error}") from None
     table = pd.DataFrame(rows, columns=_COLUMNS, index=range(1, len(rows) + 1))
@@ -56,17 +56,19 @@ def _segments(text: str) -> Iterator[list[Any]]:
     if text.startswith("UNA"):
         marks, text = text[3:9], text[9:]
     component, element, _, release, _, end = tuple(marks)
-    text = re.sub(f"{re.escape(release)}(.)", lambda match: chr(_RELEASED + ord(match[1])), text)
-    plain = {_RELEASED + code: code for code in range(256)}
+    text = re.sub(
+        f"{re.escape(release)}(.)", lambda match: chr(_PRIVATE_START + ord(match[1])), text
+    )
+    plain = {_PRIVATE_START + code: code for code in range(256)}
     for segment in filter(None, map(str.strip, text.split(end))):
         tag, *elements = segment.split(element)
         yield [tag, *([c.translate(plain) for c in e.split(component)] for e in elements)]
 
 
-def _time(written: str, form: str) -> pd.Timestamp:
+def _time(text: str, form: str) -> pd.Timestamp:
     """A time such as 202604010000+00, which has the form 303."""
-    match = re.fullmatch(r"(\d{12})([+-]\d{2})", written)
+    match = re.fullmatch(r"(\d{12})([+-]\d{2})", text)
     if match is None or form != "303":
-        raise ValueError(f"the time {written!r} has no offset from UTC")
+        raise ValueError(f"the time {text!r} has no offset from UTC")
     stamp = pd.to_datetime(match[1], format="%Y%m%d%H%M", utc=True)
     return stamp - pd.Timedelta(hours=int(match[2]))

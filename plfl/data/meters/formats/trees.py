@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-Around = dict[str, Any]
+BlockValues = dict[str, Any]
 """The single values of the blocks around a place."""
 
 
@@ -37,28 +37,34 @@ def read(content: bytes, way: str) -> pd.DataFrame:
         ValueError: the content is not JSON.
     """
     rows = [
-        around | row for place, around in _places(_parse(content), way, {}) for row in _rows(place)
+        block_values | row
+        for place, block_values in _places(_parse(content), way, {})
+        for row in _rows(place)
     ]
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1))
 
 
-def _places(node: object, way: str, around: Around) -> Iterator[tuple[object, Around]]:
+def _places(
+    node: object, way: str, block_values: BlockValues
+) -> Iterator[tuple[object, BlockValues]]:
     """The ends of a way, with what is around each."""
     if not way:
         if isinstance(node, list | dict) and node:
-            yield node, around
+            yield node, block_values
         return
     key, _, onward = way.partition(".")
     if isinstance(node, dict):
-        around = around | {str(name): value for name, value in _flat(node) if name != key}
+        block_values = block_values | {
+            str(name): value for name, value in _flat(node) if name != key
+        }
         if key == "*":
             for name, child in node.items():
-                yield from _places(child, onward, around | {"key of block": name})
+                yield from _places(child, onward, block_values | {"key of block": name})
         elif key in node:
-            yield from _places(node[key], onward, around)
+            yield from _places(node[key], onward, block_values)
     elif isinstance(node, list) and key == "*":
         for child in node:
-            yield from _places(child, onward, around)
+            yield from _places(child, onward, block_values)
 
 
 def _rows(place: object) -> Iterator[dict[str, Any]]:
@@ -68,7 +74,7 @@ def _rows(place: object) -> Iterator[dict[str, Any]]:
             if isinstance(entry, dict):
                 yield dict(_flat(entry))
             elif isinstance(entry, list):
-                yield {str(at): value for at, value in enumerate(entry)}
+                yield {str(position): value for position, value in enumerate(entry)}
         return
     assert isinstance(place, dict)
     lists = {key: value for key, value in place.items() if isinstance(value, list)}
@@ -83,10 +89,10 @@ def _rows(place: object) -> Iterator[dict[str, Any]]:
             yield {"key": key, **dict(_flat(value))}
 
 
-def _flat(block: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(block: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The single values of a block and of those in it, by their keys with points between them."""
     for key, value in block.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{before}{key}.")
+            yield from _flat(value, f"{prefix}{key}.")
         elif not isinstance(value, list):
-            yield f"{before}{key}", value
+            yield f"{prefix}{key}", value
