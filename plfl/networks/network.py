@@ -248,7 +248,8 @@ class ModuleNetwork:
         with torch.no_grad():
             # On a CPU row by row, so that no forecast depends on which other models forecast at the
             # same time.
-            if rows.device.type != "cpu" and "forecast" not in self.unstackable:
+            is_alone = rows.device.type == "cpu" or "forecast" in self.unstackable
+            if not is_alone and not self._has_own_kernel(rows.device):
                 try:
                     return vmap(self._forecast_one)(*models, sequence, covariates)
                 except torch.OutOfMemoryError:
@@ -406,12 +407,9 @@ class ModuleNetwork:
         key = (rows, *sequence.shape[1:], len(inputs), sequence.dtype, sequence.device.type)
         if key in self.recorded_passes or "train" in self.unstackable:
             return self.recorded_passes.get(key)
-        if sequence.device.type == "cpu" and self._has_own_kernel:
-            log.info(
-                "%s: its models train one after the other, as fast as together, by PyTorch's "
-                "kernel of nn.LSTM",
-                self.model.summary,
-            )
+        if self._has_own_kernel(sequence.device):
+            how = "by PyTorch's kernel of a recurrent layer"
+            log.info("%s: its models train one after the other, %s", self.model.summary, how)
             self.unstackable.add("train")
             return None
         batch, shape = sequence.shape[1], self.shape
@@ -433,12 +431,12 @@ class ModuleNetwork:
             self._give_up_stacks("train", error)
         return self.recorded_passes.get(key)
 
-    @property
-    def _has_own_kernel(self) -> bool:
-        """Whether PyTorch computes its layers on a CPU by a kernel for one model, which is as fast
-        as many operations on many models."""
-        has_lstm = any(isinstance(layer, nn.LSTM) for layer in self.stateless.modules())
-        return has_lstm and torch.backends.mkldnn.is_available()
+    def _has_own_kernel(self, device: torch.device) -> bool:
+        """Whether PyTorch computes a recurrent layer as a whole, for one model only. On a CPU that
+        is as fast as a stack; on a GPU PyTorch cannot stack it."""
+        kind: type[nn.Module] = nn.LSTM if device.type == "cpu" else nn.RNNBase
+        has_kernel = device.type != "cpu" or torch.backends.mkldnn.is_available()
+        return has_kernel and any(isinstance(layer, kind) for layer in self.stateless.modules())
 
     def _give_up_stacks(self, purpose: str, error: Exception) -> None:
         """Let models `train` or `forecast` one after the other, and say so."""
