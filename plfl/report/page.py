@@ -20,6 +20,7 @@ from plfl.results import comparisons, words
 from plfl.results.contest import Variant
 from plfl.results.dominance import notes
 from plfl.results.overview import best_cells
+from plfl.results.records import CELL
 from plfl.results.statistics import undecidable
 from plfl.results.tables import Tables, fitting
 from plfl.results.words import baseline_label
@@ -72,6 +73,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             clients=[client for state in study.data.states for client in _clients(tables, state)],
             gaps=_gaps(tables),
             short=_short_series(tables),
+            idle=_idle(tables),
             figures=figures_of(tables, figures),
             keeps_models=tables.about.get("engine", "simulator") == "simulator",
             charts=interactive["specs"],
@@ -116,6 +118,19 @@ def _gaps(tables: Tables) -> str:
     return (
         f"{clients['skipped'].sum():,} windows of {number} touch a gap in the readings and are "
         f"left out of training, validation and test, {share:.1%} of all."
+    )
+
+
+def _idle(tables: Tables) -> str:
+    """How many trainings had no participant in any round; empty if all had one."""
+    cells = tables.summary.drop_duplicates(CELL)
+    count = int((cells["epochs"] == 0).sum()) if "epochs" in cells else 0
+    if not count:
+        return ""
+    return (
+        f"In {count} of {len(cells)} trainings nobody took part in any round, because nobody was "
+        "drawn or available (federation.participation, federation.simulation). Their models are as "
+        "at the beginning."
     )
 
 

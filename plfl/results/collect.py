@@ -230,11 +230,12 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
     `bytes_up`, over all clients; `epochs`, passes over its training windows that a client makes,
     mean over clients; and if time is simulated `seconds`, the duration of all rounds that have
     participants, and `waiting`, seconds per round that a participant waits for the others, on
-    average."""
+    average. A training in which nobody ever took part costs nothing."""
     train = records[records["split"] == "train"]
-    costs = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
     clients = records.groupby(_TRAINING)["client"].nunique()
-    costs["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
+    sums = train.groupby(_TRAINING)[["bytes_down", "bytes_up", "epochs"]].sum()
+    costs = sums.reindex(clients.index, fill_value=0)
+    costs["epochs"] /= clients
     if "round_seconds" in records:
         trained_rows = train[train["loss"].notna()]
         waiting = (trained_rows["round_seconds"] - trained_rows["seconds"]).groupby(
@@ -242,6 +243,7 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
         )
         rounds = train.groupby([*_TRAINING, "round"])["round_seconds"].first()
         seconds = rounds.groupby(_TRAINING).sum()
+        seconds = seconds.reindex(clients.index, fill_value=0.0)
         costs = costs.assign(seconds=seconds, waiting=waiting.mean())
     return costs
 

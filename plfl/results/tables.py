@@ -285,7 +285,8 @@ class Tables:
 
     @cached_property
     def traffic(self) -> pd.DataFrame:
-        """Mean `bytes_down` and `bytes_up` per participant and round, by sharing scheme and method.
+        """Mean `bytes_down` and `bytes_up` per participant and round, by sharing scheme and method;
+        0 if nobody ever took part.
 
         Both are in the order of the study. Where clients train alone, all methods are the same
         training and the first one stands for all.
@@ -294,6 +295,8 @@ class Tables:
         byte_counts = self.records([*axes, *directions], split="train", model="local")
         with _readable(self._file("records.parquet")):
             means = byte_counts.groupby(axes)[directions].mean()
+            totals = self.summary.groupby(axes)[directions].sum().astype(float)
+            means = means.combine_first(totals[(totals == 0).all(axis=1)])
             return means.loc[self.kinds()]
 
     def kinds(self) -> list[tuple[str, str]]:

@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 import torch
+from tests.models.test_network import MODELS, Convolution, InPlace, Recurrent, of_class
+from tests.models.test_network import SHAPE as WINDOW
 
 from plfl.experiments import trainer
 from plfl.experiments.train import train
@@ -13,8 +15,6 @@ from tests.helpers import tiny
 from tests.helpers.tasks import copied, everything
 from tests.helpers.user_studies import BUILDERS
 from tests.helpers.user_studies import study as user_study
-from tests.models.test_network import MODELS, Convolution, InPlace, Recurrent, of_class
-from tests.models.test_network import SHAPE as WINDOW
 from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, study
 from tests.training.test_stacked import (
     CPU,

@@ -16,6 +16,7 @@ from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.interfaces.baseline import FitSettings
+from plfl.report.reporting import reporting_of
 from plfl.results.collect import JobFiles, collect, costs, describe_clients, summarise
 from plfl.results.records import (
     CELL,
@@ -128,6 +129,16 @@ def test_joined_tables_are_one_in_groups_of_whole_tables(tmp_path: Path) -> None
     pd.testing.assert_frame_equal(pd.concat(shown, ignore_index=True)[list(whole)], whole)
     groups = pq.ParquetFile(tmp_path / "all.parquet").metadata
     assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [4, 1]
+
+
+def test_a_training_in_which_nobody_ever_took_part_costs_nothing() -> None:
+    study = tiny.study(federation={"rounds": 2, "simulation": {"availability": 1e-9}})
+    cell = tiny.cell("XX-P2-fedopt-adam-fedavg-10", study)
+    records = train(study, [cell], DATASET)[cell].records
+    costs = summarise(records, "sample")[["bytes_down", "bytes_up", "epochs"]]
+    assert (costs == 0).all(axis=None)
+    sentence = reporting_of(study).sentence(study, cell, records)
+    assert "nan" not in sentence and "; no client took part in any round" in sentence
 
 
 def test_a_table_that_cannot_be_joined_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a results folder says of the baselines, and how the rest of it takes them."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError, ResultsError
-from plfl.results.collect import summarise_baselines
+from plfl.report.figures import draw
+from plfl.report.page import write
+from plfl.results.collect import summarise, summarise_baselines, with_baselines
 from plfl.results.scores import scores, select
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import fake_results
+from tests.helpers.fake_results import pictures
 from tests.helpers.refusals import naming
 
 
@@ -102,3 +106,42 @@ def test_a_summary_counts_the_clients_with_a_mase() -> None:
 def test_no_sharing_scheme_may_have_their_name() -> None:
     with naming(ConfigError, "sharing.baseline"):
         Study.parse({"sharing": {"baseline": ["*"]}, "grid": {}}, "my.yaml")
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Tables:
+    """A study in which nobody ever took part in P1 and P2."""
+    tables = fake_results.write(tmp_path, fake_results.SMALL)
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    is_idle = records["sharing"] != "P3"
+    records = records[~is_idle | (records["split"] != "train")]
+    records.to_parquet(tmp_path / "records.parquet")
+    summary = with_baselines(
+        summarise(records, "sample"), summarise_baselines(tables.baselines, "sample")
+    )
+    summary.to_csv(tmp_path / "summary.csv", index=False)
+    return Tables(tmp_path)
+
+
+def test_nobody_who_took_part_sent_nothing(idle: Tables) -> None:
+    assert [scheme for scheme, _ in idle.traffic.index] == ["P1", "P2", "P3"]
+    assert (idle.traffic == 0).all(axis=None)
+    (axis,) = draw("fig2_bytes", idle)["fig2_bytes"].axes
+    assert {text.get_text().strip() for text in axis.texts} == {"0"}
+
+
+def test_the_page_says_that_nobody_took_part(idle: Tables) -> None:
+    pictures(idle.folder / "figures")
+    page = idle.folder / "index.html"
+    write(idle.folder, idle.folder / "figures", page)
+    text = page.read_text(encoding="utf-8")
+    assert "In 24 of 36 trainings nobody took part in any round" in text
+    assert not re.search("(?i)nan.MB", text)
+
+
+def test_records_that_lack_a_scheme_are_refused(small: Tables, tmp_path: Path) -> None:
+    shutil.copytree(small.folder, tmp_path, dirs_exist_ok=True)
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    records[records["sharing"] != "P2"].to_parquet(tmp_path / "records.parquet")
+    with naming(ResultsError, "records.parquet"):
+        _ = Tables(tmp_path).traffic

@@ -44,7 +44,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     for place, count in enumerate(total):
         axis.text(count, place, f" {spaced(count)}", va="center")
     # Leave room for the value beside the longest bar.
-    axis.set_xlim(0, 1.35 * total.max())
+    axis.set_xlim(0, 1.35 * max(total.max(), 1.0))
     axis.locator_params(axis="x", nbins=4, integer=True)
     axis.xaxis.set_major_formatter(lambda value, _: spaced(value))
     axis.set(xlabel=f"Bytes per round and {study.participant}, both directions", ylabel="")
