@@ -5,6 +5,9 @@ Every import counts: those inside functions and, but for `plfl/interfaces`, thos
 
 import ast
 import importlib
+import os
+import subprocess
+import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -136,3 +139,25 @@ def test_nothing_inside_imports_the_api() -> None:
     for path in modules().values():
         names = {n for n in imported(path) if n.startswith("plfl.") and nearest(n) == API}
         assert names <= own, path
+
+
+def test_reading_a_study_imports_what_it_names_only() -> None:
+    code = """
+import sys
+from plfl.study import Study
+study = Study.load("config/smoke.yaml")
+assert study.cells
+print(*sys.modules)
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    output = subprocess.check_output(command, cwd=ROOT, env=environment, text=True)
+    names = set(output.split())
+    assert not names & {"torch", "pandas"}
+    assert not [name for name in names if name.startswith("plfl_reproductions.methods.")]
+    assert not [name for name in names if name.startswith("plfl_reproductions.models.")]
+    methods = {name for name in names if name.startswith("plfl.methods.")}
+    assert methods == {"plfl.methods.fedopt"}
+    optimisers = {name for name in names if name.startswith("plfl.optimizers.client.")}
+    assert optimisers >= {"plfl.optimizers.client.adam", "plfl.optimizers.client.prox"}
+    assert "plfl.optimizers.client.adamw" not in names

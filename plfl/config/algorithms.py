@@ -1,13 +1,12 @@
 """The algorithms that a configuration can name, with their hyperparameters."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from pydantic import (
     SerializeAsAny,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
-    create_model,
     field_validator,
 )
 
@@ -15,62 +14,90 @@ from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins import registry
-from plfl.plugins.registry import KINDS, Algorithm, Section, extended, plugged
+from plfl.plugins.registry import KINDS, Algorithm, Section, extended
 
 
 def available(kind: str) -> dict[str, type[Algorithm]]:
-    """The algorithms of a kind (`client_opt`, `server_opt` or `method`), by name."""
+    """The algorithms of a kind (`client_opt`, `server_opt` or `method`), by name; imports all."""
     return registry.available(KINDS[kind], Algorithm)
 
 
+def find(kind: str, name: str) -> type[Algorithm]:
+    """The algorithm of a kind with this name; imports its file only. KeyError: there is none."""
+    return registry.find(KINDS[kind], Algorithm, name)
+
+
 class Block(Section):
-    """The hyperparameters of the algorithms of a kind, by their names."""
+    """The hyperparameters of the algorithms of a kind, by their names. Only the algorithms that a
+    study names are fields; all others have their defaults."""
 
     kind: ClassVar[str]
     """A key of `KINDS`."""
 
     @classmethod
     def extended(cls) -> type[Section]:
-        block: type[Section] = extended(cls, tuple(plugged(KINDS[cls.kind]).items()))
+        """The block with the keys of all algorithms of the kind, which imports them."""
+        return cls._with(available(cls.kind))
+
+    @classmethod
+    def with_fields_of(cls, names: Iterable[Any]) -> type[Section]:
+        """The block with the keys of those algorithms among `names` that exist."""
+        classes = {name: registry.algorithm(KINDS[cls.kind], str(name)) for name in names}
+        return cls._with({name: found for name, found in classes.items() if found})
+
+    @classmethod
+    def _with(cls, classes: Mapping[str, type[Algorithm]]) -> type[Section]:
+        block: type[Section] = extended(cls, tuple(classes.items()))
         return block
 
-
-def _section(name: str, doc: str, kind: str) -> type[Block]:
-    empty = create_model(name, __base__=Block, __doc__=doc)
-    section = cast(type[Block], extended(empty, tuple(available(kind).items())))
-    section.kind = kind
-    return section
-
-
-Methods = _section("Methods", "Hyperparameters of the methods.", "method")
-ClientOpts = _section("ClientOpts", "Hyperparameters of the local optimisers.", "client_opt")
-ServerOpts = _section("ServerOpts", "Hyperparameters of the server optimisers.", "server_opt")
+    def __getattr__(self, name: str) -> Any:
+        """An algorithm with its defaults."""
+        found = None if name.startswith("_") else registry.algorithm(KINDS[self.kind], name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        return found()
 
 
-BLOCKS = {"method": Methods, "client_opt": ClientOpts, "server_opt": ServerOpts}
+class Methods(Block):
+    """Hyperparameters of the methods."""
+
+    kind = "method"
+
+
+class ClientOpts(Block):
+    """Hyperparameters of the local optimisers."""
+
+    kind = "client_opt"
+
+
+class ServerOpts(Block):
+    """Hyperparameters of the server optimisers."""
+
+    kind = "server_opt"
+
+
+BLOCKS: dict[str, type[Block]] = {block.kind: block for block in (Methods, ClientOpts, ServerOpts)}
 
 
 class Hyperparameters(Section):
     """Hyperparameters of the algorithms. `tuning` can try other values."""
 
-    method: SerializeAsAny[Methods] = Methods()  # type: ignore[valid-type]
-    client_opt: SerializeAsAny[ClientOpts] = ClientOpts()  # type: ignore[valid-type]
-    server_opt: SerializeAsAny[ServerOpts] = ServerOpts()  # type: ignore[valid-type]
+    method: SerializeAsAny[Methods] = Methods()
+    client_opt: SerializeAsAny[ClientOpts] = ClientOpts()
+    server_opt: SerializeAsAny[ServerOpts] = ServerOpts()
 
     @field_validator(*KINDS, mode="wrap")
     @classmethod
-    def _of_plugins_too(
-        cls, raw: Any, built_in: ValidatorFunctionWrapHandler, info: ValidationInfo
+    def _of_named_algorithms(
+        cls, raw: Any, empty_block: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
-        block = BLOCKS[info.field_name or ""]
-        if isinstance(raw, Mapping) and block.extended() is not block:
-            return block.extended().model_validate(raw)
-        return built_in(raw)
+        if isinstance(raw, Mapping):
+            return BLOCKS[info.field_name or ""].with_fields_of(raw).model_validate(raw)
+        return empty_block(raw)
 
     def of(self, kind: str, name: str) -> Any:
         """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
-        algorithm = getattr(getattr(self, kind), name, None)
-        return algorithm or available(kind)[name]()  # a plug-in without keys in the study
+        return getattr(getattr(self, kind), name)
 
     def of_method(self, name: str) -> Method:
         """The method with this name."""

@@ -77,7 +77,8 @@ def in_zone(name: str) -> str:
 
 def _algorithm(kind: str, name: str) -> str:
     """The name of an algorithm of a kind (see `KINDS`), if it exists."""
-    if name not in (names := registry.available(KINDS[kind], Algorithm)):
+    if registry.algorithm(KINDS[kind], name) is None:
+        names = registry.available(KINDS[kind], Algorithm)
         raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
     return name
 
@@ -319,8 +320,12 @@ class Data(Section):
     @field_validator("source")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name not in (names := available_sources()):
-            raise ValueError(f"it is one of {', '.join(names)}{did_you_mean(name, names)}")
+        try:
+            find_source(name)
+        except KeyError:
+            names = available_sources()
+            hint = did_you_mean(name, names)
+            raise ValueError(f"it is one of {', '.join(names)}{hint}") from None
         return name
 
     _are_different = field_validator("states")(refuse_repetitions)

@@ -42,7 +42,7 @@ from plfl.interfaces.model import DEFAULT
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import KINDS, Algorithm, Section
+from plfl.plugins.registry import KINDS, Algorithm, Section, algorithm
 from plfl.study import axes, checks
 from plfl.study.axes import Axis
 from plfl.study.combinations import Candidate, Combinations
@@ -524,7 +524,7 @@ class Study(Section):
 
 def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[str]]:
     """Import the plug-ins of a configuration. Returns the configuration with paths of plug-ins
-    relative to the working directory, and with a block of keys for each of their algorithms; and
+    relative to the working directory, and with a block of keys for each algorithm that it uses; and
     one line for each problem."""
     plugin_files = raw.get("plugins", [])
     if not isinstance(plugin_files, list) or not all(
@@ -535,14 +535,24 @@ def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, An
     problems = plugins.activate(files)
     if plugin_files:
         raw = {**raw, "plugins": [file.as_posix() for file in files]}
-    if problems or not (files_of := plugins.active(files)):
-        return raw, problems
-    blocks = raw.get("hyperparameters", {})
-    if not isinstance(blocks, Mapping):
-        return raw, []
+    return raw if problems else _with_algorithms(raw, plugins.active(files)), problems
+
+
+def _with_algorithms(raw: Mapping[str, Any], active: list[plugins.Plugin]) -> Mapping[str, Any]:
+    """The configuration with a block of keys for each algorithm of its grid and of plug-ins, so
+    that their hyperparameters stand in what is stored with results."""
+    blocks, grid = raw.get("hyperparameters", {}), raw.get("grid", {})
+    if not isinstance(blocks, Mapping) or not isinstance(grid, Mapping):
+        return raw
     blocks = dict(blocks)
     for kind, package in KINDS.items():
-        names = [name for item in files_of for room, name in item.algorithms if room == package]
-        if names and isinstance(block := blocks.get(kind, {}), Mapping):
+        names = [name for item in active for room, name in item.algorithms if room == package]
+        in_grid = grid.get(kind, Grid.model_fields[kind].default)
+        names += [
+            name
+            for name in (in_grid if isinstance(in_grid, list) else [])
+            if isinstance(name, str) and algorithm(package, name)
+        ]
+        if isinstance(block := blocks.get(kind, {}), Mapping):
             blocks[kind] = {name: {} for name in names} | dict(block)
-    return {**raw, "hyperparameters": blocks}, []
+    return {**raw, "hyperparameters": blocks}

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 
 from plfl.base.errors import did_you_mean
-from plfl.config.algorithms import available
+from plfl.config.algorithms import find
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
 from plfl.config.rules import available_tasks
@@ -517,9 +517,7 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
 
 def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
     """Report paths of hyperparameters that no algorithm of the grid has."""
-    algorithms = {
-        kind: {name: available(kind)[name] for name in getattr(grid, kind)} for kind in KINDS
-    }
+    algorithms = {kind: {name: find(kind, name) for name in getattr(grid, kind)} for kind in KINDS}
     for key in ("search", "alone"):
         for path in getattr(tuning, key):
             if path != ROUNDS and not combinations.matches(path, algorithms):
@@ -613,7 +611,7 @@ def of_privacy(
 
 def sends_only_updates(method: Method) -> bool:
     """Whether a method declares `updates_only` and does not change the server's side of a round."""
-    cls, plain = type(method), available("method")["fedopt"]
+    cls, plain = type(method), find("method", "fedopt")
     parts = ("aggregate", "groups", "select", "strata")
     has_plain_hooks = all(getattr(cls, name) is getattr(plain, name) for name in parts)
     return has_plain_hooks and bool(vars(cls).get("updates_only"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from plfl.base.files import write_text
-from plfl.config.algorithms import Block
+from plfl.config.algorithms import BLOCKS, Block
 from plfl.config.messages import flow, sections_in
 from plfl.config.named import available_baselines
 from plfl.config.rules import DEFAULT_TASK, available_models, available_tasks
@@ -74,8 +74,10 @@ def schema() -> dict[str, Any]:
     schema_keys["properties"]["task"] = _any_of(available_tasks())
     items = _any_of(available_baselines())
     schema_keys["$defs"]["Baselines"]["properties"]["further"]["items"] = items
-    data = Data.extended().model_json_schema()
-    schema_keys["$defs"] |= data.pop("$defs") | {"Data": data}
+    blocks: list[type[Section]] = [Data, *BLOCKS.values()]
+    for block in blocks:
+        extended = block.extended().model_json_schema()
+        schema_keys["$defs"] |= extended.pop("$defs") | {block.__name__: extended}
     return schema_keys
 
 
@@ -101,6 +103,7 @@ def _text(text: str) -> str:
 def _reference(block: Section, path: str) -> Iterator[str]:
     """The tables of a block and of the blocks in it."""
     if isinstance(block, Block):
+        block = BLOCKS[block.kind].extended()()
         yield from _choices(path, {name: getattr(block, name) for name in type(block).model_fields})
         return
     fields = type(block).model_fields

@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from plfl.config.sections import FederationSettings, Tuning
+from plfl.config.sections import Tuning
 from plfl.study import Study
 from plfl.study import generated as schema
 
@@ -35,8 +35,8 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
     study = Study.parse(raw, "config.yaml")
     plain = {"tuning": Tuning(), "grid": study.grid.model_copy(update={"seeds": [10]})}
     plain["claims"] = []
-    federation = FederationSettings(evaluate_every=10)
-    assert study.model_copy(update=plain) == Study(federation=federation)
+    defaults = Study.parse({"federation": {"evaluate_every": 10}}, "the defaults")
+    assert study.model_copy(update=plain) == defaults
     assert study.grid.seeds == [10, 11, 12]
     for cell in study.cells:
         candidates = study.candidates(cell)
