@@ -27,7 +27,7 @@ from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_name, client_names, raw_files
-from plfl.data.meters.paths import of_state as files
+from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.stamps import standard_offset
 
 __all__ = [
@@ -120,9 +120,9 @@ def read_files(
     problems, notes = exports.problems, list[str]()
     left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}
-    for of_name, name in _by_client(exports).items():
+    for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems):
-            tables[of_name] = _new_series(exports, name, meters, notes)
+            tables[meter_client] = _new_series(exports, name, meters, notes)
     if client is not None and exports.names and client not in client_names(exports.names).values():
         problems.append(
             f"{paths[0]}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
@@ -151,7 +151,7 @@ def _read(data: Data, state: str) -> Exports:
     return exports
 
 
-def _by_client(exports: Exports) -> dict[str, str]:
+def _names_by_client(exports: Exports) -> dict[str, str]:
     """The names of the meters, by the names of their clients."""
     return {client: name for name, client in client_names(list(exports.meters)).items()}
 
@@ -160,7 +160,7 @@ def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, st
     """The meters of a state's clients, by the name of the client; too few are refused."""
     if not data.meters.exports:
         return {name: name for name in exports.meters}
-    meters_by_client = _by_client(exports)
+    meters_by_client = _names_by_client(exports)
     # In the order that files in a folder have.
     client_count = data.clients_of(state)
     clients = sorted(meters_by_client, key=lambda client: f"{client}.csv")[:client_count]

@@ -16,7 +16,7 @@ from plfl.base.errors import DataError
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, counted, is_register
-from plfl.data.meters.faults import differences, longest_gap, runs, without_jumps, without_outages
+from plfl.data.meters.faults import differences, longest_gap, mask_jumps, mask_outages, runs
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.quantities import KWH
 from plfl.data.meters.stamps import (
@@ -131,9 +131,9 @@ def clean(
     """
     changes: Counter[str] = Counter()
     place = _Place(name, pieces)
-    parts = [in_utc(piece, name, zone, keys, changes) for piece in pieces]
+    parts = [rows_in_utc(piece, name, zone, keys, changes) for piece in pieces]
     rows = pd.concat([part.assign(_piece=number) for number, part in enumerate(parts)])
-    is_inside = _in_range(pd.DatetimeIndex(rows.index), zone, keys)
+    is_inside = _is_in_range(pd.DatetimeIndex(rows.index), zone, keys)
     if not is_inside.all():
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
@@ -141,7 +141,7 @@ def clean(
         raise DataError(
             f"{pieces[0].table.path}: {name}: fewer than two readings; {place.leave_out}"
         )
-    rows = _in_order(place, rows, keys, changes)
+    rows = _rows_in_order(place, rows, keys, changes)
     return _Readings(place, rows, zone, keys, interval, changes).meter(weather)
 
 
@@ -195,7 +195,7 @@ def _factor(keys: Meters, minutes: int) -> float:
     return KWH[keys.unit or "kWh"] * (minutes / 60 if keys.unit in POWER else 1)
 
 
-def in_utc(
+def rows_in_utc(
     piece: Piece, name: str, zone: ZoneInfo, keys: Meters, changes: Counter[str]
 ) -> pd.DataFrame:
     """The rows of a meter in a piece at their stamps in UTC, in any order.
@@ -251,7 +251,7 @@ def in_utc(
     return rows.set_axis(moments.utc)[has_instant]
 
 
-def _in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, keys: Meters) -> NDArray[np.bool_]:
+def _is_in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, keys: Meters) -> NDArray[np.bool_]:
     """Which intervals are between `data.meters.since` and `until`."""
     if keys.stamp == "start":
         ends += pd.Timedelta(minutes=_usual(ends) or 0)
@@ -268,7 +268,7 @@ def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
     return pd.Timestamp(local).tz_localize(zone, ambiguous=is_first, nonexistent="shift_forward")
 
 
-def _in_order(
+def _rows_in_order(
     place: _Place, rows: pd.DataFrame, keys: Meters, changes: Counter[str]
 ) -> pd.DataFrame:
     """The rows in order of time, one for each time."""
@@ -421,11 +421,11 @@ class _Readings:
                     f"({counted(int(is_alike.sum()), 'such reading')}); choose one part with "
                     f"data.meters.since or data.meters.until, or {self.place.leave_out}"
                 )
-        in_doubt = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
+        is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
         change = "readings beside a gap that may be of all of it, made gaps"
-        self.changes[change] += int(in_doubt.sum())
-        in_doubt = in_doubt.reindex(self.known_rows.index, fill_value=False)
-        self.known_rows = self.known_rows.assign(_load=self.known_rows["_load"].mask(in_doubt))
+        self.changes[change] += int(is_doubtful.sum())
+        is_doubtful = is_doubtful.reindex(self.known_rows.index, fill_value=False)
+        self.known_rows = self.known_rows.assign(_load=self.known_rows["_load"].mask(is_doubtful))
 
     def meter(self, weather: pd.DataFrame | None) -> Meter:
         """The cleaned meter, with the inputs that are joined to it."""
@@ -508,7 +508,7 @@ class _Readings:
         )
         load *= _factor(keys, self.raw)
         if keys.max_jump is not None:
-            plausible_load = without_jumps(load, keys.max_jump)
+            plausible_load = mask_jumps(load, keys.max_jump)
             changes["jumps made gaps"] += int(plausible_load.isna().sum() - load.isna().sum())
             load = plausible_load
         if self.raw != self.target:
@@ -517,7 +517,7 @@ class _Readings:
             load = load.groupby(self._rows_of(load.index)).sum(min_count=parts)
             load = load.asfreq(f"{self.target}min")
         if keys.zero_run is not None:
-            plausible_load = without_outages(load, self.target, keys.zero_run)
+            plausible_load = mask_outages(load, self.target, keys.zero_run)
             changes["zeros of outages made gaps"] += int(
                 plausible_load.isna().sum() - load.isna().sum()
             )

@@ -105,18 +105,18 @@ def _joint_doubts(
     meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[Doubt]:
     """Meters with the loads of another one, or of several others."""
-    by_span: dict[tuple[pd.Timestamp, int], list[str]] = {}
+    names_by_span: dict[tuple[pd.Timestamp, int], list[str]] = {}
     for name, meter in meters.items():
-        by_span.setdefault((meter.load.index[0], len(meter.load)), []).append(name)
+        names_by_span.setdefault((meter.load.index[0], len(meter.load)), []).append(name)
     copies: list[str] = []
     sums: list[str] = []
-    for names in by_span.values():
+    for names in names_by_span.values():
         if not 1 < len(names) <= _MOST_METERS:
             continue
         table = np.nan_to_num(np.array([loads[name] for name in names]))
-        of_content: dict[bytes, str] = {}
+        name_of_content: dict[bytes, str] = {}
         for name, load in zip(names, table, strict=True):
-            if of_content.setdefault(load.tobytes(), name) != name:
+            if name_of_content.setdefault(load.tobytes(), name) != name:
                 copies.append(name)
         total = table.sum(axis=0)
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():

@@ -19,7 +19,7 @@ from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
 from plfl.data.checks import collect_problems, counted
 from plfl.data.meters import layout, tables
-from plfl.data.meters.cleaning import Cleaner, Meter, Piece, in_utc
+from plfl.data.meters.cleaning import Cleaner, Meter, Piece, rows_in_utc
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
@@ -103,12 +103,12 @@ def read_exports(
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports)
     cleaner = Cleaner(exports.keys, interval)
-    for step, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
+    for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
             progress(name, step, 2 * len(pieces))
         with collect_problems(exports.problems):
             zone = zone_named(exports.keys[name].timezone_of(name))
-            exports.meters[name] = cleaner.clean(name, of_meter, zone, weather)
+            exports.meters[name] = cleaner.clean(name, meter_pieces, zone, weather)
     lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
         intervals = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
@@ -192,7 +192,7 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
             raise DataError(f"{path}: has several stations ({name_column[0]!r}); keep one of them")
         file = read_file(recognised_file, station)
         ((name, piece),) = file.pieces.items()
-        measurements = in_utc(piece, name, zone_named(zone), file.keys, Counter())
+        measurements = rows_in_utc(piece, name, zone_named(zone), file.keys, Counter())
     except DataError as error:
         message = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
         if any(f"data.meters.{key}" in message for key in detected):

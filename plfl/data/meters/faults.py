@@ -19,7 +19,7 @@ _DIGITS = 12
 """Significant digits of a register; those beyond are rounding errors of its file."""
 
 
-def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
+def mask_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
     """The load, every `minutes`, with a gap wherever it is zero for `hours` or longer."""
     starts, lengths = runs((load == 0).to_numpy())
     load_with_gaps = load.copy()
@@ -29,7 +29,7 @@ def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
     return load_with_gaps
 
 
-def without_jumps(load: pd.Series, limit: float) -> pd.Series:
+def mask_jumps(load: pd.Series, limit: float) -> pd.Series:
     """The load, on a regular grid, with a gap wherever it jumps.
 
     A reading jumps if its distance from the median of the five readings before it exceeds `limit`

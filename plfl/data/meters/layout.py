@@ -64,25 +64,31 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         DataError: a column is missing, or its meaning is ambiguous.
     """
     table = simplify(tables.read(raw, meters), meters)
-    of_day = [] if {"timestamp", "load"} & {*meters.columns} else columns_of_day([*table.cells])
-    dates = dates_in(table) if of_day else []
+    day_columns = (
+        [] if {"timestamp", "load"} & {*meters.columns} else columns_of_day([*table.cells])
+    )
+    dates = dates_in(table) if day_columns else []
     if len(dates) == 1 and not has_clock(table.cells[dates[0]]):  # not one of each of 24 meters
-        plain = table.cells.drop(columns=of_day).assign(load=1.0)
+        plain = table.cells.drop(columns=day_columns).assign(load=1.0)
         layout = find(replace(table, cells=plain), meters)
         layout = replace(layout, time=(dates[0],), stamp="start")
         table = replace(table, form=f"{table.form}, one row per day")
-        unit = unit_of(table, of_day[0])
-        stated = {} if unit is None else {unit: of_day[0]}
+        unit = unit_of(table, day_columns[0])
+        stated = {} if unit is None else {unit: day_columns[0]}
     else:
-        of_day, layout = [], find(table, meters)
+        day_columns, layout = [], find(table, meters)
         stated = {unit: c for c in layout.readings if (unit := unit_of(table, c))}
     names = _names_of_meters(layout)
-    by_column = layout.name is None and (len(layout.readings) > 1 or layout.meter is not None)
+    is_by_column = layout.name is None and (len(layout.readings) > 1 or layout.meter is not None)
     notes = "" if layout.name is None else f", meters named by {layout.name!r}"
     if left_out := [f"{column!r} ({reason})" for column, reason in layout.left_out.items()]:
         remainder = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
         notes += f", no loads: {', '.join(left_out[:5])}{remainder}"
-    time: dict[str, object] = {"column": layout.time[0], "of_day": of_day, "marks": layout.stamp}
+    time: dict[str, object] = {
+        "column": layout.time[0],
+        "of_day": day_columns,
+        "marks": layout.stamp,
+    }
     time |= {"clock": layout.time[1:], "format": meters.date_format or []}
     content = {
         "name": "found out",
@@ -92,11 +98,11 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         "recognise": {"header": [[column] for column in (*layout.time, *layout.readings[:9])]},
         "time": time | {"marks": layout.stamp or meters.stamp},
         "load": {
-            "columns": [] if of_day else layout.readings,
+            "columns": [] if day_columns else layout.readings,
             "unit": _unit(table, stated, meters),
             "cumulative": meters.cumulative,
         },
-        "meters": {"column": layout.name or [], "by_column": by_column, "add": meters.add},
+        "meters": {"column": layout.name or [], "by_column": is_by_column, "add": meters.add},
     }
     return Recognised(
         *(raw, Format.model_validate(content), None, table.cells, "", table.separator, table.unit),
@@ -184,7 +190,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
         time, stamp = _time(table)
     else:
         dates = dates_in(table)
-        start = _of_starts(dates) or (_pair(table, dates) or ("",))[0]
+        start = _start_column(dates) or (_pair(table, dates) or ("",))[0]
         stamp = "start" if start == time[0] else "end"
         if not start:
             stamp = _mark_of(time[-1]) if len(dates) == 1 else None
@@ -202,7 +208,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     numeric = {*measured}  # thousands of columns in wide files
     words = [column for column in other_columns if column not in numeric]
     load = columns.get("load", "load" if "load" in measured else None)
-    left_out = {} if load is not None else _not_loads(table, measured)
+    left_out = {} if load is not None else _columns_without_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
     _ask_about_factors(table, meters)
     if load is not None:
@@ -316,7 +322,7 @@ def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[s
             )
 
 
-def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
+def _columns_without_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
     """The columns of numbers that are no loads, and why."""
     reasons = {}
     for column in columns:
@@ -396,18 +402,18 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
     clocks = [name for name in map(str, cells) if _is_clock(table, name)]
     if len(times) > 1 and "timestamp" in times:
         return ("timestamp",), None
-    of_starts = _of_starts(times)
+    start_column = _start_column(times)
     if len(times) == 1:
         if not clocks or has_clock(cells[times[0]]):
             return (times[0],), _mark_of(times[0])
         if len(clocks) == 1:
             return (times[0], clocks[0]), _mark_of(clocks[0])
-        if clock := _of_starts(clocks):
+        if clock := _start_column(clocks):
             return (times[0], clock), "start"
-    elif of_starts and has_clock(cells[of_starts]):
-        return (of_starts,), "start"
-    elif of_starts and (clock := _of_starts(clocks)):
-        return (of_starts, clock), "start"
+    elif start_column and has_clock(cells[start_column]):
+        return (start_column,), "start"
+    elif start_column and (clock := _start_column(clocks)):
+        return (start_column, clock), "start"
     if pair := _pair(table, times):
         start, end, minutes = pair
         raise DataError(
@@ -450,7 +456,7 @@ def _pair(table: RawTable, columns: Sequence[str]) -> tuple[str, str, int] | Non
     return start, end, int(abs(minutes))
 
 
-def _of_starts(names: Sequence[str]) -> str | None:
+def _start_column(names: Sequence[str]) -> str | None:
     """The name of the starts of intervals beside that of their ends."""
     if len(names) != 2:
         return None

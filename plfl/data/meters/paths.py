@@ -21,17 +21,17 @@ def is_series(path: Path) -> bool:
     return name.endswith(SUFFIXES) and not name.endswith(".txt") and not name.startswith(".")
 
 
-def of_state(data: Data, state: str) -> list[Path]:
-    """The files with the meters of a state: its raw exports, or those of `_in_folder`."""
+def files_of_state(data: Data, state: str) -> list[Path]:
+    """The files with the meters of a state: its raw exports, or those of `_files_in_folder`."""
     if not data.meters.exports:
-        return _in_folder(data, state)
+        return _files_in_folder(data, state)
     try:
         return raw_files(Path(str(path).replace("{state}", state)) for path in data.meters.exports)
     except DataError as error:
         raise DataError(f"{error}\ncorrect the paths in data.meters.exports") from None
 
 
-def _in_folder(data: Data, state: str) -> list[Path]:
+def _files_in_folder(data: Data, state: str) -> list[Path]:
     """The files of a state's clients in `data.meters.folder`: the first `data.clients` by name.
 
     They are in the sub-folder with the name of the state. If the study has only one state and

@@ -53,8 +53,8 @@ def _are_units(cells: Collection[str], column: str) -> bool:
     values."""
     units = {quantities.unit_of(f"[{cell}]") for cell in cells}
     is_named = re.search(r"unit|uom|einheit", column, re.IGNORECASE)
-    of_loads = units & {*quantities.LOADS}
-    return None not in units and bool(of_loads) and (of_loads != {"W"} or is_named is not None)
+    load_units = units & {*quantities.LOADS}
+    return None not in units and bool(load_units) and (load_units != {"W"} or is_named is not None)
 
 
 def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:

@@ -80,7 +80,7 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
             "the format in data.meters.date_format"
         )
     if stamps.dt.tz is None:
-        return _with_midnights(table, Times(stamps, form), meters)
+        return _move_midnights(table, Times(stamps, form), meters)
     return Times(stamps, form, _offset_of(str(text.iloc[int(stamps.argmin())])))
 
 
@@ -114,7 +114,7 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
             "the format, and set data.meters.timezone"
         )
     try:
-        stamps = _to_time(text, form)
+        stamps = _parse_times(text, form)
     except ValueError as error:
         raise DataError(
             f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
@@ -162,7 +162,7 @@ def _epoch(text: pd.Series) -> tuple[pd.Series, str] | None:
     return stamps, f"epoch in {unit}"
 
 
-def _with_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
+def _move_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
     """Local stamps in which the midnight that ends a day has the date of the next day.
 
     Some exports write the date of the start of an interval beside the time of its end: then
@@ -202,7 +202,7 @@ def _is_epoch(text: pd.Series) -> bool:
     # Twelve digits are read as YYYYmmddHHMM if they parse, ten as YYYYmmddHH: as seconds they would
     # be dates after 2030.
     if (text.str.len() == 12).all():
-        return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
+        return bool(_parse_times(text.head(50), "%Y%m%d%H%M").isna().any())
     return not _is_compact_hour(text)
 
 
@@ -211,10 +211,10 @@ def _is_compact_hour(text: pd.Series) -> bool:
     sample = text.head(50)
     if not sample.str.fullmatch(r"(?:19|20)\d{8}").all():
         return False
-    return not _to_time(sample, COMPACT_HOUR).isna().any()
+    return not _parse_times(sample, COMPACT_HOUR).isna().any()
 
 
-def _to_time(text: pd.Series, form: str) -> pd.Series:
+def _parse_times(text: pd.Series, form: str) -> pd.Series:
     aware = bool(text.head(1).str.contains(_OFFSET).any()) or "%z" in form.lower()
     if form == "ISO8601":
         text = text.where(text.str.contains("-", regex=False))
@@ -258,15 +258,15 @@ def _formats_of(stamps: tuple[str, ...]) -> tuple[list[str], int]:
         if date.endswith("%y") and time.startswith("%H"):
             continue  # 2023 would be the year 20 and the hour 23
         try:
-            readable = _to_time(sample, date + time).notna().mean()
+            readable = _parse_times(sample, date + time).notna().mean()
         except ValueError:
             continue
         if readable > 0.5:
-            counts[date + time] = int(_to_time(unique, date + time).notna().sum())
+            counts[date + time] = int(_parse_times(unique, date + time).notna().sum())
     best = [form for form, count in counts.items() if count == max(counts.values())]
     # 2345 has no seconds: 23:4:5 is not a way to write a time.
     best = [form for form in best if not (form.endswith("%H%M%S") and form[:-2] in best)]
-    return best, len({tuple(_to_time(unique, form)) for form in best})
+    return best, len({tuple(_parse_times(unique, form)) for form in best})
 
 
 @dataclass(frozen=True)

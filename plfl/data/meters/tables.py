@@ -325,13 +325,13 @@ def _open_workbook(path: Path, meters: Meters) -> RawFile:
         )
     from openpyxl import load_workbook
 
-    with_values, with_formulas = (
+    values_book, formulas_book = (
         load_workbook(path, read_only=True, data_only=data_only, keep_links=False)
         for data_only in (True, False)
     )
     sheets = {}
-    for name in [sheet.title for sheet in with_values.worksheets]:
-        views = with_values[name], with_formulas[name]
+    for name in [sheet.title for sheet in values_book.worksheets]:
+        views = values_book[name], formulas_book[name]
         sheets[name] = _rows_of_sheet(path, views, meters.max_size)
     return RawFile(path, "XLSX", sheets)
 

@@ -95,7 +95,7 @@ class _Reader:
         problems: list[str] = []
         inputs = list(self.meters.inputs.values())
         with collect_problems(problems):
-            frame, times = self._with_times(frame, keys)
+            frame, times = self._rows_with_times(frame, keys)
         with collect_problems(problems):
             values = self._numbers(frame, [*loads, *inputs])
         if problems:
@@ -107,12 +107,16 @@ class _Reader:
         if isinstance(factors, pd.Series):
             readings = readings.mul(frame["factor"], axis=0)
         self._mark(frame, readings)
-        of_role = {role: self._converted(role, values[c]) for role, c in self.meters.inputs.items()}
+        inputs_by_role = {
+            role: self._converted(role, values[c]) for role, c in self.meters.inputs.items()
+        }
         table = self.recognised_file.table or RawTable(
             self.path, frame, "", unit=self.recognised_file.unit
         )
-        whole_piece = Piece(table, times, readings, pd.DataFrame(of_role, index=frame.index), {})
-        pieces = self._by_meter(
+        whole_piece = Piece(
+            table, times, readings, pd.DataFrame(inputs_by_role, index=frame.index), {}
+        )
+        pieces = self._pieces_by_meter(
             whole_piece, frame, {c: name_of.get(c, "") for c in loads}, wanted_names
         )
         is_local = times.offset is None or (self._is_elapsed() and "number" in frame)
@@ -231,8 +235,10 @@ class _Reader:
             raise DataError(
                 f"{self.path}: has readings of energy and of power; keep the rows of one of them"
             )
-        in_kilo = stated.map(quantities.KWH)
-        return kinds.pop(), in_kilo if factors is None else factors.loc[stated.index] * in_kilo
+        kilo_factors = stated.map(quantities.KWH)
+        return kinds.pop(), kilo_factors if factors is None else factors.loc[
+            stated.index
+        ] * kilo_factors
 
     def _stated_unit(self) -> str:
         """The unit in the preamble, or in the name of the column of readings."""
@@ -375,7 +381,7 @@ class _Reader:
             return register
         return re.sub(self.form.meters.add, "", register).strip(" _-") or client_name(self.path)
 
-    def _by_meter(
+    def _pieces_by_meter(
         self,
         whole_piece: Piece,
         frame: pd.DataFrame,
@@ -384,7 +390,7 @@ class _Reader:
     ) -> dict[str, Piece]:
         """The readings of each meter in a piece with those of all."""
         if "meter" in frame or "register" in frame:
-            return self._by_rows(whole_piece, frame, wanted_names)
+            return self._pieces_by_rows(whole_piece, frame, wanted_names)
         columns_of: dict[str, list[str]] = {}
         for column, name in names.items():
             columns_of.setdefault(name, []).append(column)
@@ -403,7 +409,7 @@ class _Reader:
         piece = Piece(whole_piece.table, whole_piece.times, readings, whole_piece.inputs, first)
         return dict.fromkeys(sums, piece)
 
-    def _by_rows(
+    def _pieces_by_rows(
         self, whole_piece: Piece, frame: pd.DataFrame, wanted_names: Iterable[str]
     ) -> dict[str, Piece]:
         """The readings of each meter whose rows have its name, or those of its registers."""
@@ -413,9 +419,9 @@ class _Reader:
             loads = pd.Series(self._sum(whole_piece.readings, whole_piece.times), loads.index)
         is_lone = "meter" not in frame or frame["meter"].nunique() < 2
         lone = pd.Series(next(iter(wanted_names), ""), frame.index, dtype=object)
-        of_meters = lone if is_lone else frame["meter"]
+        meter_of_row = lone if is_lone else frame["meter"]
         pieces = {}
-        for meter, lines in of_meters.groupby(of_meters, sort=False).groups.items():
+        for meter, lines in meter_of_row.groupby(meter_of_row, sort=False).groups.items():
             name = str(meter)
             if name not in wanted_names:
                 continue
@@ -458,7 +464,9 @@ class _Reader:
 
     # -- times -------------------------------------------------------------------------------------
 
-    def _with_times(self, frame: pd.DataFrame, keys: Meters) -> tuple[pd.DataFrame, stamps.Times]:
+    def _rows_with_times(
+        self, frame: pd.DataFrame, keys: Meters
+    ) -> tuple[pd.DataFrame, stamps.Times]:
         """The rows with a time, and their stamps: naive local ones, or in UTC."""
         time = self.form.time
         if time.span is not None:
@@ -482,8 +490,8 @@ class _Reader:
         formats: Sequence[str | None] = self.form.time.format or [keys.date_format]
         for form in formats:
             try:
-                of_form = keys.model_copy(update={"date_format": form})
-                return stamps.parse(table, columns, of_form)
+                form_keys = keys.model_copy(update={"date_format": form})
+                return stamps.parse(table, columns, form_keys)
             except DataError as error:
                 failure = failure or error
         raise failure or DataError(f"{self.path}: has no times")

@@ -189,13 +189,13 @@ def read_espi(raw: RawFile) -> pd.DataFrame:
     unlinked = [reading for reading in readings if kind_of.get(reading) not in kinds]
     if unlinked and len(kinds) not in (1, len(readings)):
         raise ValueError(f"nothing says of what kind {unlinked[0]} is")
-    in_order = list(kinds) * (len(readings) if len(kinds) == 1 else 1)
-    for reading, href in zip(readings, in_order, strict=True) if unlinked else ():
+    ordered_kinds = list(kinds) * (len(readings) if len(kinds) == 1 else 1)
+    for reading, href in zip(readings, ordered_kinds, strict=True) if unlinked else ():
         kind_of[reading] = href
     for reading in readings:
-        of_reading = table["reading"] == reading
+        is_of_reading = table["reading"] == reading
         for key, value in _kind_words(kinds[kind_of[reading]]).items():
-            table.loc[of_reading, key] = value
+            table.loc[is_of_reading, key] = value
     table["value"] = table["value"] * table["factor"]
     # Days beside hours are the same energy again.
     usual = table.groupby("reading")["seconds"].transform("median")
