@@ -3,8 +3,6 @@
 import pandas as pd
 import pytest
 import torch
-from tests.models.test_network import MODELS, Convolution, InPlace, Recurrent, of_class
-from tests.models.test_network import SHAPE as WINDOW
 
 from plfl.experiments import trainer
 from plfl.experiments.train import train
@@ -15,6 +13,8 @@ from tests.helpers import tiny
 from tests.helpers.tasks import copied, everything
 from tests.helpers.user_studies import BUILDERS
 from tests.helpers.user_studies import study as user_study
+from tests.networks.test_network import MODELS, Convolution, InPlace, Recurrent, of_class
+from tests.networks.test_network import SHAPE as WINDOW
 from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, study
 from tests.training.test_stacked import (
     CPU,

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
 from torch import Tensor
 
 from plfl.data.dataset import Dataset
@@ -17,6 +16,7 @@ from plfl.training import stacked
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers.elsewhere import THERE, elsewhere
+from tests.networks.test_network import MODELS, SHAPE, Convolution, of_class
 from tests.training.test_stacked import CPU, SMALL, dataset, task, with_covariates
 
 
