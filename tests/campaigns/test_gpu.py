@@ -10,26 +10,32 @@ from plfl.experiments.trainer import network_of
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
-from tests.helpers.tasks import copied, everything
-from tests.helpers.user_studies import BUILDERS
-from tests.helpers.user_studies import study as user_study
-from tests.networks.test_network import MODELS, Convolution, InPlace, Recurrent, of_class
-from tests.networks.test_network import SHAPE as WINDOW
-from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, study
-from tests.training.test_stacked import (
+from tests.helpers.engine_cases import (
     CPU,
     DECAYING,
     OPTIMISERS,
-    OTHERS,
+    OTHER_MODELS,
     PAPER,
     SHAPE,
     SMALL,
     TERMS,
-    dataset,
-    task,
+    make_dataset,
+    make_task,
     with_covariates,
     with_terms,
 )
+from tests.helpers.every_algorithm import CLIENTS, DATASET, METHODS, SERVERS, make_study
+from tests.helpers.modules import (
+    MODELS,
+    MODULE_SHAPE,
+    Convolution,
+    InPlace,
+    Recurrent,
+    model_of_class,
+)
+from tests.helpers.tasks import copied, everything
+from tests.helpers.user_studies import BUILDERS
+from tests.helpers.user_studies import study as user_study
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
 
@@ -40,7 +46,7 @@ LAYERS = [Convolution, InPlace, Recurrent]
 
 def agree(network, whole):
     """That the GPU trains as the CPU does, in single precision, and twice to the same bits."""
-    data = dataset(network) if network in (SMALL, PAPER) else with_covariates(network.shape)
+    data = make_dataset(network) if network in (SMALL, PAPER) else with_covariates(network.shape)
     here = copied(whole)
     there = [whole.map(lambda values: values.to(GPU, copy=True)) for _ in range(2)]
     Stacked(network, data, CPU).train(here)
@@ -54,30 +60,32 @@ def agree(network, whole):
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
 def test_every_optimiser(optimiser):
-    agree(SMALL, task(SMALL, optimiser, dtype=torch.float32))
+    agree(SMALL, make_task(SMALL, optimiser, dtype=torch.float32))
 
 
 @pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids=str)
 def test_every_term(terms):
-    agree(SMALL, with_terms(task(SMALL, OPTIMISERS[0], dtype=torch.float32), terms))
+    agree(SMALL, with_terms(make_task(SMALL, OPTIMISERS[0], dtype=torch.float32), terms))
 
 
-@pytest.mark.parametrize("model", [*MODELS, *map(of_class, LAYERS)], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model", [*MODELS, *map(model_of_class, LAYERS)], ids=lambda model: model.name
+)
 def test_every_model(model):
-    network = model.network(WINDOW)
+    network = model.network(MODULE_SHAPE)
     # Adam would enlarge the rounding of gradients that are 0, such as those of attention's keys.
-    agree(network, task(network, Sgd(), dtype=torch.float32))
+    agree(network, make_task(network, Sgd(), dtype=torch.float32))
 
 
 def test_the_papers_model():
-    agree(PAPER, task(PAPER, OPTIMISERS[0], rows=12, steps=25, size=16, dtype=torch.float32))
+    agree(PAPER, make_task(PAPER, OPTIMISERS[0], rows=12, steps=25, size=16, dtype=torch.float32))
 
 
-@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", OTHER_MODELS, ids=lambda model: model.name)
 def test_no_model_depends_on_its_company(model):
     """A row beside few and beside many others, trained and evaluated."""
     network, data = model.network(SHAPE), with_covariates()
-    whole = task(network, OPTIMISERS[0], rows=300, steps=4, size=16, dtype=torch.float32)
+    whole = make_task(network, OPTIMISERS[0], rows=300, steps=4, size=16, dtype=torch.float32)
     many, few = (
         whole.select(some).map(lambda values: values.to(GPU, copy=True))
         for some in (slice(300), slice(7, 19))
@@ -107,7 +115,7 @@ def test_modules_as_their_users_write_them(name, monkeypatch):
 
 
 def of_method(method):
-    return study(4, [method], client_opt=["sgdm" if method == "fedadc_dm" else "sgd"])
+    return make_study(4, [method], client_opt=["sgdm" if method == "fedadc_dm" else "sgd"])
 
 
 def trained(of, device, monkeypatch, data=DATASET):
@@ -122,8 +130,8 @@ def trained(of, device, monkeypatch, data=DATASET):
     "of",
     [
         *map(of_method, METHODS),
-        study(4, client_opt=CLIENTS, refused="skip"),
-        study(4, server_opt=SERVERS, refused="skip"),
+        make_study(4, client_opt=CLIENTS, refused="skip"),
+        make_study(4, server_opt=SERVERS, refused="skip"),
     ],
     ids=[*METHODS, "clients", "servers"],
 )

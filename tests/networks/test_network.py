@@ -7,77 +7,27 @@ import torch
 from torch import Tensor, nn
 
 from plfl.base.errors import PlflError
-from plfl.config.rules import available_models
-from plfl.interfaces.model import DEFAULT, OWN, Model
+from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
 from plfl.networks.network import ModuleNetwork
-from plfl_images.models import ImageModel
+from tests.helpers.modules import (
+    MODELS,
+    MODULE_SHAPE,
+    Convolution,
+    InPlace,
+    Recurrent,
+    model_of_class,
+)
 from tests.helpers.refusals import naming
 
-SHAPE = WindowShape(inputs=3, look_back=6, covariates=2)
-MODELS: list[Any] = [
-    cls()
-    for name, cls in available_models().items()
-    if name not in (DEFAULT, OWN) and not (issubclass(cls, ImageModel) or cls.only_method)
-]
 BUILT_IN = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
-
-
-class Convolution(nn.Module):
-    """What `vmap` turns into a grouped convolution, whose bits depend on the number of groups."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Conv1d(SHAPE.inputs, 8, 3)
-        self.head = nn.Linear(32, 1)
-
-    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
-        out: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))
-        return out.squeeze(1)
-
-
-class Recurrent(nn.Module):
-    """PyTorch's own layer, for which `vmap` alone has no rule."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.GRU(SHAPE.inputs, 4, batch_first=True)
-        self.head = nn.Linear(4, 1)
-
-    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
-        out: Tensor = self.head(self.read(sequence)[0][:, -1])
-        return out.squeeze(1)
-
-
-class InPlace(nn.Module):
-    """What changes a tensor that is used again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Linear(SHAPE.inputs, 4)
-        self.head = nn.Linear(4, 1)
-
-    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
-        z = self.read(sequence[:, -1])
-        z += 1
-        z[:, 0].mul_(2)
-        out: Tensor = self.head(z)
-        return out.squeeze(1)
-
-
-def of_class(module: type[nn.Module]) -> Model:
-    class Given(Model):
-        name = module.__name__
-
-        def build(self, shape: WindowShape) -> nn.Module:
-            return module()
-
-    return Given()
 
 
 def inputs(models: int, windows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
     random = torch.Generator().manual_seed(1)
-    sequence = torch.rand(models, windows, SHAPE.look_back, SHAPE.inputs, generator=random)
+    sequence = torch.rand(
+        models, windows, MODULE_SHAPE.look_back, MODULE_SHAPE.inputs, generator=random
+    )
     return sequence.to(dtype), torch.rand(models, windows, 2, generator=random).to(dtype)
 
 
@@ -109,7 +59,7 @@ class NoisyGradient(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = nn.Linear(SHAPE.inputs, 1)
+        self.head = nn.Linear(MODULE_SHAPE.inputs, 1)
 
     def forward(self, sequence: Tensor) -> Tensor:
         out: Tensor = self.Noisy.apply(self.head(sequence[:, -1]))
@@ -121,8 +71,8 @@ class Normed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm1d(SHAPE.inputs)
-        self.head = nn.Linear(SHAPE.inputs, 1)
+        self.norm = nn.BatchNorm1d(MODULE_SHAPE.inputs)
+        self.head = nn.Linear(MODULE_SHAPE.inputs, 1)
 
     def forward(self, sequence: Tensor) -> Tensor:
         out: Tensor = self.head(self.norm(sequence[:, -1]))
@@ -131,11 +81,11 @@ class Normed(nn.Module):
 
 @pytest.mark.parametrize(
     "model",
-    [*MODELS, *map(of_class, (Convolution, Recurrent, InPlace))],
+    [*MODELS, *map(model_of_class, (Convolution, Recurrent, InPlace))],
     ids=lambda model: model.name,
 )
 def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
-    network = ModuleNetwork.of(model, SHAPE)
+    network = ModuleNetwork.of(model, MODULE_SHAPE)
     rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
     given = inputs(3, 5)
     forecasts, gradients = trained(network, rows, *given)
@@ -166,7 +116,7 @@ class Branching(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = nn.Linear(SHAPE.inputs, 1)
+        self.head = nn.Linear(MODULE_SHAPE.inputs, 1)
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         out: Tensor = self.head(sequence[:, -1]).squeeze(1)
@@ -174,7 +124,7 @@ class Branching(nn.Module):
 
 
 def test_a_module_that_cannot_be_traced_trains_row_by_row() -> None:
-    network = ModuleNetwork.of(of_class(Branching), SHAPE)
+    network = ModuleNetwork.of(model_of_class(Branching), MODULE_SHAPE)
     rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
     given = inputs(3, 5)
     assert not network.can_stack(2, *given)
@@ -183,20 +133,20 @@ def test_a_module_that_cannot_be_traced_trains_row_by_row() -> None:
 
 
 def test_layers_that_draw_in_the_gradient_train_row_by_row() -> None:
-    network = ModuleNetwork.of(of_class(NoisyGradient), SHAPE)
+    network = ModuleNetwork.of(model_of_class(NoisyGradient), MODULE_SHAPE)
     assert not network.can_stack(2, *inputs(2, 5))
 
 
 def test_a_minibatch_on_which_a_module_cannot_train_is_told() -> None:
     """BatchNorm needs more than one window."""
-    network = ModuleNetwork.of(of_class(Normed), SHAPE)
+    network = ModuleNetwork.of(model_of_class(Normed), MODULE_SHAPE)
     with naming(PlflError, "Normed cannot train on a minibatch of 1 windows", "batch_size"):
         trained(network, network.initial(0).double()[None], *inputs(1, 1))
 
 
 @BUILT_IN
 def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
-    network = model.network(SHAPE)
+    network = model.network(MODULE_SHAPE)
     torch.manual_seed(0)
     first = network.initial(10)
     undisturbed = torch.rand(3)
@@ -210,7 +160,9 @@ def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
 
 
 @BUILT_IN
-@pytest.mark.parametrize("shape", [SHAPE, SHAPE._replace(covariates=0), WindowShape(1, 1)])
+@pytest.mark.parametrize(
+    "shape", [MODULE_SHAPE, MODULE_SHAPE._replace(covariates=0), WindowShape(1, 1)]
+)
 def test_built_in_models_train_on_any_window(model: Model, shape: WindowShape) -> None:
     assert model.problems(shape) == []
     layout = model.layout(shape)

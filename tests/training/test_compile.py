@@ -14,8 +14,8 @@ from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
 from plfl.training.native.flags import FOLDER, SOURCE, stem
 from plfl.training.stacked import Stacked
+from tests.helpers.engine_cases import CPU, SHAPE, SMALL, make_dataset, with_covariates
 from tests.helpers.refusals import naming
-from tests.training.test_stacked import CPU, SHAPE, SMALL, dataset, with_covariates
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_no_compiler(fresh_cache, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert "there is no C++ compiler" in unavailable_reason()
     with pytest.raises(compile.CompileError):
-        Fused(SMALL, dataset(SMALL), CPU)
+        Fused(SMALL, make_dataset(SMALL), CPU)
 
 
 def test_a_compiler_that_fails(fresh_cache, monkeypatch):

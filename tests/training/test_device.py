@@ -1,47 +1,23 @@
 """Whole trainings on a device that is not the CPU: see `elsewhere`."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 
-from plfl import methods
 from plfl.data.dataset import Dataset
-from plfl.data.windows import build
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.study import Study
 from plfl.training.stacked import Stacked
-from tests.helpers import tiny
 from tests.helpers.elsewhere import HERE, THERE, elsewhere
+from tests.helpers.every_algorithm import CLIENTS, DATASET, METHODS, SERVERS, make_study
 
-WINDOWS = {"look_back": 2}
-DATASET = build(tiny.tables(rows=200), tiny.study(windows=WINDOWS).windows)
-SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
-CLIENTS = ["sgd", "sgdm", "adam", "adamams", "prox", "proxadam"]
-METHODS = sorted(
-    name for name, m in methods.available().items() if not (m.only_task or m.only_model)
-)
 STEPWISE = {"apfl", "fafed", "fedala", "moon", "per_fedavg", "pfedme"}
 """Methods that give an engine one minibatch at a time, so that each waits for the GPU."""
-
-
-def study(
-    steps: int, of: Sequence[str] = ("fedopt",), recipe: dict[str, Any] | None = None, **grid: Any
-) -> Study:
-    axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
-    clocks = {name: {"steps": [1, steps], "max_delay": 1} for name in of if name.startswith("cc_")}
-    return tiny.study(
-        windows=WINDOWS,
-        grid={"method": list(of), **axes, **grid},
-        method=tiny.QUICK | clocks | {"fedeff": {"epoch_steps": steps}},
-        client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5}},
-        federation={"rounds": 2, "local_steps": steps} | (recipe or {}),
-    )
 
 
 def trained(
@@ -78,7 +54,7 @@ RECIPE = {"clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
 def test_it_trains_elsewhere(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Another device gives the same records, and is left to itself while it takes local steps,
     however many a round has."""
-    few, many = (study(steps, **options) for steps in (2, 3))
+    few, many = (make_study(steps, **options) for steps in (2, 3))
     here = trained(few, HERE, monkeypatch)
     with elsewhere() as waits:
         there = trained(few, THERE, monkeypatch)

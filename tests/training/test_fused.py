@@ -26,10 +26,7 @@ from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
 from plfl.training.stacked import Stacked
-from tests.helpers.oracle import Reference
-from tests.helpers.refusals import naming
-from tests.helpers.tasks import changed, copied, everything, in_double
-from tests.training.test_stacked import (
+from tests.helpers.engine_cases import (
     CPU,
     DECAYING,
     FEATURES,
@@ -38,15 +35,18 @@ from tests.training.test_stacked import (
     SMALL,
     TERMS,
     TERMS_AND_OPTIMISERS,
-    dataset,
+    make_dataset,
+    make_task,
     with_covariates,
     with_terms,
 )
-from tests.training.test_stacked import OPTIMISERS as ALL
-from tests.training.test_stacked import task as any_task
+from tests.helpers.engine_cases import OPTIMISERS as ALL_OPTIMISERS
+from tests.helpers.oracle import Reference
+from tests.helpers.refusals import naming
+from tests.helpers.tasks import changed, copied, everything, in_double
 
-task = partial(any_task, rows=3, steps=5, size=16, dtype=torch.float32)
-OPTIMISERS = [*ALL, Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3)]
+make_float_task = partial(make_task, rows=3, steps=5, size=16, dtype=torch.float32)
+OPTIMISERS = [*ALL_OPTIMISERS, Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3)]
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
@@ -124,12 +124,12 @@ def every_set_agrees(fresh, network, data, most=1e-5):
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
 def test_five_steps_agree_with_the_reference(optimiser):
-    every_set_agrees(task(PAPER, optimiser), PAPER, dataset(PAPER))
+    every_set_agrees(make_float_task(PAPER, optimiser), PAPER, make_dataset(PAPER))
 
 
 def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is():
-    data = dataset(PAPER)
-    single = task(PAPER, AdamAMS(), steps=125)
+    data = make_dataset(PAPER)
+    single = make_float_task(PAPER, AdamAMS(), steps=125)
     start, exact, theirs = single.rows.clone(), in_double(single), copied(single)
     Stacked(PAPER, data, CPU, torch.float64).train(exact)
     Reference(PAPER, data, CPU).train(theirs)
@@ -152,8 +152,8 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is():
 )
 def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths, constant):
     """Those of at most four are kept in another form, as is a constant that comes with a pull."""
-    data = dataset(SMALL)
-    start = task(SMALL, optimiser).rows
+    data = make_dataset(SMALL)
+    start = make_float_task(SMALL, optimiser).rows
     pull = torch.arange(start.shape[1]) % (strengths + 1) / 2
     terms = {"pull": pull}
     if constant != "nowhere":
@@ -161,7 +161,7 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
         terms["constant"] = (
             0.1 * where * torch.randn(start.shape, generator=torch.Generator().manual_seed(1))
         )
-    every_set_agrees(changed(task(SMALL, optimiser), **terms), SMALL, data)
+    every_set_agrees(changed(make_float_task(SMALL, optimiser), **terms), SMALL, data)
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 19, 40])
@@ -176,7 +176,7 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
     ids=str,
 )
 def test_any_size_of_model_and_batch(forecaster, size):
-    data, fresh = dataset(forecaster), task(forecaster, Adam(), rows=5, size=size)
+    data, fresh = make_dataset(forecaster), make_float_task(forecaster, Adam(), rows=5, size=size)
     every_set_agrees(fresh, forecaster, data)
     none, some = Fused(forecaster, data, CPU).predict(
         fresh.rows[:2], [torch.arange(0), torch.arange(size)]
@@ -188,8 +188,8 @@ def test_any_size_of_model_and_batch(forecaster, size):
 @pytest.mark.parametrize("kept", ["everything", "the personal part"])
 def test_kept_state_goes_on_where_it_was(optimiser, kept):
     """Two rounds of three steps on moments that are kept, against the same in double precision."""
-    data = dataset(SMALL)
-    ours = task(SMALL, optimiser, rows=5, steps=3)
+    data = make_dataset(SMALL)
+    ours = make_float_task(SMALL, optimiser, rows=5, steps=3)
     start, exact = ours.rows.clone(), in_double(ours)
     engine, oracle = Fused(SMALL, data, CPU), Stacked(SMALL, data, CPU, torch.float64)
     engine.train(ours)
@@ -209,8 +209,8 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
 
 @pytest.mark.parametrize(("terms", "optimiser"), TERMS_AND_OPTIMISERS)
 def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
-    data = dataset(SMALL)
-    ours = with_terms(task(SMALL, optimiser), terms)
+    data = make_dataset(SMALL)
+    ours = with_terms(make_float_task(SMALL, optimiser), terms)
     begun, theirs = everything(copied(ours)), copied(ours)
     loss = Fused(SMALL, data, CPU).train(ours)
     expected = Reference(SMALL, data, CPU).train(theirs)
@@ -228,10 +228,13 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
 @pytest.mark.parametrize("which", FEATURES)
 def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
     """Also where a minibatch does not fill the lanes of its last group."""
-    fresh = with_terms(task(SMALL, SgdMomentum(lr=0.1), size=size), [which])
-    every_set_agrees(fresh, SMALL, dataset(SMALL))
-    theirs = Reference(SMALL, dataset(SMALL), CPU)
-    for engine in (Fused(SMALL, dataset(SMALL), CPU), Stacked(SMALL, dataset(SMALL), CPU)):
+    fresh = with_terms(make_float_task(SMALL, SgdMomentum(lr=0.1), size=size), [which])
+    every_set_agrees(fresh, SMALL, make_dataset(SMALL))
+    theirs = Reference(SMALL, make_dataset(SMALL), CPU)
+    for engine in (
+        Fused(SMALL, make_dataset(SMALL), CPU),
+        Stacked(SMALL, make_dataset(SMALL), CPU),
+    ):
         found, expected = (
             one.features_of(fresh.rows, fresh.minibatches, which) for one in (engine, theirs)
         )
@@ -242,7 +245,10 @@ def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
 @pytest.mark.parametrize(("optimiser", "terms"), [(Adam(), []), (ProxAdam(mu=0.5), TERMS)])
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
-    fresh, data = with_terms(task(PAPER, optimiser, rows=7, size=20), terms), dataset(PAPER)
+    fresh, data = (
+        with_terms(make_float_task(PAPER, optimiser, rows=7, size=20), terms),
+        make_dataset(PAPER),
+    )
     whole = copied(fresh)
     loss = Fused(PAPER, data, CPU, threads=1, instructions=instructions).train(whole)
     starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
@@ -273,16 +279,16 @@ class Begun(Adam):
 @pytest.mark.parametrize("engine", [Fused, Stacked, Reference])
 @pytest.mark.parametrize("optimiser", [Sgd(), AdamAMS(), Adam(), Begun()], ids=repr)
 def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
-    begun, empty = task(SMALL, optimiser), task(SMALL, optimiser)
+    begun, empty = make_float_task(SMALL, optimiser), make_float_task(SMALL, optimiser)
     empty = changed(empty, state={})
-    engine = engine(SMALL, dataset(SMALL), CPU)
+    engine = engine(SMALL, make_dataset(SMALL), CPU)
     assert torch.equal(engine.train(begun), engine.train(empty))
     assert torch.equal(begun.rows, empty.rows)
 
 
 def test_windows_outside_of_the_table_are_refused():
-    data = dataset(SMALL)
-    engine, whole = Fused(SMALL, data, CPU), task(SMALL, Adam())
+    data = make_dataset(SMALL)
+    engine, whole = Fused(SMALL, data, CPU), make_float_task(SMALL, Adam())
     last = len(data.features) - data.look_back - data.look_ahead
     engine.predict(whole.rows[:1], [torch.tensor([0, last])])
     for start in (-1, last + 1):
@@ -302,13 +308,13 @@ class SignSgd(Sgd):
 
 
 def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
-    data = dataset(SMALL)
+    data = make_dataset(SMALL)
     uneven = torch.arange(SMALL.layout.width, dtype=torch.float64).expand(3, -1)
     quartic = OfErrors("quartic", lambda errors: errors**4, lambda errors: 4 * errors**3)
     unknown = [
-        task(SMALL, SignSgd()),
-        changed(task(SMALL, Adam()), behind=uneven),
-        changed(task(SMALL, Adam()), loss=quartic),
+        make_float_task(SMALL, SignSgd()),
+        changed(make_float_task(SMALL, Adam()), behind=uneven),
+        changed(make_float_task(SMALL, Adam()), loss=quartic),
     ]
     for fresh in unknown:
         ours, theirs = copied(fresh), copied(fresh)
@@ -320,7 +326,7 @@ def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
 
 
 def test_arrays_of_another_size_are_refused():
-    engine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
+    engine, whole = Fused(SMALL, make_dataset(SMALL), CPU), make_float_task(SMALL, Adam())
     read = with_terms(whole, ["states"])
     for wrong in (
         changed(whole, rows=whole.rows[:, 1:]),
@@ -345,7 +351,7 @@ LOSSES = ["mse", "mae", "huber"]
 
 
 def of_mlp(network, optimiser=AdamW(weight_decay=0.1), size=16, loss="mae"):  # noqa: B008
-    return changed(task(network, optimiser, rows=5, size=size), loss=POINT[loss])
+    return changed(make_float_task(network, optimiser, rows=5, size=size), loss=POINT[loss])
 
 
 @pytest.mark.parametrize(

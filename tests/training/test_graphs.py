@@ -15,21 +15,21 @@ from plfl.tasks.losses import POINT, Pinball
 from plfl.training.gpu import repeat
 from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
-from tests.helpers.tasks import changed, copied, everything
-from tests.training.test_stacked import (
+from tests.helpers.engine_cases import (
     CPU,
     DECAYING,
     FEATURES,
     OPTIMISERS,
-    OTHERS,
+    OTHER_MODELS,
     SHAPE,
     SMALL,
     TERMS,
-    dataset,
-    task,
+    make_dataset,
+    make_task,
     with_covariates,
     with_terms,
 )
+from tests.helpers.tasks import changed, copied, everything
 
 ALSO_WAITING = {"item", "is_nonzero"}
 """What inference mode does not take apart into operations of `WAITING`."""
@@ -91,7 +91,7 @@ class Replayed:
 
 def replayed(network, whole):
     """Train a task with plain steps and with recorded ones, and compare them."""
-    data = dataset(SMALL) if network is SMALL else with_covariates()
+    data = make_dataset(SMALL) if network is SMALL else with_covariates()
     one, other = copied(whole), copied(whole)
     plain = Stacked(network, data, CPU, torch.float64)
     engine = Stacked(network, data, CPU, torch.float64)
@@ -105,25 +105,25 @@ def replayed(network, whole):
 
 @pytest.mark.parametrize("terms", [*([term] for term in (*TERMS, *FEATURES)), TERMS], ids=str)
 def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
-    replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), terms))
+    replayed(SMALL, with_terms(make_task(SMALL, OPTIMISERS[0]), terms))
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
 def test_recorded_steps_of_every_optimiser_are_the_plain_ones(optimiser):
-    replayed(SMALL, task(SMALL, optimiser))
+    replayed(SMALL, make_task(SMALL, optimiser))
 
 
-@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", OTHER_MODELS, ids=lambda model: model.name)
 def test_recorded_steps_of_every_model_are_the_plain_ones(model):
     network = model.network(SHAPE)
-    replayed(network, task(network, OPTIMISERS[0]))
+    replayed(network, make_task(network, OPTIMISERS[0]))
 
 
 @pytest.mark.parametrize("loss", [*POINT.values(), Pinball((0.1, 0.5, 0.9))], ids=lambda x: x.name)
 def test_recorded_steps_of_every_loss_are_the_plain_ones(loss):
     outputs = 3 if isinstance(loss, Pinball) else 1
     network = Mlp(hidden=(6,)).network(SHAPE._replace(outputs=outputs))
-    replayed(network, changed(task(network, OPTIMISERS[0]), loss=loss))
+    replayed(network, changed(make_task(network, OPTIMISERS[0]), loss=loss))
 
 
 def test_a_step_that_waits_for_a_value_is_taken_as_it_is(caplog):

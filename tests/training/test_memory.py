@@ -10,7 +10,7 @@ from plfl.experiments.train import train
 from plfl.training.gpu import Memory
 from plfl.training.stacked import Stacked, _Stack
 from tests.helpers import tiny
-from tests.training.test_stacked import CPU, OPTIMISERS, SMALL, dataset, task
+from tests.helpers.engine_cases import CPU, OPTIMISERS, SMALL, make_dataset, make_task
 
 
 class Pretended(Memory):
@@ -42,9 +42,9 @@ class Pretended(Memory):
 def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
     monkeypatch, caplog, total, sizes, block
 ):
-    whole = task(SMALL, OPTIMISERS[0], rows=21, dtype=torch.float32)
+    whole = make_task(SMALL, OPTIMISERS[0], rows=21, dtype=torch.float32)
     some = whole.select(torch.arange(21))
-    plain, engine = (Stacked(SMALL, dataset(SMALL), CPU) for _ in range(2))
+    plain, engine = (Stacked(SMALL, make_dataset(SMALL), CPU) for _ in range(2))
     plain.sizes = engine.sizes = (2, 8, 16)
     engine.memory = Pretended(monkeypatch, total)
     with caplog.at_level("INFO"):

@@ -16,8 +16,8 @@ from plfl.training import stacked
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers.elsewhere import THERE, elsewhere
-from tests.networks.test_network import MODELS, SHAPE, Convolution, of_class
-from tests.training.test_stacked import CPU, SMALL, dataset, task, with_covariates
+from tests.helpers.engine_cases import CPU, SMALL, make_dataset, make_task, with_covariates
+from tests.helpers.modules import MODELS, MODULE_SHAPE, Convolution, model_of_class
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +28,15 @@ def few_sizes() -> None:
 def windows(network: Network) -> Dataset:
     """Windows that the network can read."""
     found: Dataset = (
-        dataset(network) if isinstance(network, LstmMlpNetwork) else with_covariates(SHAPE)
+        make_dataset(network)
+        if isinstance(network, LstmMlpNetwork)
+        else with_covariates(MODULE_SHAPE)
     )
     return found
 
 
 def work(network: Network, rows: int) -> LocalTask:
-    whole: LocalTask = task(network, Adam(), rows=rows, steps=2, size=16, dtype=torch.float32)
+    whole: LocalTask = make_task(network, Adam(), rows=rows, steps=2, size=16, dtype=torch.float32)
     return whole
 
 
@@ -52,10 +54,12 @@ def depends_on_company(network: Network, rows: int) -> bool:
     return different
 
 
-@pytest.mark.parametrize("model", [*MODELS, of_class(Convolution)], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model", [*MODELS, model_of_class(Convolution)], ids=lambda model: model.name
+)
 def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
     monkeypatch.setattr(stacked, "SIZES", (2, 8))  # because tracing takes long
-    network = model.network(SHAPE)
+    network = model.network(MODULE_SHAPE)
     assert not depends_on_company(network, rows=20)
     engine, rows = Stacked(network, windows(network), CPU), work(network, 5).rows
     starts = [torch.arange(100)] * 5
@@ -101,7 +105,7 @@ def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None
         return forecasts * (1 + 2**-22 * (len(rows) == 8)), kept
 
     monkeypatch.setattr(ModuleNetwork, "forward_pass", rounded)
-    network = Mlp(hidden=(6,)).network(SHAPE)
+    network = Mlp(hidden=(6,)).network(MODULE_SHAPE)
     inputs = [torch.zeros(1, 16, *sizes) for sizes in ((6, 3), (2,))]
     assert stacked.comparable(network, (2, 16), inputs, "") == (2, 16)
     assert stacked.comparable(network, (2, 8, 16), inputs, "") == (1,)
