@@ -15,8 +15,8 @@ from plfl.base.errors import ResultsError
 from plfl.cli import main as cli
 from plfl.results.records import read_models, write_models
 from plfl.study import Study
-from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results
+from tests.helpers.meter_models import make_study, write_models_of
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
@@ -71,7 +71,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("x.py").write_text(NET, encoding="utf-8")
         shutil.copy(ROOT / "CITATION.cff", ".")
         fake_results.write(Path("results/foreign"), fake_results.TINY)
-        trained(study_of(), Path("own.safetensors"))
+        write_models_of(make_study(), Path("own.safetensors"))
     return folder
 
 
@@ -139,8 +139,8 @@ def test_a_command_runs_it_if_it_is_trusted(invoke) -> None:
 @pytest.mark.usefixtures("_foreign")
 def test_models_of_a_study_with_code_of_its_own() -> None:
     """Who has read the study may read its models; others must trust the file as it was."""
-    raw = study_of().model_dump(mode="json") | {"plugins": ["x.py"]}
-    trained(Study.parse(raw, "own"), Path("mine.safetensors"))
+    raw = make_study().model_dump(mode="json") | {"plugins": ["x.py"]}
+    write_models_of(Study.parse(raw, "own"), Path("mine.safetensors"))
     assert plfl.load("mine.safetensors").study.plugins == [Path("x.py")]
     Path("x.py").write_text(NET + "\n# changed\n", encoding="utf-8")
     Path("ran").unlink()

@@ -11,9 +11,9 @@ from plfl.experiments import effort, workload
 from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
 from plfl.study import Study
 from tests.helpers import tiny
+from tests.helpers.image_studies import make_study as make_image_study
 from tests.helpers.refusals import naming
 from tests.helpers.tiny import study as of_loads
-from tests.images.test_classify import study as of_images
 
 
 @pytest.mark.parametrize(("model", "operations"), [("cnn44", 0.0511e9), ("resnet18_gn", 1.1109e9)])
@@ -71,7 +71,7 @@ def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
     assert side_by_side(of) == cells * of.data.most_clients
 
 
-@pytest.mark.parametrize("study", [of_loads(), of_images()], ids=["loads", "images"])
+@pytest.mark.parametrize("study", [of_loads(), make_image_study()], ids=["loads", "images"])
 def test_the_speed_of_a_study(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "TRIAL", 0.01)
     assert workload.measured_speed(study) > 0

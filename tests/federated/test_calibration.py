@@ -10,44 +10,18 @@ from torch import nn
 
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Calibration
-from plfl.data.windows import build
 from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
 from plfl.federated import calibration
 from plfl.federated.client_data import ClientData
 from plfl.federated.session import Session
-from plfl.layout import head_mask
-from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
-from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
+from tests.helpers.two_clients import HEAD, NETWORK, TWO_CLIENTS, draw_models
 
-STUDY = tiny.study(federation={"batch_size": 8})
 SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
-
-
-TABLES = tiny.tables(2, rows=240)
-DATA = build(TABLES | {"b": TABLES["b"].iloc[:170]}, STUDY.windows)
-ENGINE = Stacked(network_of(STUDY, DATA.shape), DATA, torch.device("cpu"), torch.float64)
-TWO = ClientData(DATA, ENGINE, STUDY.federation, 10)
-"""Clients with series of different lengths."""
-
-
-def forecaster_of(f: ClientData) -> LstmMlpNetwork:
-    return f.engine.network
-
-
-def models(f: ClientData) -> torch.Tensor:
-    """A model for each client."""
-    rows = [forecaster_of(f).initial(seed) for seed in range(len(f.names))]
-    return torch.stack(rows).to(f.engine.dtype)
-
-
-def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
-    return torch.from_numpy(head_mask(forecaster_of(f).layout, which))
 
 
 def calibrate(start, f, mask, optimiser, **options):
@@ -57,8 +31,8 @@ def calibrate(start, f, mask, optimiser, **options):
 
 
 def test_the_optimisers_own_anchor_is_left_out():
-    plain = calibrate(models(TWO), TWO, head(TWO), Sgd(lr=0.05))
-    assert torch.equal(calibrate(models(TWO), TWO, head(TWO), Prox(lr=0.05, mu=1)), plain)
+    plain = calibrate(draw_models(), TWO_CLIENTS, HEAD, Sgd(lr=0.05))
+    assert torch.equal(calibrate(draw_models(), TWO_CLIENTS, HEAD, Prox(lr=0.05, mu=1)), plain)
 
 
 def seen_by(f: ClientData, epochs: int, monkeypatch: pytest.MonkeyPatch):
@@ -66,13 +40,13 @@ def seen_by(f: ClientData, epochs: int, monkeypatch: pytest.MonkeyPatch):
     tasks = []
     with monkeypatch.context() as patch:
         patch.setattr(f.engine, "train", tasks.append)
-        calibrate(models(f), f, head(f), SGD, epochs=epochs)
+        calibrate(draw_models(), f, HEAD, SGD, epochs=epochs)
     return tasks[0]
 
 
 def test_an_epoch_is_a_pass_over_the_clients_own_windows(monkeypatch):
-    task = seen_by(TWO, 3, monkeypatch)
-    windows = [set(TWO.dataset.starts(i, "train").tolist()) for i in range(2)]
+    task = seen_by(TWO_CLIENTS, 3, monkeypatch)
+    windows = [set(TWO_CLIENTS.dataset.starts(i, "train").tolist()) for i in range(2)]
     assert task.steps.tolist() == [3 * (len(own) // 8) for own in windows]
     for own, batches, steps in zip(
         windows, task.minibatches.starts, task.steps.tolist(), strict=True
@@ -86,14 +60,14 @@ def test_an_epoch_is_a_pass_over_the_clients_own_windows(monkeypatch):
 def test_against_pytorch(variant, monkeypatch):
     """The written-out losses under torch.optim, with the body's gradients switched off."""
     mu, lam, bins = 0.4, 0.6, 5
-    start = models(TWO)
+    start = draw_models()
     options = {"variant": variant, "mu": mu, "lam": lam, "bins": bins}
-    trained = calibrate(start, TWO, head(TWO), SGD, **options)
-    task = seen_by(TWO, 2, monkeypatch)
-    own_targets = [TWO.training_targets(i) for i in range(2)]
+    trained = calibrate(start, TWO_CLIENTS, HEAD, SGD, **options)
+    task = seen_by(TWO_CLIENTS, 2, monkeypatch)
+    own_targets = [TWO_CLIENTS.training_targets(i) for i in range(2)]
     edges = np.quantile(torch.cat(own_targets).numpy(), np.arange(1, bins) / bins)
     for i in range(2):
-        student, teacher = (forecaster_of(TWO).module().double() for _ in range(2))
+        student, teacher = (NETWORK.module().double() for _ in range(2))
         for module in (student, teacher):
             nn.utils.vector_to_parameters(start[i].clone(), module.parameters())
         student.lstm.requires_grad_(False)
@@ -102,8 +76,8 @@ def test_against_pytorch(variant, monkeypatch):
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
         for windows in task.minibatches.starts[i][: task.steps[i]]:
-            x, _ = TWO.engine.inputs(windows)
-            y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
+            x, _ = TWO_CLIENTS.engine.inputs(windows)
+            y, forecast, taught = TWO_CLIENTS.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
                 torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)
             )
@@ -122,18 +96,18 @@ def test_against_pytorch(variant, monkeypatch):
 
 
 def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
-    rows, everyone, sgd = models(TWO), torch.arange(2), Sgd(lr=1.0)
+    rows, everyone, sgd = draw_models(), torch.arange(2), Sgd(lr=1.0)
     norms = {}
     for limit in (None, 1e-3):
-        settings = TWO.settings.model_copy(update={"clip": limit})
-        data = ClientData(TWO.dataset, TWO.engine, settings, 10)
-        f = SimpleNamespace(client_data=data, settings=settings, client_opt=sgd, shared=head(TWO))
-        session = Session(f, TWO.engine, 1, everyone, rows, 1)  # type: ignore[arg-type]
+        settings = TWO_CLIENTS.settings.model_copy(update={"clip": limit})
+        data = ClientData(TWO_CLIENTS.dataset, TWO_CLIENTS.engine, settings, 10)
+        f = SimpleNamespace(client_data=data, settings=settings, client_opt=sgd, shared=HEAD)
+        session = Session(f, TWO_CLIENTS.engine, 1, everyone, rows, 1)  # type: ignore[arg-type]
         steps = [
             data.gradients(rows, everyone, 1, 1),
             data.train(rows, everyone, sgd, 1, 1) - rows,
             session.train(rows, 0, 1) - rows,
-            data.fine_tuned(rows, sgd, 1, frozen=~head(TWO), most_steps=1) - rows,
+            data.fine_tuned(rows, sgd, 1, frozen=~HEAD, most_steps=1) - rows,
         ]
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()

@@ -18,11 +18,11 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Study
 from plfl.training.stacked import Stacked
 from plfl_reproductions.methods.fedadc import FedADC
-from tests.federated.test_calibration import TWO, head, models
 from tests.helpers import tiny
+from tests.helpers.image_studies import make_images, make_study, train_cell
 from tests.helpers.problems import AVG, trajectory
 from tests.helpers.refusals import naming
-from tests.images.test_classify import images, study, trained
+from tests.helpers.two_clients import HEAD, TWO_CLIENTS, draw_models
 
 UNEQUAL = {"skew": {"split": "dirichlet", "alpha": 10.0, "sizes": "by_class"}}
 EPOCHS = {"batch_size": 3, "participation": 1.0}
@@ -40,8 +40,8 @@ def of_clients(records: pd.DataFrame, t: int) -> pd.DataFrame:
 def test_equal_sizes_are_fixed_steps(method: str, order: str) -> None:
     """Each client has 20 images, so that a pass has six minibatches of three."""
     grid, order = {"method": [method]}, {"batches": order}
-    epochs = trained(study(federation={**EPOCHS, **order, "local_epochs": 0.5}, grid=grid))
-    fixed = trained(study(federation={**EPOCHS, **order, "local_steps": 3}, grid=grid))
+    epochs = train_cell(make_study(federation={**EPOCHS, **order, "local_epochs": 0.5}, grid=grid))
+    fixed = train_cell(make_study(federation={**EPOCHS, **order, "local_steps": 3}, grid=grid))
     pd.testing.assert_frame_equal(epochs, fixed, check_exact=True)
 
 
@@ -50,15 +50,15 @@ def test_every_client_takes_the_steps_of_its_own_size(method: str, gradients: in
     """In round 1 a client among others does what it does where all take as many steps."""
     parameters = {"method": {"moon": {"features": "penultimate"}}}
     given = {"data": UNEQUAL, "grid": {"method": [method]}, "hyperparameters": parameters}
-    of = study(**given, federation={**EPOCHS, "local_epochs": 1})
-    sizes = [len(part) for part in images(of).parts]
-    records = trained(of)
+    of = make_study(**given, federation={**EPOCHS, "local_epochs": 1})
+    sizes = [len(part) for part in make_images(of).parts]
+    records = train_cell(of)
     steps = of_clients(records, 1)["steps"] / gradients
     assert steps.tolist() == [n // 3 for n in sizes]
     assert len(set(sizes)) > 3
     for number in sorted(set(steps))[::3]:
         federation = {**EPOCHS, "local_steps": int(number), "rounds": 1}
-        fixed = trained(study(**given, federation=federation))
+        fixed = train_cell(make_study(**given, federation=federation))
         alike = steps[steps == number].index
         pd.testing.assert_frame_equal(
             of_clients(records, 1).loc[alike], of_clients(fixed, 1).loc[alike], check_exact=True
@@ -90,7 +90,7 @@ def test_a_method_that_needs_equally_many_steps_refuses_epochs() -> None:
         Study.parse({"federation": {"local_epochs": 2}, "grid": {"method": ["ditto"]}}, "test")
 
 
-EVERYONE, ROWS = torch.arange(2), models(TWO)
+EVERYONE, ROWS = torch.arange(2), draw_models()
 
 
 def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[Any]]:
@@ -102,10 +102,10 @@ def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[An
         return torch.zeros(len(task.rows))
 
     f: Any = SimpleNamespace(
-        client_data=TWO,
-        settings=TWO.settings.model_copy(update=settings),
+        client_data=TWO_CLIENTS,
+        settings=TWO_CLIENTS.settings.model_copy(update=settings),
         client_opt=Sgd(lr=0.4),
-        shared=head(TWO),
+        shared=HEAD,
     )
     engine: Any = SimpleNamespace(train=keep)
     return Session(f, engine, t, EVERYONE, ROWS, minibatches), tasks
@@ -113,7 +113,7 @@ def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[An
 
 def test_every_step_has_the_minibatches_that_it_should() -> None:
     session, tasks = watched(1, 5)
-    drawn = TWO.minibatches(EVERYONE, 1, 5)
+    drawn = TWO_CLIENTS.minibatches(EVERYONE, 1, 5)
     session.train(ROWS, 1, 2)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
     session.gradient(ROWS, 4)
@@ -146,10 +146,10 @@ def test_a_client_trains_on_the_same_however_many_steps_others_take(order: str) 
 
 
 def test_a_round_continues_the_passes_of_the_one_before() -> None:
-    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
+    of = make_study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
     seen: list[np.ndarray[Any, Any]] = []
 
-    data = Trainer.for_study(of, images(of)).client_data(0)
+    data = Trainer.for_study(of, make_images(of)).client_data(0)
     for t in (1, 2):
         for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
             drawn = data.minibatches(torch.tensor([i]), t, steps).flatten()
@@ -159,8 +159,8 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
 
 
 def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
-    of = study(data=UNEQUAL)
-    trainer = Trainer.for_study(of, images(of))
+    of = make_study(data=UNEQUAL)
+    trainer = Trainer.for_study(of, make_images(of))
     data, clients = trainer.client_data(0), torch.arange(3)
     rows = trainer.network.initial(0).repeat(3, 1)
     together = data.gradients(rows, clients, 1, torch.tensor([1, 3, 2]))

@@ -19,16 +19,10 @@ from plfl.experiments.baselines import BaselineTables
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.records import read_arrays, write_models
 from plfl.study import Study
-from tests.forecast.test_model import MLP, RECIPE, study_of, write_tables
-from tests.helpers.kept_baselines import keep, pack_all, score
+from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
+from tests.helpers.meter_models import MLP, RECIPE, make_study, write_readings
 
 WINDOWS = {"scaling": "per_client", "horizons": 3}
-FURTHER = [
-    {"name": "lightgbm_bagged", "models": 2},
-    {"name": "lightgbm_federated", "turns": 2},
-    {"name": "lightgbm_stacked", "models": 2, "of": ["lightgbm_federated"]},
-    {"name": "combined_received", "of": ["ridge", "lightgbm_bagged", "lightgbm_stacked"]},
-]
 QUANTILES = {"name": "quantiles", "conformal": "personal"}
 
 
@@ -40,7 +34,7 @@ def kept(study: Study, dataset: Dataset, found: BaselineTables, name: str) -> Fo
 @pytest.mark.parametrize(
     ("blocks", "wanted"),
     [
-        ({}, [rules["name"] for rules in FURTHER]),
+        ({}, [rules["name"] for rules in FURTHER_BASELINES]),
         (
             {"windows": {**RECIPE, **WINDOWS}, "task": QUANTILES, "model": MLP},
             ["combined_received"],  # it has the others as members
@@ -53,9 +47,9 @@ def kept(study: Study, dataset: Dataset, found: BaselineTables, name: str) -> Fo
 def test_stored_baselines_give_the_recorded_scores(
     blocks: dict[str, Any], wanted: list[str]
 ) -> None:
-    listed = FURTHER if wanted else []
-    study = study_of(**blocks, baselines={"trees": 5, "further": listed})
-    write_tables()
+    listed = FURTHER_BASELINES if wanted else []
+    study = make_study(**blocks, baselines={"trees": 5, "further": listed})
+    write_readings()
     dataset = plfl.load_dataset(study, "XX")
     names = storable(study.baselines)
     if not dataset.covariates.shape[1]:
@@ -80,8 +74,8 @@ def test_stored_baselines_give_the_recorded_scores(
 
 
 def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
-    study = study_of(baselines={"trees": 5})
-    write_tables()
+    study = make_study(baselines={"trees": 5})
+    write_readings()
     dataset = plfl.load_dataset(study, "XX")
     model = kept(study, dataset, score(study, dataset), "lightgbm_lags")
     arrays, _ = read_arrays(Path("lightgbm_lags.safetensors"))
@@ -104,8 +98,8 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
 
 
 def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = study_of(baselines={"trees": 5, "further": FURTHER})
-    write_tables()
+    study = make_study(baselines={"trees": 5, "further": FURTHER_BASELINES})
+    write_readings()
     dataset = plfl.load_dataset(study, "XX")
     found = score(study, dataset)
     monkeypatch.setattr("plfl.baselines.trees.train", None)  # nothing is trained any more
@@ -120,8 +114,8 @@ def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_kept_model_with_an_impossible_tree_is_refused() -> None:
     """The file is whole. LightGBM would end the process, since a tree states 10⁸ bytes."""
-    study = study_of(baselines={"trees": 5})
-    write_tables()
+    study = make_study(baselines={"trees": 5})
+    write_readings()
     dataset = plfl.load_dataset(study, "XX")
     kept(study, dataset, score(study, dataset), "lightgbm_lags")
     arrays, about = read_arrays(Path("lightgbm_lags.safetensors"))

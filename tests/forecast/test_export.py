@@ -20,11 +20,16 @@ from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Algorithm, available
-from tests.forecast.test_baselines import FURTHER
-from tests.forecast.test_model import MLP, RECIPE, ROWS, study_of, write_tables
-from tests.forecast.test_model import trained as train_to
 from tests.helpers import user_modules
-from tests.helpers.kept_baselines import keep, pack_all, score
+from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
+from tests.helpers.meter_models import (
+    MLP,
+    RECIPE,
+    ROWS,
+    make_study,
+    write_models_of,
+    write_readings,
+)
 from tests.helpers.refusals import naming
 
 QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
@@ -82,7 +87,7 @@ def predicted(model: ForecastModel, readings: pd.DataFrame) -> NDArray[np.float6
     ],
 )
 def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
-    train_to(study_of(**blocks), Path("m.safetensors"))
+    write_models_of(make_study(**blocks), Path("m.safetensors"))
     model = load("m.safetensors")
     readings = model.read(Path("meters/a.csv"))
     session = exported(model)
@@ -97,7 +102,7 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
 def test_modules_as_their_users_write_them_become_programs(name: str) -> None:
     """With the statistics of BatchNorm and the encodings of positions, and without Dropout."""
     own = {"module": f"{user_modules.__file__}:{name}"}
-    train_to(study_of(model=own, windows={"target": "change"}), Path("m.safetensors"))
+    write_models_of(make_study(model=own, windows={"target": "change"}), Path("m.safetensors"))
     model = load("m.safetensors")
     readings = model.read(Path("meters/a.csv"))
     wanted = predicted(model, readings)
@@ -105,7 +110,9 @@ def test_modules_as_their_users_write_them_become_programs(name: str) -> None:
 
 
 def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:
-    train_to(study_of(model=MLP, task=QUANTILES | {"conformal": "adaptive"}), Path("m.safetensors"))
+    write_models_of(
+        make_study(model=MLP, task=QUANTILES | {"conformal": "adaptive"}), Path("m.safetensors")
+    )
     model = load("m.safetensors")
     readings = model.read(Path("meters/a.csv"))
     found = run(exported(model), model, readings)[0][:, 0, [0, -1]]
@@ -131,9 +138,9 @@ SEVERAL = {"windows": {**RECIPE, "horizons": 3}, "task": QUARTILES}
 )
 def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> None:
     """What they forecast is what `predict` has from LightGBM itself."""
-    trees = {"trees": 5, "leaves": 7, "further": FURTHER}
-    study = study_of(**blocks, model=MLP, baselines=trees)
-    write_tables(5 * ROWS // 2)
+    trees = {"trees": 5, "leaves": 7, "further": FURTHER_BASELINES}
+    study = make_study(**blocks, model=MLP, baselines=trees)
+    write_readings(5 * ROWS // 2)
     dataset = plfl.load_dataset(study, "XX")
     packed = pack_all(study, dataset, score(study, dataset, [*names, "ridge"]))
     for name in names:
@@ -166,7 +173,7 @@ def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     takes = not model.problems(WindowShape(4, 8, 2))  # type: ignore[attr-defined]
     if takes:
         windows["covariates"] = [{"name": "level"}]
-    train_to(study_of(windows=windows, model=MLP), Path("m.safetensors"))
+    write_models_of(make_study(windows=windows, model=MLP), Path("m.safetensors"))
     module = model.network(WindowShape(4, 8, 2 * takes)).module()  # type: ignore[attr-defined]
     program = program_of(load("m.safetensors"), module)
     readings, minutes = program.offset + program.scale * torch.rand(4, 8, 4), torch.arange(4)
@@ -180,7 +187,7 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
         def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
             return sequence[:, -1, 0] + len(sequence)
 
-    train_to(study_of(), Path("m.safetensors"))
+    write_models_of(make_study(), Path("m.safetensors"))
     with naming(ConfigError, "lstm3-mlp4", "plfl forecast"):
         trace(program_of(load("m.safetensors"), Count()), 12)
 

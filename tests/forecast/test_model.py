@@ -10,67 +10,16 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError, ResultsError
-from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
-from plfl.forecast.contents import describe
 from plfl.forecast.model import ForecastModel, load
-from plfl.results.records import CellResult, read_models, write_models
-from plfl.study import Study
+from plfl.results.records import read_models, write_models
 from tests.helpers import tiny
+from tests.helpers.meter_models import MLP, RECIPE, ROWS, make_study, write_models_of
 from tests.helpers.refusals import naming
-
-RECIPE: dict[str, Any] = {
-    "target": "change",
-    "scaling": "per_client",
-    "covariates": [
-        *({"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}),
-        {"name": "encoding", "bins": 4},
-    ],
-}
-MLP = {"name": "mlp", "hidden": [6]}
-ROWS = 96 * 14
-
-
-def study_of(**blocks: Any) -> Study:
-    meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
-    data = {"source": "meters", "states": ["XX"], "meters": {"timezone": "Etc/GMT+5", **meters}}
-    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
-    grid |= blocks.pop("grid", {})
-    return tiny.study(data=data, grid=grid, **blocks)
-
-
-TRAINED: dict[str, tuple[CellResult, bytes]] = {}
-"""What studies came to, with their files of models: several tests have the same study."""
-
-
-def write_tables(rows: int = ROWS) -> None:
-    """Write the meters `a`, `b` and `c`."""
-    folder = Path("meters")
-    folder.mkdir(exist_ok=True)
-    for name, table in tiny.tables(3, rows).items():
-        named = table.rename(columns={"load": "kWh", "temperature": "out"})
-        named.to_csv(folder / f"{name}.csv", index_label="timestamp")
-
-
-def trained(study: Study, file: Path) -> CellResult:
-    """The only cell of a study of meters `a`, `b` and `c`, whose models are in `file`."""
-    write_tables()
-    if known := TRAINED.get(study.model_dump_json()):
-        file.write_bytes(known[1])
-        return known[0]
-    (cell,) = study.cells
-    dataset = plfl.load_dataset(study, "XX")
-    result = train(study, [cell], dataset)[cell]
-    assert result.models is not None
-    widths = Trainer.for_study(study, dataset).evaluator.widths(result.models)
-    write_models(file, result.models, describe(study, cell, dataset, widths))
-    TRAINED[study.model_dump_json()] = result, file.read_bytes()
-    return result
 
 
 @pytest.fixture
 def model() -> ForecastModel:
-    trained(study_of(), Path("m.safetensors"))
+    write_models_of(make_study(), Path("m.safetensors"))
     return load("m.safetensors")
 
 
@@ -85,7 +34,7 @@ def model() -> ForecastModel:
     ],
 )
 def test_forecasts_are_those_of_the_study(blocks: dict[str, Any]) -> None:
-    result = trained(study_of(**blocks), Path("m.safetensors"))
+    result = write_models_of(make_study(**blocks), Path("m.safetensors"))
     loaded = load("m.safetensors")
     for client, week in result.forecasts.groupby("client"):
         readings = loaded.read(Path(f"meters/{client}.csv"))
@@ -115,7 +64,7 @@ def test_the_last_forecasts_lie_after_the_last_reading(model: ForecastModel) -> 
 
 
 def test_lags_before_the_readings_count_as_the_last_load(caplog: pytest.LogCaptureFixture) -> None:
-    trained(study_of(windows=RECIPE, model=MLP), Path("m.safetensors"))
+    write_models_of(make_study(windows=RECIPE, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
     # The last reading, and those back to two before the one a week before the target.
     assert loaded.look_back == 7 * 96 - 4 + 2 + 1
@@ -131,7 +80,7 @@ def test_lags_before_the_readings_count_as_the_last_load(caplog: pytest.LogCaptu
 
 def test_known_future_inputs_end_with_the_readings() -> None:
     known = {"covariates": [{"name": "known_future", "features": ["temperature", "weekday"]}]}
-    trained(study_of(windows=known, model=MLP), Path("m.safetensors"))
+    write_models_of(make_study(windows=known, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
     readings = loaded.read(Path("meters/a.csv"))
     assert loaded.predict(readings, "a").index[-1] == readings.index[-1]
@@ -219,13 +168,13 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
 @pytest.mark.parametrize("conformal", ["none", "personal", "adaptive"])
 def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
     """Every target of every origin, from resampled readings, with the quantiles."""
-    study = study_of(
+    study = make_study(
         windows={"horizons": 3, "look_ahead": 1, "target": "change"},
         task={"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": conformal},
         model=MLP,
     )
     study = study.model_copy(update={"data": study.data.model_copy(update={"resample": 60})})
-    result = trained(study, Path("kept.safetensors"))
+    result = write_models_of(study, Path("kept.safetensors"))
     model = load("kept.safetensors")
     assert model.interval == 60
     readings = model.read(Path("meters/b.csv"))

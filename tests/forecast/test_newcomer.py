@@ -14,23 +14,22 @@ from plfl.forecast.choice import Forecasters
 from plfl.forecast.fitting import PASSES
 from plfl.forecast.model import ForecastModel, load
 from plfl.study import Study
-from tests.forecast.test_baselines import FURTHER
-from tests.forecast.test_model import MLP, RECIPE, study_of, trained, write_tables
 from tests.helpers import tiny
-from tests.helpers.kept_baselines import keep, pack_all, score
+from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
+from tests.helpers.meter_models import (
+    MLP,
+    RECIPE,
+    make_new_meter,
+    make_study,
+    write_models_of,
+    write_readings,
+)
 from tests.helpers.refusals import naming
 
 
 def model_of(study: Study) -> ForecastModel:
-    trained(study, Path("m.safetensors"))
+    write_models_of(study, Path("m.safetensors"))
     return load("m.safetensors")
-
-
-def newcomer(factor: float = 3.0, rows: int = 96 * 8) -> pd.DataFrame:
-    """Eight days of a meter like the others, but larger."""
-    table = tiny.tables(4, 96 * 14)["d"].iloc[:rows].rename_axis("timestamp")
-    table["load"] *= factor
-    return table
 
 
 @pytest.mark.parametrize(
@@ -44,8 +43,8 @@ def newcomer(factor: float = 3.0, rows: int = 96 * 8) -> pd.DataFrame:
 )
 def test_what_is_personal_or_else_everything_is_trained_and_helps(blocks: dict[str, Any]) -> None:
     others = {name: block for name, block in blocks.items() if name != "sharing"}
-    study = study_of(**others, grid={"sharing": [blocks["sharing"]]})
-    model, readings = model_of(study), newcomer()
+    study = make_study(**others, grid={"sharing": [blocks["sharing"]]})
+    model, readings = model_of(study), make_new_meter()
     new = model.adapt(readings, "d", epochs=20)
     assert new.clients == ["d"] and model.clients == ["a", "b", "c"]
     (before,), (after,) = new.models["global"], new.models["local"]
@@ -62,12 +61,12 @@ def test_what_is_personal_or_else_everything_is_trained_and_helps(blocks: dict[s
 
 
 def test_its_scaling_is_its_own_or_that_of_the_federation() -> None:
-    readings = newcomer()
-    own = model_of(study_of(windows={"scaling": "per_client"})).adapt(readings, "d")
+    readings = make_new_meter()
+    own = model_of(make_study(windows={"scaling": "per_client"})).adapt(readings, "d")
     load, temperature = readings["load"], readings["temperature"]
     assert own.scalings["d"].offset[0] == load.min()
     assert own.scalings["d"].scale[0] == load.max() - load.min()
-    pooled = model_of(study_of())
+    pooled = model_of(make_study())
     new, old = pooled.adapt(readings, "d").scalings["d"], pooled.scalings["a"]
     np.testing.assert_array_equal(new.offset, old.offset)
     np.testing.assert_array_equal(new.scale, old.scale)
@@ -75,7 +74,7 @@ def test_its_scaling_is_its_own_or_that_of_the_federation() -> None:
     assert new.high[0] == load.max() and new.low[3] == temperature.min()
     assert new.known == readings.index[-1]
     # So are the units of a load whose changes are forecast.
-    changes = model_of(study_of(windows={"target": "change"}, model={"output": "linear"}))
+    changes = model_of(make_study(windows={"target": "change"}, model={"output": "linear"}))
     new, old = changes.adapt(readings, "d").scalings["d"], changes.scalings["a"]
     assert new.offset[0] == pytest.approx(load.mean())
     np.testing.assert_array_equal(new.offset[1:], old.offset[1:])
@@ -83,7 +82,7 @@ def test_its_scaling_is_its_own_or_that_of_the_federation() -> None:
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_passes_are_chosen_by_the_error_at_the_end_of_the_readings(factor: float) -> None:
-    model, readings = model_of(study_of()), newcomer(factor)
+    model, readings = model_of(make_study()), make_new_meter(factor)
     cut = len(readings) - len(readings) // 5
     end = readings["load"].iloc[cut:]
     errors = []
@@ -100,39 +99,39 @@ def test_passes_are_chosen_by_the_error_at_the_end_of_the_readings(factor: float
 def test_a_whole_model_is_used_as_received_with_less_than_two_weeks(days: int) -> None:
     readings = tiny.tables(4, 96 * days)["d"].rename_axis("timestamp")
     readings["load"] *= 3
-    found = model_of(study_of(grid={"sharing": ["P1"]})).adapt(readings, "d").models
+    found = model_of(make_study(grid={"sharing": ["P1"]})).adapt(readings, "d").models
     assert np.array_equal(found["local"], found["global"]) == (days < 14)
 
 
 def test_too_few_readings_to_choose_leave_the_model_as_received() -> None:
-    model = model_of(study_of())
+    model = model_of(make_study())
     for rows in (12, 20, 105):  # 12: one look-back
-        few = model.adapt(newcomer(rows=rows), "d")
+        few = model.adapt(make_new_meter(rows=rows), "d")
         np.testing.assert_array_equal(few.models["local"], few.models["global"])
-        assert len(few.predict(newcomer(rows=rows))) == rows - 11
+        assert len(few.predict(make_new_meter(rows=rows))) == rows - 11
 
 
 def test_gaps_do_not_matter(caplog: pytest.LogCaptureFixture) -> None:
-    readings = newcomer(rows=96 * 3)
+    readings = make_new_meter(rows=96 * 3)
     readings.iloc[40:60, 0] = np.nan
     with caplog.at_level(logging.INFO):
-        new = model_of(study_of()).adapt(readings, "d")
+        new = model_of(make_study()).adapt(readings, "d")
     assert "d: 3.0 days of readings: " in caplog.text
     assert np.isfinite(new.models["local"]).all()
     assert np.isfinite(new.predict(readings)["forecast"]).all()
 
 
 def test_what_is_refused() -> None:
-    model = model_of(study_of())
+    model = model_of(make_study())
     with naming(DataError, "a: "):
-        model.adapt(newcomer(), "a")
+        model.adapt(make_new_meter(), "a")
     with naming(DataError, "11 readings", "12"):
-        model.adapt(newcomer(rows=11), "d")
+        model.adapt(make_new_meter(rows=11), "d")
     with naming(DataError, "client d", "5 training windows"):
-        model.adapt(newcomer(rows=20), "d", epochs=1)
-    alone = model_of(study_of(grid={"sharing": ["P3"]}))
+        model.adapt(make_new_meter(rows=20), "d", epochs=1)
+    alone = model_of(make_study(grid={"sharing": ["P3"]}))
     with naming(DataError, alone.cell):
-        alone.adapt(newcomer(), "d")
+        alone.adapt(make_new_meter(), "d")
 
 
 @pytest.mark.parametrize(
@@ -145,31 +144,33 @@ def test_what_is_refused() -> None:
 )
 def test_intervals_get_the_mean_widths_of_the_others(task: dict, ends: list[str]) -> None:
     task |= {"conformal": "personal"}
-    model = model_of(study_of(task=task, windows={"horizons": 2}, model=MLP))
-    new = model.adapt(newcomer(), "d")
+    model = model_of(make_study(task=task, windows={"horizons": 2}, model=MLP))
+    new = model.adapt(make_new_meter(), "d")
     expected = model.widths["global"].mean(axis=0)
     for widths in new.widths.values():
         np.testing.assert_array_equal(widths, [expected])
-    found = new.predict(newcomer())
+    found = new.predict(make_new_meter())
     assert list(found.columns[:-1]) == ["forecast", *(f"forecast_{end}" for end in ends)]
     low, high = found[f"forecast_{ends[0]}"], found[f"forecast_{ends[-1]}"]
     assert (low <= found["forecast"]).all() and (found["forecast"] <= high).all()
     new.save("new.safetensors")
-    pd.testing.assert_frame_equal(load("new.safetensors").predict(newcomer()), found)
+    pd.testing.assert_frame_equal(load("new.safetensors").predict(make_new_meter()), found)
 
 
 def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> None:
-    study = study_of(baselines={"trees": 5, "further": FURTHER})
-    write_tables()
+    study = make_study(baselines={"trees": 5, "further": FURTHER_BASELINES})
+    write_readings()
     dataset = plfl.load_dataset(study, "XX")
     file, packed = Path("m.safetensors"), pack_all(study, dataset, score(study, dataset, ["ridge"]))
     model = load(keep(study, dataset, "lightgbm_federated", file, packed))
-    new = [model.adapt(newcomer(factor, 12), "d") for factor in (1.0, 3.0)]  # one look-back
-    forecasts = [found.predict(newcomer(factor)) for found, factor in zip(new, (1, 3), strict=True)]
+    new = [model.adapt(make_new_meter(factor, 12), "d") for factor in (1.0, 3.0)]  # one look-back
+    forecasts = [
+        found.predict(make_new_meter(factor)) for found, factor in zip(new, (1, 3), strict=True)
+    ]
     np.testing.assert_allclose(forecasts[1]["forecast"], 3 * forecasts[0]["forecast"], rtol=1e-6)
     assert new[0].fitted["d"]["trees_0"].tobytes() == model.fitted["a"]["trees_0"].tobytes()
     combined = load(keep(study, dataset, "combined_received", file, packed))
-    readings = newcomer(rows=96 * 14)
+    readings = make_new_meter(rows=96 * 14)
     fitted = combined.adapt(readings, "d").fitted["d"]
     assert fitted["weights"].sum() == pytest.approx(1) and fitted["weights"].min() >= 0
     name = "lightgbm_stacked/lightgbm_federated/trees_0"
@@ -177,12 +178,12 @@ def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> No
     for own in ("lightgbm_bagged/trees_0", "ridge/coefficients"):
         assert fitted[own].tobytes() != combined.fitted["a"][own].tobytes()
     with naming(DataError, "too few readings"):
-        combined.adapt(newcomer(rows=40), "d")
+        combined.adapt(make_new_meter(rows=40), "d")
 
 
 def test_a_young_meter_compares_the_trees_of_others_but_no_own_ones() -> None:
-    study = study_of(baselines={"trees": 5, "further": FURTHER})
-    write_tables()
+    study = make_study(baselines={"trees": 5, "further": FURTHER_BASELINES})
+    write_readings()
     dataset = plfl.load_dataset(study, "XX")
     Path("models").mkdir()
     names = ["naive_day", "lightgbm_bagged", "lightgbm_federated"]
@@ -193,6 +194,6 @@ def test_a_young_meter_compares_the_trees_of_others_but_no_own_ones() -> None:
     kept = Forecasters(Path())
     kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
     for days, tried in ((3, names[2:]), (9, names[::2]), (14, names)):
-        choice, _ = kept.of_new("d", newcomer(rows=96 * days))
+        choice, _ = kept.of_new("d", make_new_meter(rows=96 * days))
         mentioned = {choice.name, *(name for name in names if name in choice.why)}
         assert mentioned == {*tried}, days

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -19,14 +20,24 @@ from plfl.results.records import write_about, write_table
 from plfl.study import Study
 from plfl.tasks import task_of
 
+FURTHER_BASELINES: list[dict[str, Any]] = [
+    {"name": "lightgbm_bagged", "models": 2},
+    {"name": "lightgbm_federated", "turns": 2},
+    {"name": "lightgbm_stacked", "models": 2, "of": ["lightgbm_federated"]},
+    {"name": "combined_received", "of": ["ridge", "lightgbm_bagged", "lightgbm_stacked"]},
+]
+"""Trees of each client, of the federation and of both, and a combination; all of them small."""
+
 
 def score(
     study: Study, dataset: Dataset, names: Collection[str] = STANDARD, state: str = "XX"
 ) -> BaselineTables:
     """Fit and score all further baselines of a study and, of those of every study, these."""
-    listed = study.baselines
-    further, left_out = listed.further, [name for name in STANDARD if name not in names]
-    return evaluate(state, dataset, listed.fit_settings, task_of(study), further, left_out)
+    baselines = study.baselines
+    left_out = [name for name in STANDARD if name not in names]
+    return evaluate(
+        state, dataset, baselines.fit_settings, task_of(study), baselines.further, left_out
+    )
 
 
 def pack_all(study: Study, dataset: Dataset, tables: BaselineTables) -> Arrays:

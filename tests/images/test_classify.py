@@ -1,6 +1,5 @@
 """The task `classify`: its engines, its labels, and what a study of it refuses."""
 
-import copy
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -14,56 +13,16 @@ from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.experiments import trainer
 from plfl.experiments.train import train
-from plfl.federated.checkpoint import Checkpoint
 from plfl.interfaces.method import Sizes
-from plfl.study import Study
 from plfl.training.stacked import Stacked
 from plfl.training.task import Engine
 from plfl_images.classify import Classify
-from plfl_images.data import skew_of
-from plfl_images.data.dataset import ImageDataset
-from plfl_images.data.pool import ImagePool
 from plfl_images.evaluation import CommonEvaluator, distinct
+from tests.helpers.image_studies import make_images, make_study, train_cell
 from tests.helpers.oracle import Reference
 from tests.helpers.refusals import naming
 
 CPU = torch.device("cpu")
-RAW: dict[str, Any] = {
-    "data": {"source": "digits", "states": ["digits"], "clients": 10, "skew": {"s": 2}},
-    "task": {"name": "classify"},
-    "model": {"name": "cnn", "blocks": [[2], [3]], "hidden": [4]},
-    "sharing": {"all": ["*"]},
-    "grid": {
-        "method": ["fedopt"],
-        "client_opt": ["sgd"],
-        "server_opt": ["fedavg"],
-        "sharing": ["all"],
-        "seeds": [0],
-    },
-    "federation": {"rounds": 2, "local_steps": 2, "batch_size": 3, "participation": 0.3},
-    "hyperparameters": {"client_opt": {"sgd": {"lr": 0.1}}},
-}
-
-
-def study(**blocks: Any) -> Study:
-    """A tiny study of classifiers, with some keys of its blocks replaced."""
-    raw = copy.deepcopy(RAW)
-    for block, keys in blocks.items():
-        raw.setdefault(block, {}).update(keys)
-    return Study.parse(raw, "test")
-
-
-def images(of: Study) -> ImageDataset:
-    """Made-up images of ten classes, which differ in brightness."""
-    random, labels = np.random.default_rng(0), np.arange(300) % 10
-    pixels = 10 * labels[:, None, None, None] + random.integers(0, 30, (300, 1, 8, 8))
-    pool = ImagePool(pixels.astype(np.uint8), labels, 200, np.zeros(1), np.full(1, 128.0))
-    return ImageDataset.of(pool, skew_of(of.data), of.data.clients, seed=0)
-
-
-def trained(of: Study, checkpoint: Checkpoint | None = None) -> pd.DataFrame:
-    (result,) = train(of, of.cells, images(of), checkpoint=checkpoint).values()
-    return result.records
 
 
 def test_labels_are_counted() -> None:
@@ -79,7 +38,7 @@ def test_labels_are_counted() -> None:
 def of_method(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
     """The records of a method with some hyperparameters."""
     given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": {name: dict(parameters)}}
-    return trained(study(grid={"method": [name]}, hyperparameters=given))
+    return train_cell(make_study(grid={"method": [name]}, hyperparameters=given))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +73,7 @@ def test_the_stacked_engine_agrees_with_pytorch(method, monkeypatch):
         options = {"moon": {"features": "penultimate", "mu": 5.0}}
         given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": options}
         blocks = {"model": {"projection": 4}}
-        return trained(study(grid={"method": [method]}, hyperparameters=given, **blocks))
+        return train_cell(make_study(grid={"method": [method]}, hyperparameters=given, **blocks))
 
     stacked, reference, plain = (
         of(*which) for which in ((method, Stacked), (method, Reference), ("fedopt", Stacked))
@@ -126,10 +85,10 @@ def test_the_stacked_engine_agrees_with_pytorch(method, monkeypatch):
 
 
 def test_seeds_have_partitions_of_their_own() -> None:
-    of = study(grid={"seeds": [0, 1]})
-    alone = study(grid={"seeds": [1]})
-    both = train(of, of.cells, images(of))
-    (one,) = train(alone, alone.cells, images(alone)).values()
+    of = make_study(grid={"seeds": [0, 1]})
+    alone = make_study(grid={"seeds": [1]})
+    both = train(of, of.cells, make_images(of))
+    (one,) = train(alone, alone.cells, make_images(alone)).values()
     pd.testing.assert_frame_equal(both[of.cells[1]].records, one.records)
     own = one.records.query("split == 'test' and model == 'local'")
     assert len(set(own["own_error"])) > 1
@@ -154,15 +113,16 @@ AWARE = {"selection": "data_aware", "participation": 1.0}
 )
 def test_impossible_studies(blocks: dict[str, Any], problem: str) -> None:
     with naming(ConfigError, problem):
-        study(**blocks)
+        make_study(**blocks)
 
 
 def test_data_aware_selection_knows_labels_that_were_sent() -> None:
     share = {"participation": 0.6, "rounds": 4}
     aware, plain = (
-        trained(study(federation=share | {"selection": rule})) for rule in ("data_aware", "uniform")
+        train_cell(make_study(federation=share | {"selection": rule}))
+        for rule in ("data_aware", "uniform")
     )
-    counts = images(study()).label_counts
+    counts = make_images(make_study()).label_counts
     steps = aware.query("split == 'train' and model == 'local'")
     for _, some in steps[steps["steps"] > 0].groupby("round"):
         assert len(some) == 6
@@ -191,8 +151,8 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
             return [torch.nn.functional.one_hot(each, 10) for each in labels]
 
     monkeypatch.setattr("plfl_images.evaluation.IMAGES_PER_PASS", 7)
-    of = study()
-    data = images(of)
+    of = make_study()
+    data = make_images(of)
     network = trainer.network_of(of, of.window_shape)
     evaluator = CommonEvaluator(data, Knowing(network, data, CPU))
     scores = evaluator._scores(torch.zeros(10, 1), data)

@@ -16,12 +16,12 @@ from plfl.study import Cell, Study
 from plfl_images.reporting import ImageReporting
 from plfl_images.results.variants import CURVES, Results, compared
 from tests.helpers import classified
-from tests.images.test_classify import study as tiny
+from tests.helpers.image_studies import make_study
 
 
 def swept() -> Study:
     """FedAvg and FedADC with one, two and five labels per client, and two participations."""
-    return tiny(
+    return make_study(
         grid={
             "method": ["fedopt", "fedadc"],
             "seeds": [0, 1, 2],

@@ -15,16 +15,16 @@ from plfl.results.records import Files, write_table
 from plfl_images import baselines as of_images
 from plfl_images.report import page, paper
 from plfl_images.report.figures import render_all
-from tests.images.test_classify import images, study
+from tests.helpers.image_studies import make_images, make_study
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     named = Claim(better=["all-fedadc-global"], than=["all-fedopt-global"])
-    of = study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1]})
+    of = make_study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1]})
     of = of.model_copy(update={"claims": [named]})
-    data = images(of)
+    data = make_images(of)
     data.pool.save(folder / "pool.npz")
     cells = {}
     for cell, result in train(of, of.cells, data).items():
@@ -55,7 +55,7 @@ def test_tables(folder: Path) -> None:
 
 def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
     assert list(render_all(folder, folder)) == list(
-        reporting.reporting_of(study()).captions(study())
+        reporting.reporting_of(make_study()).captions(make_study())
     )
     page.write(folder, folder, folder / "index.html")
     text = (folder / "index.html").read_text(encoding="utf-8")
@@ -66,11 +66,11 @@ def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
 
 
 def test_the_column_of_the_paper() -> None:
-    column = paper.column_of(study(federation={"participation": 0.2}))
+    column = paper.column_of(make_study(federation={"participation": 0.2}))
     assert column is not None
     assert column.title == "CIFAR-10, s = 2, C = 0.2"
     assert column.of("fedadc_plus", "fedavg") == (81.42, 0.35)
     assert column.of("fedadc_plus", "slowmo") is None
-    assert paper.column_of(study(federation={"participation": 0.3})) is None
+    assert paper.column_of(make_study(federation={"participation": 0.3})) is None
     # FedRS was trained on CIFAR-10 only.
     assert [len(column.accuracy) for column in paper.COLUMNS] == [9, 9, 8, 8, 8, 8]

@@ -25,10 +25,9 @@ from plfl.forecast.model import load
 from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult
 from plfl.study import Study
-from tests.forecast.test_model import trained as write_to
-from tests.forecast.test_newcomer import newcomer
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
+from tests.helpers.meter_models import make_new_meter, write_models_of
 
 COVARIATES = [{"name": "lags", "days": [1]}, {"name": "level"}, {"name": "calendar"}]
 WINDOWS = {"target": "change", "scaling": "per_client", "covariates": COVARIATES}
@@ -220,8 +219,8 @@ def test_a_new_meter_adds_own_trees(here: Path) -> None:
     meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
     source = {"source": "meters", "meters": {"timezone": "Etc/GMT+5", **meters}}
     of = study(data=source, grid={"sharing": ["P2"]})
-    write_to(of, Path("m.safetensors"))
-    model, readings = load("m.safetensors"), newcomer(rows=96 * 14)
+    write_models_of(of, Path("m.safetensors"))
+    model, readings = load("m.safetensors"), make_new_meter(rows=96 * 14)
     new = model.adapt(readings, "d", epochs=2)
     (received,), (own,) = new.models["global"], new.models["local"]
     body = of.layout.mask(["body"])
