@@ -12,6 +12,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+from tests.helpers.projects import WriteStudy, write_own_study
+
 # How long an example takes is up to the machine, which others may keep busy.
 settings.register_profile("plfl", deadline=None)
 settings.load_profile("plfl")
@@ -50,3 +52,9 @@ def invoke(capsys: pytest.CaptureFixture[str]) -> Callable[..., "pytest.CaptureR
         return capsys.readouterr()
 
     return invoked
+
+
+@pytest.fixture
+def write_study(here: Path) -> WriteStudy:
+    """Writes a study of three own meters into the folder of the test."""
+    return write_own_study

@@ -6,6 +6,7 @@ Every import counts: those inside functions and, but for `plfl/interfaces`, thos
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -161,3 +162,14 @@ print(*sys.modules)
     optimisers = {name for name in names if name.startswith("plfl.optimizers.client.")}
     assert optimisers >= {"plfl.optimizers.client.adam", "plfl.optimizers.client.prox"}
     assert "plfl.optimizers.client.adamw" not in names
+
+
+def test_no_test_imports_another_test_module() -> None:
+    """What tests share stands in `tests/helpers` and, if fixtures, in a `conftest.py`."""
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in imported(path)
+        if re.match(r"tests\.(?!helpers\b)|(conftest|test_\w+)\b", name)
+    ]
+    assert found == []

@@ -14,9 +14,8 @@ import plfl
 from plfl.cli.main import main
 from plfl.outside.score import score
 from plfl.study import Study
-from tests.outside.conftest import Write, write
+from tests.helpers.projects import WriteStudy
 
-__all__ = ["write"]
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -25,24 +24,24 @@ def run(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> None:
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
-def test_fedavg_in_plain_pytorch(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(monkeypatch, "fedavg_torch.py", str(write()), "predictions.parquet")
+def test_fedavg_in_plain_pytorch(write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, "fedavg_torch.py", str(write_study()), "predictions.parquet")
     table = pd.read_parquet("predictions.parquet")
     assert set(table["client"]) == {"a", "b", "c"}
     # The load is about 2, and its day a sine of amplitude 1.
     assert table["forecast"].between(0.5, 3.8).all()
 
 
-def test_partitions_of_flower(write, monkeypatch, capsys):
+def test_partitions_of_flower(write_study, monkeypatch, capsys):
     pytest.importorskip("flwr_datasets")
-    assert main(["export", "clients", str(write()), "--to", "arrays"]) == 0
+    assert main(["export", "clients", str(write_study()), "--to", "arrays"]) == 0
     run(monkeypatch, "flower_partitions.py", "arrays/clients.parquet")
     losses = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()[1:]]
     assert losses[-1] < losses[0]
 
 
-def test_folder_of_pfllib(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(monkeypatch, "pfllib_folder.py", str(write()), "Meters")
+def test_folder_of_pfllib(write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, "pfllib_folder.py", str(write_study()), "Meters")
     with np.load("Meters/train/2.npz", allow_pickle=True) as file:
         data = file["data"].tolist()  # as PFLlib reads it
     client = plfl.clients("own.yaml")[2]
@@ -50,8 +49,8 @@ def test_folder_of_pfllib(write: Write, monkeypatch: pytest.MonkeyPatch) -> None
     assert data["y"][:, 0].tolist() == [*client.y_train, *client.y_val]
 
 
-def test_folder_of_fl_bench(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(monkeypatch, "fl_bench_folder.py", str(write()), "synthetic")
+def test_folder_of_fl_bench(write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, "fl_bench_folder.py", str(write_study()), "synthetic")
     partition = pickle.loads(Path("synthetic/partition.pkl").read_bytes())
     rows, targets = np.load("synthetic/data.npy"), np.load("synthetic/targets.npy")
     assert partition["separation"]["total"] == 3
@@ -158,9 +157,9 @@ FL_BENCH = {
     ids=["PFLlib", "FL-bench"],
 )
 def test_training_with_a_stand_in_for(
-    modules, programs, data, options, seeds, write, tmp_path, monkeypatch
+    modules, programs, data, options, seeds, write_study, tmp_path, monkeypatch
 ):
-    study = str(write().resolve())
+    study = str(write_study().resolve())
     for name, text in modules.items():
         path = tmp_path / "system" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,9 +177,9 @@ def test_training_with_a_stand_in_for(
     assert found.yours["mase"] < 0.6
 
 
-def test_dataset_of_appfl(write: Write) -> None:
+def test_dataset_of_appfl(write_study: WriteStudy) -> None:
     found = runpy.run_path(str(EXAMPLES / "appfl_dataset.py"))
-    train, validation = found["of_client"](study=str(write()), client_id=1, num_clients=3)
+    train, validation = found["of_client"](study=str(write_study()), client_id=1, num_clients=3)
     client = plfl.clients("own.yaml")[1]
     np.testing.assert_array_equal(train[5][0], client.flat("train")[5])
     assert float(validation[7][1]) == client.y_val[7]

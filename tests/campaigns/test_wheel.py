@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.test_wheel import Installed, write_study_with_plugin
+from tests.helpers.installed import Installed, write_study_with_plugin
 
 
 def test_a_study_runs_to_its_end_outside_the_clone(tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ from plfl.base.errors import DataError
 from plfl.cli import main as cli
 from plfl.cli.common import for_each_meter
 from plfl.forecast.output import table_as_csv
-from tests.cli.test_main import CELL, project
-
-__all__ = ["project"]  # a fixture
+from tests.helpers.projects import CELL
 
 
 @pytest.fixture

@@ -11,27 +11,12 @@ import yaml
 
 from plfl.cli import main as cli
 from plfl.study import Study
-from tests.helpers.projects import write_meters
+from tests.helpers.projects import CELL, write_meters
 
 _COMMANDS = argparse.ArgumentParser().add_subparsers()
 for _module in cli.SUBCOMMANDS:
     _module.add(_COMMANDS)
 NAMES = list(_COMMANDS.choices)
-CELL = "all-P2-fedopt-adam-fedavg-10"
-
-
-@pytest.fixture
-def project(here: Path) -> Path:
-    write_meters(here / "meters")
-    config = {
-        "name": "own",
-        "data": {"source": "meters", "states": ["all"], "clients": 3},
-        "model": {"hidden": 3, "mlp": [4]},
-        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
-        "federation": {"rounds": 2, "local_steps": 3, "batch_size": 8},
-    }
-    (here / "my.yaml").write_text(yaml.safe_dump(config))
-    return here
 
 
 def test_cells_says_what_will_run(project: Path, invoke) -> None:

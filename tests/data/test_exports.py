@@ -11,7 +11,7 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
 from plfl.data import meters, sources
 from plfl.study import Study
-from tests.data.test_meters import read_file
+from tests.helpers.meter_files import read_meter
 from tests.helpers.refusals import naming
 
 ROWS = 24 * 40
@@ -68,12 +68,12 @@ def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
     """The choice of meters and times is that of the training."""
     raw().to_csv(path := tmp_path / "all.csv", index=False)
     keys = study(path, until="2020-02-20", only=["b*"], clients=1).data.meters
-    found = read_file(path, keys, "a-2")
+    found = read_meter(path, keys, "a-2")
     np.testing.assert_array_equal(found["load"], raw()["a/2"])
     with naming(DataError, "'b2'", "'b 1'", "'a/2'"):
-        read_file(path, keys, "b2")
+        read_meter(path, keys, "b2")
     raw()[["when", "b 1"]].to_csv(later := tmp_path / "later.csv", index=False)
-    assert len(read_file(later, keys, "anyone")) == ROWS
+    assert len(read_meter(later, keys, "anyone")) == ROWS
 
 
 def test_each_file_is_read_in_the_unit_that_it_states(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_each_file_is_read_in_the_unit_that_it_states(tmp_path: Path) -> None:
     power.to_csv(later := tmp_path / "later.csv", index=False)
     for unit, expected in ((None, 1000.0), ("kWh", 1.0)):
         keys = study(path, unit=unit).data.meters
-        found = read_file(later, keys, "a-2")["load"] * expected
+        found = read_meter(later, keys, "a-2")["load"] * expected
         np.testing.assert_allclose(found, raw()["a/2"], rtol=1e-12)
 
 

@@ -17,6 +17,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters
 from plfl.data import meters
 from plfl.study import Study
+from tests.helpers.meter_files import read_meter
 from tests.helpers.refusals import naming
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
@@ -34,17 +35,8 @@ def frame(index: pd.Index, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"timestamp": index, "load": loads(len(index)), **columns})
 
 
-def read_file(path: Path, keys: Meters, client: str | None = None) -> pd.DataFrame:
-    """The series of one meter, by default named like its file."""
-    client = client or meters.client_name(path)
-    tables, problems = meters.read_files([path], keys, client)
-    if problems:
-        raise DataError("\n".join(problems))
-    return tables[client]
-
-
 def read(path: Path, **keys: Any) -> pd.DataFrame:
-    return read_file(path, Meters.model_validate(keys))
+    return read_meter(path, Meters.model_validate(keys))
 
 
 def wall(zone: str, first: str, last: str, minutes: int = 15) -> pd.DatetimeIndex:
@@ -428,7 +420,7 @@ def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(meter):
     study = Study.parse(yaml.safe_load(block), "docs/own-data.md")
     assert study.data.source == "meters"
     (content,) = re.findall(r"```\n(read at.*?)```", text, flags=re.DOTALL)
-    table = read_file(meter(content), study.data.meters)
+    table = read_meter(meter(content), study.data.meters)
     assert list(table.index) == [*pd.to_datetime(["2023-01-01 00:15", "2023-01-01 00:30"])]
     assert table.to_numpy().tolist() == [[3.2, -2.5, 18000], [3.05, -2.5, 18000]]
 

@@ -1,11 +1,14 @@
 """Server and clients in one process, with nothing but bytes between them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import safetensors.torch
+import torch
+from torch import Tensor
 
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
@@ -14,6 +17,7 @@ from plfl.deploy.protocol.client import DeployedClient
 from plfl.deploy.protocol.endpoints import Message
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import DeployedServer
+from plfl.experiments.train import train
 from plfl.study import Cell, Study
 from tests.helpers import tiny
 
@@ -108,3 +112,32 @@ def replayed(deployed: Deployment) -> pd.DataFrame:
 
 def by_split(of: Study) -> dict[str, Cell]:
     return {cell.sharing: cell for cell in of.cells}
+
+
+def assert_equal_bits(
+    of: Study, folder: Path, splits: Collection[str] = ("P1", "P2", "P3")
+) -> None:
+    """Deployments of a study, one for each of the `splits` that it has, are its simulation."""
+    cells = by_split(of)
+    for split in (split for split in splits if split in cells):
+        cell = cells[split]
+        deployed = Deployment(of, cell, folder / split)
+        records = deployed.run()
+        expected = train(of, [cell], dataset(of))[cell].records
+        pd.testing.assert_frame_equal(records, expected, check_exact=True)
+        history = deployed.server.history
+        if of.federation.participation < 1:
+            assert {len(summary.took_part) for summary in history} <= {0, 1, 2}, "all took part"
+        again, f = replay(of, cell, dataset(of), history)
+        pd.testing.assert_frame_equal(again.records, expected, check_exact=True)
+        state = safetensors.torch.load_file(folder / split / "server" / "model.safetensors")
+        for name, values in f.server.state.items():
+            assert torch.equal(state[name], values), name
+        for i, name in enumerate(NAMES):
+            assert torch.equal(last_model(folder / split / name, f.initial), f.local[i]), name
+
+
+def last_model(folder: Path, initial: Tensor) -> Tensor:
+    """The model that a client was left with: `initial` if it took part in no round."""
+    files = sorted(folder.glob("*/round-*.safetensors"), key=lambda path: int(path.stem[6:]))
+    return safetensors.torch.load_file(files[-1])["local"][0] if files else initial

@@ -1,12 +1,13 @@
 """A project of a user: own meters, small models, the Snakemake workflow."""
 
+import json
 import multiprocessing
 import os
 import re
 import sys
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from tests.helpers.repository import ROOT
 
 
 def write_meters(folder: Path, names: str = "abc", days: int = 14) -> None:
+    """Write a CSV file of a quarter-hourly load for each letter of `names`."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
     stamps = pd.date_range("2024-01-01 00:15", periods=96 * days, freq="15min", name="timestamp")
@@ -24,6 +26,49 @@ def write_meters(folder: Path, names: str = "abc", days: int = 14) -> None:
             2 + np.sin(np.arange(len(stamps)) / 96 * 2 * np.pi) + 0.2 * random.random(len(stamps))
         )
         pd.DataFrame({"load": load.round(4)}, stamps).to_csv(folder / f"{name}.csv")
+
+
+CELL = "all-P2-fedopt-adam-fedavg-10"
+"""A cell of the study that `write_project` writes."""
+
+
+def write_project(folder: Path) -> None:
+    """Write three meters and the study `my.yaml`, which trains them in a blink."""
+    write_meters(folder / "meters")
+    config = {
+        "name": "own",
+        "data": {"source": "meters", "states": ["all"], "clients": 3},
+        "model": {"hidden": 3, "mlp": [4]},
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
+        "federation": {"rounds": 2, "local_steps": 3, "batch_size": 8},
+    }
+    (folder / "my.yaml").write_text(yaml.safe_dump(config))
+
+
+OWN_DATA = {"source": "meters", "states": ["all"], "clients": 3, "features": ["load"]}
+"""The block `data` of the study that `WriteStudy` writes."""
+
+
+class WriteStudy(Protocol):
+    """Writes the study `own.yaml` of three meters into the current folder; returns its path."""
+
+    def __call__(self, days: int = 21, **blocks: Any) -> Path:
+        """`days`: of readings, from 1 January 2024; `blocks` replace those of the study."""
+
+
+def write_own_study(days: int = 21, **blocks: Any) -> Path:
+    """See `WriteStudy`."""
+    write_meters(Path("meters"), days=days)
+    config: dict[str, Any] = {
+        "name": "own",
+        "data": OWN_DATA,
+        "model": {"name": "mlp"},
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
+        "federation": {"rounds": 2, "local_steps": 3},
+        "baselines": {"trees": 10},
+    }
+    Path("own.yaml").write_text(json.dumps(config | blocks), encoding="utf-8")
+    return Path("own.yaml")
 
 
 class Project:

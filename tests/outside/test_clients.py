@@ -10,17 +10,19 @@ import plfl
 from plfl.base.errors import ConfigError, DataError
 from plfl.cli.main import main
 from plfl.outside.clients import Client
+from tests.helpers.projects import WriteStudy
 from tests.helpers.refusals import naming
-from tests.outside.conftest import Write
 
 COVARIATES = [{"name": "lags", "days": [1], "around": 1}, {"name": "calendar", "harmonics": 2}]
 
 
 @pytest.mark.parametrize("target", ["load", "change"])
 @pytest.mark.parametrize("horizons", [1, 3])
-def test_arrays_are_the_readings_of_the_files(write: Write, target: str, horizons: int) -> None:
+def test_arrays_are_the_readings_of_the_files(
+    write_study: WriteStudy, target: str, horizons: int
+) -> None:
     windows = {"target": target, "horizons": horizons, "covariates": COVARIATES}
-    clients = plfl.clients(plfl.Study.load(write(windows=windows)))
+    clients = plfl.clients(plfl.Study.load(write_study(windows=windows)))
     assert [client.name for client in clients] == ["a", "b", "c"]
     for client in clients:
         load = pd.read_csv(f"meters/{client.name}.csv", index_col=0, parse_dates=True)["load"]
@@ -48,8 +50,8 @@ def test_arrays_are_the_readings_of_the_files(write: Write, target: str, horizon
         assert client.covariates[0] == "lags_0"
 
 
-def test_files_have_what_the_arrays_have(write: Write) -> None:
-    study = write(windows={"covariates": COVARIATES})
+def test_files_have_what_the_arrays_have(write_study: WriteStudy) -> None:
+    study = write_study(windows={"covariates": COVARIATES})
     assert main(["export", "clients", str(study), "--to", "arrays"]) == 0
     clients = plfl.clients(plfl.Study.load(study))
     rows = pd.read_parquet("arrays/clients.parquet")
@@ -66,8 +68,10 @@ def test_files_have_what_the_arrays_have(write: Write) -> None:
     assert set(rows["client"]) == {"a", "b", "c"}
 
 
-def test_quantiles_are_sorted_columns(write: Write) -> None:
-    study = write(task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]}, windows={"horizons": 2})
+def test_quantiles_are_sorted_columns(write_study: WriteStudy) -> None:
+    study = write_study(
+        task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]}, windows={"horizons": 2}
+    )
     client = plfl.clients(plfl.Study.load(study))[0]
     outputs = np.stack([client.y_test + change for change in (0.1, 0, -0.1)], axis=-1)
     table = client.predictions(outputs, seed=4)
@@ -79,8 +83,8 @@ def test_quantiles_are_sorted_columns(write: Write) -> None:
         client.predictions(client.y_test)
 
 
-def test_what_has_no_arrays_is_refused(write: Write, invoke) -> None:
-    study = write(grid={"windows.look_back": [4, 8], "sharing": ["P3"]})
+def test_what_has_no_arrays_is_refused(write_study: WriteStudy, invoke) -> None:
+    study = write_study(grid={"windows.look_back": [4, 8], "sharing": ["P3"]})
     with naming(ConfigError, "variants", "look_back=4"):
         plfl.clients(plfl.Study.load(study))
     command = ["export", "clients", str(study), "--to", "arrays"]

@@ -12,8 +12,8 @@ from plfl.cli.main import main
 from plfl.outside.clients import Client
 from plfl.outside.score import YOURS, ScoredPredictions, score
 from plfl.study import Study
+from tests.helpers.projects import OWN_DATA, WriteStudy
 from tests.helpers.refusals import naming
-from tests.outside.conftest import OWN, Write
 
 FILE = Path("predictions.parquet")
 
@@ -40,8 +40,10 @@ def scored(study: Study, table: pd.DataFrame) -> ScoredPredictions:
 
 
 @pytest.mark.parametrize("horizons", [1, 3])
-def test_a_baseline_made_elsewhere_has_the_scores_of_the_study(write: Write, horizons: int) -> None:
-    study = Study.load(write(windows={"horizons": horizons}))
+def test_a_baseline_made_elsewhere_has_the_scores_of_the_study(
+    write_study: WriteStudy, horizons: int
+) -> None:
+    study = Study.load(write_study(windows={"horizons": horizons}))
     tables = []
     for client in plfl.clients(study):
         load = pd.read_csv(f"meters/{client.name}.csv", index_col=0, parse_dates=True)["load"]
@@ -68,8 +70,8 @@ def test_a_baseline_made_elsewhere_has_the_scores_of_the_study(write: Write, hor
     assert rows.loc[YOURS, "wape"] == pytest.approx(wape, rel=1e-5)
 
 
-def test_truth_wins_and_seeds_are_averaged(write: Write) -> None:
-    study = Study.load(write())
+def test_truth_wins_and_seeds_are_averaged(write_study: WriteStudy) -> None:
+    study = Study.load(write_study())
     best = scored(study, predicted(study))
     assert best.yours["rank"] == 1
     assert best.yours["mase"] == pytest.approx(0, abs=1e-4)
@@ -78,8 +80,8 @@ def test_truth_wins_and_seeds_are_averaged(write: Write) -> None:
     assert two == pytest.approx(1.05 * one, rel=1e-4)
 
 
-def test_quantiles_have_a_crps(write: Write) -> None:
-    study = Study.load(write(task={"name": "quantiles"}))
+def test_quantiles_have_a_crps(write_study: WriteStudy) -> None:
+    study = Study.load(write_study(task={"name": "quantiles"}))
     found = scored(study, predicted(study, 0.5))
     # All quantiles are too high by as much: the mean pinball loss is that of their mean level.
     assert found.yours["scaled_crps"] == pytest.approx(found.yours["mase"], rel=1e-4)
@@ -94,8 +96,10 @@ def test_quantiles_have_a_crps(write: Write) -> None:
     assert by_crps.submission({})["score"] == pytest.approx(by_crps.yours["scaled_crps"], abs=1e-6)
 
 
-def test_origins_are_scored_together(write: Write) -> None:
-    study = Study.load(write(data=OWN | {"origins": ["2024-02-05", "2024-03-04"]}, days=100))
+def test_origins_are_scored_together(write_study: WriteStudy) -> None:
+    study = Study.load(
+        write_study(data=OWN_DATA | {"origins": ["2024-02-05", "2024-03-04"]}, days=100)
+    )
     clients = plfl.clients(study)
     assert [(c.origin, c.name) for c in clients[2:4]] == [("2024-02-05", "c"), ("2024-03-04", "a")]
     assert clients[0].stamp_test.max() <= clients[3].stamp_test.min()
@@ -127,15 +131,19 @@ def test_origins_are_scored_together(write: Write) -> None:
         (lambda t: t.drop(columns="stamp"), ["no column stamp"]),
     ],
 )
-def test_what_does_not_fit_is_refused(write: Write, change: object, words: list[str]) -> None:
-    study = Study.load(write())
+def test_what_does_not_fit_is_refused(
+    write_study: WriteStudy, change: object, words: list[str]
+) -> None:
+    study = Study.load(write_study())
     assert callable(change)
     with naming(DataError, *words):
         scored(study, change(predicted(study)))
 
 
-def test_a_row_of_a_leaderboard(write: Write, capsys: pytest.CaptureFixture[str], invoke) -> None:
-    path = str(write())
+def test_a_row_of_a_leaderboard(
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str], invoke
+) -> None:
+    path = str(write_study())
     predicted(Study.load(path), 0.1).to_parquet(FILE)
     command = ["score", path, str(FILE), "--submit", "board.csv"]
     assert "--method" in invoke(*command, status=2).err

@@ -2,11 +2,8 @@
 
 import pandas as pd
 import pytest
-import safetensors.torch
-import torch
 
 from plfl import methods
-from plfl.deploy.local import replay
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message
 from plfl.experiments.train import train
@@ -15,9 +12,16 @@ from plfl.forecast import model as forecast_model
 from plfl.forecast.contents import describe
 from plfl.optimizers import server as servers
 from plfl.results.records import write_models
-from plfl.study import Study
 from tests.helpers import user_modules
-from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
+from tests.helpers.loopback import (
+    NAMES,
+    Deployment,
+    assert_equal_bits,
+    by_split,
+    dataset,
+    study,
+    tables,
+)
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
 PACED = {"ema": 0.9, "clip": 0.5}
@@ -27,26 +31,6 @@ DEPLOYABLE = sorted(
     if not (m().simulation_only or m.only_task or m.only_model)
 )
 OPTIMISERS = {"fedadc_dm": "sgdm", "cc_fedadagrad": "sgd", "cc_fedadam": "sgd", "cc_fedams": "sgd"}
-
-
-def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
-    cells = by_split(of)
-    for split in (split for split in splits if split in cells):
-        cell = cells[split]
-        deployed = Deployment(of, cell, tmp_path / split)
-        records = deployed.run()
-        expected = train(of, [cell], dataset(of))[cell].records
-        pd.testing.assert_frame_equal(records, expected, check_exact=True)
-        history = deployed.server.history
-        if of.federation.participation < 1:
-            assert {len(summary.took_part) for summary in history} <= {0, 1, 2}, "all took part"
-        again, f = replay(of, cell, dataset(of), history)
-        pd.testing.assert_frame_equal(again.records, expected, check_exact=True)
-        held = safetensors.torch.load_file(tmp_path / split / "server" / "model.safetensors")
-        for name, state in f.server.state.items():
-            assert torch.equal(held[name], state), name
-        for i, name in enumerate(NAMES):
-            assert torch.equal(last_model(tmp_path / split / name, f.initial), f.local[i]), name
 
 
 COVARIATES = {
@@ -118,12 +102,6 @@ def test_clients_keep_models_that_forecast(blocks, tmp_path):
             assert (alone.models[kind][0] == rows[i]).all(), (name, kind)
         table = tables()[name]
         pd.testing.assert_frame_equal(alone.predict(table), everyone.predict(table, name))
-
-
-def last_model(folder, initial):
-    """The model that a client was left with."""
-    files = sorted(folder.glob("*/round-*.safetensors"), key=lambda p: int(p.stem[6:]))
-    return safetensors.torch.load_file(files[-1])["local"][0] if files else initial
 
 
 def test_what_can_be_deployed():

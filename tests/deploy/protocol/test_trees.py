@@ -15,8 +15,7 @@ from plfl.federated.collectives.layout import ROOT, SPLIT
 from plfl.federated.collectives.messages import compressed, packed, unpacked
 from plfl.methods.boosting import UNUSED
 from plfl.study import Study
-from tests.deploy.protocol.test_replay import assert_equal_bits
-from tests.helpers.loopback import NAMES, Deployment, by_split, replayed, study
+from tests.helpers.loopback import NAMES, Deployment, assert_equal_bits, by_split, replayed, study
 
 BYTES = [f"{kind}_{way}" for kind in ("bytes", "extras") for way in ("down", "up")]
 COVARIATES = [{"name": "lags", "days": [1]}, {"name": "level"}, {"name": "calendar"}]
