@@ -31,7 +31,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
-from plfl.interfaces.model import OWN
+from plfl.interfaces.model import OWN_MODULE
 from plfl.networks.network import Network
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamw import AdamW
@@ -204,7 +204,7 @@ def by_model() -> dict[str, dict[str, float]]:
     return {
         name: rates(Setting.of({**PAPER, **shared, "model": {"name": name}}))
         for name in available_models()
-        if name != OWN
+        if name != OWN_MODULE
     }
 
 

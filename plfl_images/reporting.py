@@ -35,7 +35,7 @@ class ImageReporting(Reporting):
         "overview": ["plfl_images.results.variants", "plfl_images.report.page"],
     }
     further: ClassVar = {"table_of_curves": "curves.csv"}
-    drawn: ClassVar = ("overview", "accuracy")
+    drawn_files: ClassVar = ("overview", "accuracy")
 
     def divided(self, study: Study) -> Any:
         return [study.data.most_clients, skew_of(study.data).model_dump(), study.grid.seeds]

@@ -174,7 +174,7 @@ def test_training_with_a_stand_in_for(
         del sys.modules[name]
     found = score(Study.load(study), Path("predictions.parquet"))
     assert set(pd.read_parquet("predictions.parquet")["seed"]) == seeds
-    assert found.yours["mase"] < 0.6
+    assert found.own_row["mase"] < 0.6
 
 
 def test_dataset_of_appfl(write_study: WriteStudy) -> None:

@@ -23,7 +23,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters of a text that some spreadsheet evaluates (OWASP, CSV injection)."""
 
 
-def harmless(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """A value for a CSV file: a text that a spreadsheet would evaluate begins with an apostrophe.
 
     >>> harmless("=1+1"), harmless(-1.0)
@@ -37,19 +37,19 @@ def as_csv(table: pd.DataFrame, digits: int = 6) -> str:
     column are numbers. A warning says which texts were changed."""
     import pandas as pd
 
-    safe = table.rename(columns=harmless)
-    changed = [str(name) for name in table if harmless(name) is not name]
+    safe = table.rename(columns=escape_formula)
+    changed_texts = [str(name) for name in table if escape_formula(name) is not name]
     for column in safe.select_dtypes(["object", "string", "category"]):
         texts = pd.Series(safe[column].dropna().unique(), dtype=object)
-        evaluated = [text for text in texts if harmless(text) is not text]
+        evaluated = [text for text in texts if escape_formula(text) is not text]
         if evaluated and pd.to_numeric(texts[texts != ""], errors="coerce").isna().any():
-            safe[column] = safe[column].map(harmless)
-            changed += evaluated
-    if changed:
+            safe[column] = safe[column].map(escape_formula)
+            changed_texts += evaluated
+    if changed_texts:
         log.warning(
             "spreadsheets would evaluate texts that begin with = + - or @, so the CSV has an "
             "apostrophe before %s",
-            list_names([repr(text[:60]) for text in changed], 3),
+            list_names([repr(text[:60]) for text in changed_texts], 3),
         )
     form = f"%.{digits}g"
     # With this end of lines, Python quotes a text that has one of its two characters.

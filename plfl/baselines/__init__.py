@@ -10,21 +10,23 @@ from plfl.interfaces.baseline import Baseline
 __all__ = ["BASELINE", "catalogue", "find", "rivals"]
 
 
-def catalogue(covariates: bool = False, further: Iterable[Baseline] = ()) -> dict[str, Baseline]:
-    """Every baseline by name, the simplest first, then the `further` ones of a study.
+def catalogue(
+    covariates: bool = False, baselines_of_study: Iterable[Baseline] = ()
+) -> dict[str, Baseline]:
+    """Every baseline by name, the simplest first, then the `baselines_of_study` ones of a study.
     `docs/baselines.md` has the formulas. `covariates`: whether to include those that only a study
     with `windows.covariates` has."""
     standard = [find_baseline(name)() for name in STANDARD]
     fitting = [baseline for baseline in standard if covariates or not baseline.needs_covariates]
-    return {baseline.name: baseline for baseline in [*fitting, *further]}
+    return {baseline.name: baseline for baseline in [*fitting, *baselines_of_study]}
 
 
-def rivals(further: Iterable[Baseline] = ()) -> list[str]:
+def rivals(baselines_of_study: Iterable[Baseline] = ()) -> list[str]:
     """Names of the baselines that a federation has to beat: those for which clients send nothing.
-    The study's `further` baselines count only if their pre-training did not include its data."""
-    unseen = [baseline for baseline in further if not baseline.has_seen_the_data]
-    every = catalogue(covariates=True, further=unseen)
-    return [name for name, baseline in every.items() if baseline.crosses == "nothing"]
+    Those of the study count only if their pre-training did not include its data."""
+    unseen = [baseline for baseline in baselines_of_study if not baseline.has_seen_the_data]
+    all_baselines = catalogue(covariates=True, baselines_of_study=unseen)
+    return [name for name, baseline in all_baselines.items() if baseline.crosses == "nothing"]
 
 
 find = find_baseline

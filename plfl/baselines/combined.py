@@ -15,7 +15,7 @@ from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
-MOST = 5_000
+MOST_WINDOWS = 5_000
 """Most forecasts from which weights are chosen; of more, every second, third, ... is used."""
 
 
@@ -146,7 +146,7 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
         return np.full(count, np.nan)
     shares = np.full(len(usable), 1 / len(usable))
     if len(usable) > 1 and truth.size:
-        step = -(-forecasts[0].size // MOST)
+        step = -(-forecasts[0].size // MOST_WINDOWS)
         usable_forecasts = forecasts[usable, ::step].reshape(len(usable), -1)
         values = np.broadcast_to(truth, forecasts.shape[1:])[::step].ravel()
         of_level = np.tile(levels, len(values) // len(levels))

@@ -19,7 +19,7 @@ class Growth:
     settings that are tried."""
 
     def __init__(self, clients: int):
-        self.up = np.zeros(clients, np.int64)
+        self.bytes_up = np.zeros(clients, np.int64)
         self.channel = Channel(0, clients)
 
     def __call__(
@@ -37,5 +37,7 @@ class Growth:
             pairs = [*product(settings.leaves, settings.learning_rate)]
             first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))
             grow(parts, bins, *first, level, self.channel)
-            self.up += times * boosters[k].num_trees() * self.channel.close_round()["bytes_up"]
+            self.bytes_up += (
+                times * boosters[k].num_trees() * self.channel.close_round()["bytes_up"]
+            )
         return boosters

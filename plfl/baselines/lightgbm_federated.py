@@ -72,7 +72,7 @@ class LightgbmFederated(Baseline):
             growth = Growth(len(numbers))
             model = train(members, dataset, settings, tree_choices=tree_choices, grow=growth)
             models |= {client: [model] for client in clients.tolist()}
-            for client, size in zip(numbers, growth.up, strict=True):
+            for client, size in zip(numbers, growth.bytes_up, strict=True):
                 messages[client].append(int(size))
         if isinstance(earlier, GrownFit):
             pairs = zip(earlier.messages, messages, strict=True)

@@ -133,12 +133,12 @@ class TreeWindows:
 
     dataset: Dataset
     design: Design
-    known: tuple[Unit, ...] = ()
+    known_units: tuple[Unit, ...] = ()
     """The units of the clients; empty: those of their training sets."""
 
     @cached_property
     def _units(self) -> dict[int, Unit]:
-        return dict(enumerate(self.known))
+        return dict(enumerate(self.known_units))
 
     def unit(self, client: int) -> Unit:
         """The unit of a client, by its number."""

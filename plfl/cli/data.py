@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(print_table(description[list(COLUMNS)].reset_index()))
         window_warnings = judge(description, first.windows, first.data.cut)
-        warnings = [f"- {study.worded(worry)}" for worry in window_warnings]
+        warnings = [f"- {study.put_in_words(worry)}" for worry in window_warnings]
         refusal = _refusal_of(study, tables)
         problems += [f"{state}: {refusal}"] if refusal else []
         lines = warnings or ([] if refusal else ["no problems found"])

@@ -84,10 +84,10 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     options_given.pop("timezone", None)  # of forecasts
     if options.read_timezone is not None:
         options_given["timezone"] = options.read_timezone
-    refused = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
-    refused += [key for key in OF_MODELS if key in options_given]
-    if refused:
-        raise PlflError(f"--{refused[0]}: only without a study, whose models settle it")
+    refused_keys = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
+    refused_keys += [key for key in OF_MODELS if key in options_given]
+    if refused_keys:
+        raise PlflError(f"--{refused_keys[0]}: only without a study, whose models settle it")
     file = study_path / REMEMBERED
     keys = _remembered(file) if file.is_file() else {}
     try:

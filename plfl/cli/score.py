@@ -127,8 +127,8 @@ def _of_predictions(
             f"\n{list_names(names, 3)}: few clients decide your mean; the median over clients is "
             f"{scored_predictions.clients[metric].median():.4f}"
         )
-    place = f"rank {scored_predictions.yours['rank']} of {len(scored_predictions.table)}"
-    print(f"\n{place}: {name} {scored_predictions.yours[metric]:.4f}")
+    place = f"rank {scored_predictions.own_row['rank']} of {len(scored_predictions.table)}"
+    print(f"\n{place}: {name} {scored_predictions.own_row[metric]:.4f}")
     return [scored_predictions.submission(submission)]
 
 

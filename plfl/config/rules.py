@@ -13,7 +13,7 @@ from pydantic import (
 
 from plfl.config.messages import refusal
 from plfl.config.named import choose_class
-from plfl.interfaces.model import DEFAULT, OWN, Model
+from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.interfaces.task import Task
 from plfl.plugins import registry
 
@@ -36,9 +36,9 @@ def _model(raw: Any) -> Any:
     return choose_class(
         raw,
         kind_name="model",
-        default=OWN if is_own else DEFAULT,
+        default=OWN_MODULE if is_own else DEFAULT,
         find=find_model,
-        names=lambda: [name for name in available_models() if name != OWN],
+        names=lambda: [name for name in available_models() if name != OWN_MODULE],
         other_keys=() if isinstance(raw, Mapping) and ("name" in raw or is_own) else ("module",),
     )
 

@@ -959,7 +959,7 @@ class Baselines(Section):
 
     @field_validator("further")
     @classmethod
-    def _once(cls, baselines: list[Baseline]) -> list[Baseline]:
+    def _refuse_twice(cls, baselines: list[Baseline]) -> list[Baseline]:
         names = [baseline.name for baseline in baselines]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")

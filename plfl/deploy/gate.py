@@ -70,12 +70,16 @@ class Door(socket.socket):
         """A new connection, and the address of its other end."""
         newest, address = super().accept()
         self._connections = {
-            place: one for place, one in self._connections.items() if one.fileno() >= 0
+            place: open_connection
+            for place, open_connection in self._connections.items()
+            if open_connection.fileno() >= 0
         }
         self._connections[address[:2]] = newest
         self.admitted_addresses &= self._connections.keys()
         strangers = [
-            one for place, one in self._connections.items() if place not in self.admitted_addresses
+            open_connection
+            for place, open_connection in self._connections.items()
+            if place not in self.admitted_addresses
         ]
         for connection in strangers[:-STRANGERS]:
             with suppress(OSError):

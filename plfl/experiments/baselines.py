@@ -41,7 +41,7 @@ class BaselineTables:
     """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
     `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
     ("none"); see `Task.errors`."""
-    fitted: Mapping[str, FittedBaseline] = field(default_factory=dict)
+    fitted_baselines: Mapping[str, FittedBaseline] = field(default_factory=dict)
     """The baselines by name, fitted for these scores; those that failed are left out."""
     widths: Mapping[str, Floats] = field(default_factory=dict)
     """The widths (N, ...) of the clients' intervals by baseline, if the task has widths."""

@@ -13,7 +13,7 @@ from plfl.base.files import digest
 from plfl.config.sections import ROUNDS
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.experiments.parts import CellPart, Plan, plans
+from plfl.experiments.folds import Fold, FoldTraining, make_folds
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices
@@ -100,8 +100,8 @@ class _TrialMaker:
     def __init__(self, trainer: Trainer, of_state: Mapping[str, Examples]):
         """`of_state`: the examples of each state, which the engine of the `trainer` reads."""
         self.trainer, self.study, self.of_state = trainer, trainer.study, of_state
-        self._plans: dict[str, list[Plan]] = {}
-        self._parts: dict[str, list[CellPart]] = {}
+        self._folds: dict[str, list[Fold]] = {}
+        self._parts: dict[str, list[FoldTraining]] = {}
 
     def make_trials(self, equal_cells: list[Cell]) -> list[Trial]:
         """Every candidate of `equal_cells`, which are cells with the same settings."""
@@ -120,13 +120,13 @@ class _TrialMaker:
             trained_candidate = replace(candidate, method=candidate.method.in_rounds())
         trains_alone = study.is_alone(cell)
         plan = f"{cell.state} {cell.sharing} {trains_alone}"
-        if plan not in self._plans:
+        if plan not in self._folds:
             trainer = replace(self.trainer, dataset=self.of_state[cell.state])
-            self._plans[plan] = list(plans(trainer, cell))
+            self._folds[plan] = list(make_folds(trainer, cell))
         key = repr((plan, cell.seed, last_round, replace(trained_candidate, tuned=())))
         if key not in self._parts:
             self._parts[key] = [
-                CellPart(cell, trained_candidate, trial) for trial in self._plans[plan]
+                FoldTraining(cell, trained_candidate, trial) for trial in self._folds[plan]
             ]
         parts = self._parts[key]
         return Trial(
@@ -204,7 +204,7 @@ class _Job:
                 after = end
 
     @property
-    def _parts(self) -> list[CellPart]:
+    def _parts(self) -> list[FoldTraining]:
         """The parts that train, each once."""
         return list(dict.fromkeys(part for trial in self.running for part in trial.parts))
 
@@ -252,11 +252,13 @@ class _Job:
             return bool(wished) or t in self.round_choices or t == self.settings.rounds
         return self.settings.evaluates(t)
 
-    def _record(self, trial: Trial, part: CellPart, recorder: Recorder, finished: Round) -> None:
+    def _record(
+        self, trial: Trial, part: FoldTraining, recorder: Recorder, finished: Round
+    ) -> None:
         """Record a finished round of a part of a `trial`."""
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
         scored_as = last if self.is_final else t
-        f, join_traffic, evaluation = part.federation, part.crossed(), None
+        f, join_traffic, evaluation = part.federation, part.join_traffic(), None
         if self._scores(trial, t):
             evaluation = part.examine(trial.method, scored_as == last)
         if join_traffic is None:

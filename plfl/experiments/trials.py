@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plfl.experiments.parts import CellPart
+from plfl.experiments.folds import FoldTraining
 from plfl.experiments.recorder import Recorder
 from plfl.interfaces.method import Method
 from plfl.results.records import MODELS, Model, Models
@@ -31,7 +31,7 @@ class Trial:
     group: str
     """A key that is the same for all seeds of these cells."""
     candidate: Candidate
-    parts: list[CellPart]
+    parts: list[FoldTraining]
     """The parts of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
     """One recorder for each part."""
@@ -59,7 +59,7 @@ class Trial:
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""
         models = [part.models(self.method) for part in self.parts]
-        order = [part.plan.numbers for part in self.parts]
+        order = [part.fold.numbers for part in self.parts]
         if len(models) == 1:
             return models[0]
         place = np.argsort(np.concatenate([numbers for numbers in order if numbers is not None]))

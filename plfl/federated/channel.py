@@ -48,7 +48,7 @@ class Channel:
     receives: frozenset[Direction] = frozenset(("down", "up"))
     """Directions whose receiver is on this side."""
 
-    others: OtherTraffic | None = None
+    other_traffic: OtherTraffic | None = None
     """The machines of the clients, if these grow a tree on several ones."""
 
     def __init__(self, shared: int, clients: int, coder: Coder | None = None):
@@ -119,9 +119,9 @@ class Channel:
     ) -> list[bytes]:
         """Count messages of any length, one for each of `clients`; return those that arrive, in a
         simulation the same. `check`: of messages from other machines."""
-        if self.others is not None:
-            clients = self.others.clients
-            messages = self.others.exchange(direction, messages, check)
+        if self.other_traffic is not None:
+            clients = self.other_traffic.clients
+            messages = self.other_traffic.exchange(direction, messages, check)
         sizes = [len(message) for message in messages]
         for kind in ("bytes", "extras"):
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += sizes

@@ -61,7 +61,7 @@ class ClientData:
                 )
         self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
         """Training windows n_i (N,) of each client."""
-        self._drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
+        self._minibatches_drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
 
     @property
     def loss(self) -> Loss:
@@ -83,15 +83,15 @@ class ClientData:
     @cached_property
     def equal_steps(self) -> bool:
         """Whether all clients whose windows are known take equally many `steps`."""
-        known = (~self.windows.isnan()).nonzero()[:, 0]
-        return len(self.steps(known).unique()) <= 1
+        known_clients = (~self.windows.isnan()).nonzero()[:, 0]
+        return len(self.steps(known_clients).unique()) <= 1
 
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call. Rounds
         t ≤ 0 are for what a method does before training."""
-        if self._drawn[:2] != (t, steps):
-            self._drawn = (t, steps, {})
-        cache = self._drawn[2]
+        if self._minibatches_drawn[:2] != (t, steps):
+            self._minibatches_drawn = (t, steps, {})
+        cache = self._minibatches_drawn[2]
         for i in clients.tolist():
             if i not in cache:
                 cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
@@ -125,25 +125,27 @@ class ClientData:
         return starts.take(batches.draw(self.seed, name, t, len(starts), steps, size))
 
     def passes(
-        self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
+        self, purpose: str, clients: Tensor, epochs: float, most_steps: int | None = None
     ) -> tuple[Minibatches, Tensor]:
         """Minibatches of shuffled passes over the clients' training windows, outside of any round,
         and their numbers (n,). Shorter rows are padded to the longest.
 
         `purpose`: name of the random stream; the same passes in every call. At least one minibatch
         is drawn. Windows that do not fill a minibatch at the end of a pass are left out of that
-        pass. `most`: minibatches after which a client stops, even within a pass.
+        pass. `most_steps`: minibatches after which a client stops, even within a pass.
         """
-        size, drawn = self.settings.batch_size, []
+        size, minibatches = self.settings.batch_size, []
         for i in clients.tolist():
-            every, name = self._starts(i), f"/{purpose}/{self.names[i]}"
-            count = batches.steps_of(epochs, len(every), size)
-            count = count if most is None else min(count, most)
-            drawn.append(every[batches.epoch(self.seed, name, 0, len(every), count, size)])
-        longest = max(map(len, drawn))
-        padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
+            own_starts, name = self._starts(i), f"/{purpose}/{self.names[i]}"
+            count = batches.steps_of(epochs, len(own_starts), size)
+            count = count if most_steps is None else min(count, most_steps)
+            minibatches.append(
+                own_starts[batches.epoch(self.seed, name, 0, len(own_starts), count, size)]
+            )
+        longest = max(map(len, minibatches))
+        padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in minibatches]
         starts = torch.from_numpy(np.stack(padded)).to(self.engine.device)
-        steps = torch.tensor([len(d) for d in drawn], device=self.engine.device)
+        steps = torch.tensor([len(d) for d in minibatches], device=self.engine.device)
         names = [f"{purpose}/{self.names[i]}" for i in clients.tolist()]
         return Minibatches(
             starts, keys=self._draw_keys([(name, 0) for name in names], longest)
@@ -184,8 +186,8 @@ class ClientData:
     def histograms(self, bins: int) -> NDArray[np.float64]:
         """Share (N, kinds) of each kind among a client's training targets. Kinds are the labels, or
         `bins` intervals of the load."""
-        everyone = range(len(self.names))
-        targets = [self.training_targets(i).double().cpu().numpy() for i in everyone]
+        all_clients = range(len(self.names))
+        targets = [self.training_targets(i).double().cpu().numpy() for i in all_clients]
         return self.task.histograms(targets, bins)
 
     def losses(
@@ -207,11 +209,11 @@ class ClientData:
         return FORWARD * models * read / self.settings.batch_size
 
     def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
-        every = [self._starts(i) for i in clients.tolist()]
+        starts_of_clients = [self._starts(i) for i in clients.tolist()]
         if windows is None:
-            return every
-        drawn = zip(every, self.streams("probe", clients.tolist(), t), strict=True)
-        return [s if len(s) <= windows else random.choice(s, windows, False) for s, random in drawn]
+            return starts_of_clients
+        pairs = zip(starts_of_clients, self.streams("probe", clients.tolist(), t), strict=True)
+        return [s if len(s) <= windows else random.choice(s, windows, False) for s, random in pairs]
 
     def train(
         self,
@@ -225,10 +227,10 @@ class ClientData:
         """The models `rows` (n, P) after `steps` local steps (a number for all, or (n,)) of
         `clients`, outside of any round. A proximal term of the optimiser acts on the parameters of
         the mask `shared` (P,), by default on all."""
-        minibatches, each = self._of_round(clients, t, steps)
+        minibatches, steps_each = self._of_round(clients, t, steps)
         if shared is None:
             shared = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        return self.trained(rows, optimiser, minibatches, each, shared=shared)
+        return self.trained(rows, optimiser, minibatches, steps_each, shared=shared)
 
     def trained(
         self,
@@ -248,12 +250,12 @@ class ClientData:
         of the parameters on which the optimiser's own proximal term acts; None: it is ignored.
         `term`: the method's in the loss. `terms`: further ones, as in `plfl.training.task.Terms`.
         """
-        trained = rows.clone()
+        models = rows.clone()
         if shared is None:
             shared = torch.zeros(rows.shape[1], dtype=torch.bool, device=rows.device)
-        task = self.task_of(optimiser, trained, minibatches, shared, term).with_terms(**terms)
+        task = self.task_of(optimiser, models, minibatches, shared, term).with_terms(**terms)
         self.engine.train(replace(task, steps=steps))
-        return trained
+        return models
 
     def fine_tuned(
         self,
@@ -270,8 +272,8 @@ class ClientData:
         `most_steps`: steps after which a client stops, even within a pass."""
         if not epochs or most_steps == 0:
             return rows.clone()
-        everyone = torch.arange(len(rows), device=rows.device)
-        minibatches, steps = self.passes(purpose, everyone, epochs, most_steps)
+        all_clients = torch.arange(len(rows), device=rows.device)
+        minibatches, steps = self.passes(purpose, all_clients, epochs, most_steps)
         return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
 
     def observe_buffers(self, rows: Tensor) -> Tensor:
@@ -284,10 +286,10 @@ class ClientData:
         """Mean gradients (n, P) of models `rows` over the first `steps` minibatches, a number for
         all or (n,), of round `t`."""
         gradients = torch.zeros_like(rows)
-        minibatches, each = self._of_round(clients, t, steps)
-        everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        task = self.task_of(STANDING, rows.clone(), minibatches, everything)
-        self.engine.train(replace(task, steps=each, tracked=Tracked(gradients=gradients)))
+        minibatches, steps_each = self._of_round(clients, t, steps)
+        all_parameters = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
+        task = self.task_of(STANDING, rows.clone(), minibatches, all_parameters)
+        self.engine.train(replace(task, steps=steps_each, tracked=Tracked(gradients=gradients)))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
     def _of_round(

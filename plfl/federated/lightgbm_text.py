@@ -78,7 +78,7 @@ def _make_lines(title: str, forms: dict[str, str]) -> list[str]:
 
 
 _HEADER, _TREE = _make_lines("tree\n", HEADER), _make_lines(r"Tree=\d{1,9}\n", TREE)
-_HEADER_FORM, _TREE_FORM = (re.compile("".join(each), re.ASCII) for each in (_HEADER, _TREE))
+_HEADER_FORM, _TREE_FORM = (re.compile("".join(parts), re.ASCII) for parts in (_HEADER, _TREE))
 
 _sound_texts: set[bytes] = set()
 """Digests of texts that were found sound: a check takes longer than LightGBM's own reading."""

@@ -88,10 +88,10 @@ class Session:
         """Gradients (n, P) of the models `rows` (n, P), one per client; 0 for clients that are not
         in the mask `who` (n,). As in any forward pass, the buffers of `rows` change in place.
         `minibatch`: its number in the round, from 0, or a single one."""
-        drawn = self.minibatches(minibatch, 1) if isinstance(minibatch, int) else minibatch
+        minibatches = self.minibatches(minibatch, 1) if isinstance(minibatch, int) else minibatch
         gradients = torch.empty_like(rows) if who is None else torch.zeros_like(rows)
         # Steps that stand still change the rows in place, but not their values.
-        task = self.task(STANDING, rows, drawn)
+        task = self.task(STANDING, rows, minibatches)
         self.run(replace(task, tracked=Tracked(gradients=gradients)), 1, who)
         return gradients
 
@@ -100,10 +100,12 @@ class Session:
         on, see `Engine.features_of`."""
         return self.engine.features_of(rows, self.minibatches(first, number), which)
 
-    def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Minibatches, Tensor]:
+    def passes(
+        self, purpose: str, epochs: float, most_steps: int | None
+    ) -> tuple[Minibatches, Tensor]:
         """Minibatches of passes over the training windows, new ones in every round; see
         `ClientData.passes`."""
-        return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)
+        return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most_steps)
 
     def learner(self, start: Tensor) -> Learner:
         """Models that begin at `start` (n, P) and take one step after the other."""
@@ -147,7 +149,7 @@ class Learner:
     parameters towards where they started."""
 
     def __init__(self, session: Session, start: Tensor):
-        self._session, self._start, self._taken = session, start, 0
+        self._session, self._start, self._steps_taken = session, start, 0
         self._optimiser = session.f.client_opt
         self._moments = self._optimiser.init(start)
         self.rows = start.clone()
@@ -156,21 +158,21 @@ class Learner:
     def step(self, gradient: Tensor) -> None:
         """Take the next step along `gradient` (n, P), which may be overwritten."""
         pull, optimiser = self._pull(), self._optimiser
-        self._taken += 1
-        for some in self._session.pieces():
-            y, g = self.rows[some], gradient[some]
-            moments = {name: values[some] for name, values in self._moments.items()}
-            g = optimiser.decayed(y, g if pull is None else g + pull[some])
-            optimiser.step(y, g, moments, self._taken)
+        self._steps_taken += 1
+        for block in self._session.pieces():
+            y, g = self.rows[block], gradient[block]
+            moments = {name: values[block] for name, values in self._moments.items()}
+            g = optimiser.decayed(y, g if pull is None else g + pull[block])
+            optimiser.step(y, g, moments, self._steps_taken)
 
     def train(self, minibatch: int, who: Tensor | None = None, **terms: Any) -> None:
         """Take the next step on the minibatch of this number, from 0, of the round. `who`: mask
         (n,) of the clients that take it; None: all. `terms`: as in `Session.train`."""
         session = self._session
-        drawn = session.minibatches(minibatch, 1)
-        task = session.task(self._optimiser, self.rows, drawn, self._moments)
-        task.moments.steps.fill_(self._taken)
-        self._taken += 1
+        minibatches = session.minibatches(minibatch, 1)
+        task = session.task(self._optimiser, self.rows, minibatches, self._moments)
+        task.moments.steps.fill_(self._steps_taken)
+        self._steps_taken += 1
         session.run(task.with_terms(constant=self._pull(), **terms), 1, who)
 
     def _pull(self) -> Tensor | None:

@@ -483,7 +483,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 
 def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     """The model in a file, if the parts of the file fit each other."""
-    study = Study.recorded(header.study, path, header.code)
+    study = Study.from_record(header.study, path, header.code)
     is_baseline = header.cell.sharing == BASELINE
     models: Models = {model: arrays[model] for model in MODELS if model in arrays}
     saved: list[dict[str, NDArray[Any]]] = [{} for _ in header.clients]

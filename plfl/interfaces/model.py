@@ -26,7 +26,7 @@ from plfl.interfaces.named import Selectable
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 
 DEFAULT = "lstm_mlp"
-OWN = "own_module"
+OWN_MODULE = "own_module"
 """The file for users' own modules."""
 _networks: dict[tuple[str, WindowShape], Network] = {}
 
@@ -92,4 +92,4 @@ class Model(Selectable):
     @model_serializer(mode="wrap")
     def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         keys: dict[str, Any] = dump(self)
-        return keys if self.name in (DEFAULT, OWN) else {"name": self.name} | keys
+        return keys if self.name in (DEFAULT, OWN_MODULE) else {"name": self.name} | keys

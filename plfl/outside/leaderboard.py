@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import PlflError, ResultsError, did_you_mean
-from plfl.base.spreadsheets import harmless, write_csv
+from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
@@ -100,7 +100,7 @@ def append(
         comparable = earlier_rows["version"].isin(board["version"]) | (not len(board))
         board = pd.concat([earlier_rows[comparable], board])
     # A file has `harmless` names.
-    board = board[~board["method"].map(harmless).duplicated(keep="last")]
+    board = board[~board["method"].map(escape_formula).duplicated(keep="last")]
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
     write_csv(board, file)
     return board["method"].tolist()

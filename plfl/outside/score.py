@@ -29,7 +29,7 @@ from plfl.tasks.metrics import OF_DAYS
 from plfl.tasks.quantiles import Quantiles
 
 Floats = NDArray[np.float64]
-YOURS = "yours"
+SUBMISSION = "yours"
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class ScoredPredictions:
     """SHA-256 of the file of predictions."""
 
     @property
-    def yours(self) -> pd.Series[Any]:
+    def own_row(self) -> pd.Series[Any]:
         """The row of the predictions."""
-        return self.table[self.table["forecaster"] == YOURS].iloc[0]
+        return self.table[self.table["forecaster"] == SUBMISSION].iloc[0]
 
     def submission(self, submission: Mapping[str, Any]) -> dict[str, Any]:
         """One row of a leaderboard: what the submitter says, and the scores."""
-        names = [name for name in ("low", "high", "wape", "scaled_crps") if name in self.yours]
-        scores = {name: float(self.yours[name]) for name in names}
-        scores["score"] = float(self.yours[self.metric])
+        names = [name for name in ("low", "high", "wape", "scaled_crps") if name in self.own_row]
+        scores = {name: float(self.own_row[name]) for name in names}
+        scores["score"] = float(self.own_row[self.metric])
         return row_of(submission, **scores, seeds=self.seeds, predictions=self.digest)
 
 
@@ -107,10 +107,10 @@ def score(
                 rows.append(keys | task.scores(dataset, i, "test", predictions))
     score_table = pd.DataFrame(rows)
     score_table["wape"] = score_table["mae"] / _loads(data, score_table)
-    pieces = {YOURS: list(_pieces(_of_metric(pd.concat(errors), metric), ["seed", "client"]))}
+    pieces = {SUBMISSION: list(_pieces(_of_metric(pd.concat(errors), metric), ["seed", "client"]))}
     other_rows, numbers = _rival_rows(study, data, results, metric)
     names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
-    numbers[YOURS] = {name: float(score_table[name].mean()) for name in names}
+    numbers[SUBMISSION] = {name: float(score_table[name].mean()) for name in names}
     means = pd.DataFrame(numbers).T.drop(columns=metric)
     table = _ranked(pieces | other_rows, metric).join(means, on="forecaster")
     clients = score_table.groupby(["origin", "state", "client"], sort=False)[names].mean()
@@ -163,16 +163,16 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
 def _check_names(
     submission: pd.DataFrame, expected: set[tuple[str, str]], seeds: Sequence[int], file: Path
 ) -> None:
-    def shown(names: set[tuple[str, str]]) -> str:
+    def list_pairs(names: set[tuple[str, str]]) -> str:
         return list_names([" ".join(name).strip() for name in sorted(names)], 3)
 
     for seed in seeds:
         of_seed = submission[submission["seed"] == seed]
         names = set(zip(of_seed["origin"], of_seed["client"], strict=True))
         if missing := expected - names:
-            raise DataError(f"{file}: seed {seed} has no predictions for {shown(missing)}")
+            raise DataError(f"{file}: seed {seed} has no predictions for {list_pairs(missing)}")
         if unknown := names - expected:
-            raise DataError(f"{file}: {shown(unknown)} are no clients of the study")
+            raise DataError(f"{file}: {list_pairs(unknown)} are no clients of the study")
 
 
 def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place: str) -> Floats:
@@ -235,14 +235,14 @@ def _rival_rows(
     rows, errors = [], []
     if results is None:
         for (origin, state), dataset in data.items():
-            listed = study.baselines
+            baseline_keys = study.baselines
             evaluated = baselines.evaluate(
                 state,
                 dataset,
-                listed.fit_settings,
+                baseline_keys.fit_settings,
                 task_of(study),
-                listed.further,
-                listed.leave_out,
+                baseline_keys.further,
+                baseline_keys.leave_out,
             )
             rows.append(evaluated.scores.assign(origin=origin))
             errors.append(_of_metric(evaluated.errors, metric).assign(origin=origin))
@@ -269,13 +269,13 @@ def _rival_rows(
 
 def _ranked(pieces: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
-    rows, submission = [], pieces[YOURS]
+    rows, submission = [], pieces[SUBMISSION]
     for name, parts in pieces.items():
         row: dict[str, Any] = {"forecaster": name}
         own_scores = pooled(parts)
         if len(parts) == len(submission) and own_scores.scored:
             row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
-            if name != YOURS:
+            if name != SUBMISSION:
                 lead = pooled([_lead(a, b) for a, b in zip(submission, parts, strict=True)])
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)

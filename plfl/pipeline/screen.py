@@ -90,7 +90,7 @@ class _Screen:
         self.err = os.fdopen(os.dup(2), "w", 1, "utf-8", "backslashreplace")
         self.held = tempfile.TemporaryFile()  # noqa: SIM115 (until this process ends)
         os.dup2(self.held.fileno(), 2)
-        self.planned, self.done, self.failed = 0, 0, False
+        self.planned, self.finished, self.failed = 0, 0, False
         self.running: dict[int, dict[str, Any]] = {}
         """What Snakemake said about each job that runs."""
         self.exit_code: str | int | None = None
@@ -101,7 +101,7 @@ class _Screen:
         """Of Snakemake itself; after one of a job, they say only that there was one."""
         self.log: Path | None = None
         self.existing: Callable[[], str] = str
-        self.nothing = ""
+        self.refusal = ""
         self.stop = threading.Event()
 
     def begin(self, name: str, log: Path) -> None:
@@ -124,7 +124,7 @@ class _Screen:
             errors = [] if self.failed else self.errors
             say("\n".join([*errors, f"log: {self.log}"]))
             return
-        message = f"{self.nothing}\n{self.existing()}" if self.nothing else "\n".join(self.errors)
+        message = f"{self.refusal}\n{self.existing()}" if self.refusal else "\n".join(self.errors)
         message = f"plfl: {self.refusal}" if self.refusal else message
         message = message or self._held_back().decode(errors="replace")
         if self.exit_code and (not message.strip() or _OF_DISK.search(message)):
@@ -145,7 +145,7 @@ class _Screen:
             self.running[about["jobid"]] = about
         elif event == "job_finished":
             self.running.pop(about["job_id"], None)
-            self.done += 1
+            self.finished += 1
         elif event == "job_error":
             errors = "".join(map(_error, about.get("log") or []))
             # Without a word of the job, Snakemake may not have been able to start it.
@@ -154,7 +154,7 @@ class _Screen:
             outcome = "stopped" if errors.startswith("interrupted;") else "failed"
             say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
         elif (message := record.getMessage()).startswith("Nothing to be done"):
-            self.nothing = message
+            self.refusal = message
         elif record.levelno >= logging.ERROR:
             self.errors.append(message)
         return True
@@ -173,10 +173,10 @@ class _Screen:
                     f"{label} ({words})" if words else label for label, (words, _) in jobs.items()
                 ]
                 # A round of training is a part of its job.
-                bar.n = self.done + sum(share for _, share in jobs.values())
+                bar.n = self.finished + sum(share for _, share in jobs.values())
                 bar.total = self.planned
                 bar.set_postfix_str(", ".join(job_texts), refresh=False)
-                bar.set_description_str(f"{name}: {self.done} of {self.planned} jobs done")
+                bar.set_description_str(f"{name}: {self.finished} of {self.planned} jobs done")
                 line = f"{bar.desc}; now: {', '.join(job_texts)}".removesuffix("; now: ")
                 if not has_bar and line != last_line:
                     say(line)

@@ -87,7 +87,7 @@ class _Gathered:
             for column in (is_known, values, values**2, np.isfinite(steps), np.nan_to_num(steps))
         ]
 
-    def at(self, rows: Rows) -> Floats:
+    def loads_at(self, rows: Rows) -> Floats:
         """Loads at rows (W,) or (W, N); NaN where they are not known."""
         shape = (-1, *[1] * (rows.ndim - 1))
         last, first = self.last.reshape(shape), self.first.reshape(shape)
@@ -114,7 +114,7 @@ def inputs_of(
     loads_at = _Gathered(loads, last, known_from)
     target = last + lead
     days = np.arange(1, CONTEXT // DAY + 1)
-    same_hour = loads_at.at(target[:, None] - DAY * days)  # (W, 28), yesterday first
+    same_hour = loads_at.loads_at(target[:, None] - DAY * days)  # (W, 28), yesterday first
     (count, total, *_), week = loads_at.totals(CONTEXT), loads_at.totals(WEEK)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(count >= FEWEST, total / count, np.nan)
@@ -122,7 +122,7 @@ def inputs_of(
         week_mean = week[1] / week[0]
         spread = np.sqrt(np.maximum(week[2] / week[0] - week_mean**2, 0))
         roughness = week[4] / week[3]
-    recent = loads_at.at(last[:, None] - np.arange(DAY))  # the last reading first
+    recent = loads_at.loads_at(last[:, None] - np.arange(DAY))  # the last reading first
     yesterday = same_hour[:, 0]
     order = [recent[:, 0], yesterday] if lead_time == "hour" else [yesterday, recent[:, 0]]
     base = _first_known([*order, same_hour[:, 6], mean])
@@ -131,7 +131,7 @@ def inputs_of(
     is_weekend = (weekday[:, None] - days) % 7 > 4
     same_kind_of_day = np.where(is_weekend == (weekday > 4)[:, None], same_hour, np.nan)
     near = [24, 48, 168]
-    neighbour_hours = [loads_at.at(target - lag + k) for lag in near for k in (-2, -1, 1, 2)]
+    neighbour_hours = [loads_at.loads_at(target - lag + k) for lag in near for k in (-2, -1, 1, 2)]
     relative = [
         *recent[:, : RECENT[lead_time]].T,
         *same_hour[:, :7].T,
@@ -144,7 +144,7 @@ def inputs_of(
         *_quantiles(same_hour, (0.1, 0.5, 0.9)),
     ]  # fmt: skip
     # How the load has moved to this hour on earlier days: what is switched by a clock shows here.
-    moved = same_hour - loads_at.at(last[:, None] - DAY * days)
+    moved = same_hour - loads_at.loads_at(last[:, None] - DAY * days)
     absolute = [
         _mean(moved[:, :7]), _mean(moved), _quantile(moved[:, :14], 0.5),
         spread, roughness, _mean(np.abs(same_hour[:, :7] - same_hour[:, 1:8])),

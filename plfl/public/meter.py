@@ -208,13 +208,13 @@ class _Forecaster:
         is_late = tested.last + tested.lead >= end - TESTED // 2
         halves = [~is_late, is_late]
         if np.isfinite(self._hours.load).sum() >= OWN_FROM and len(truth):
-            own_loads = self._own_loads(self._own(end - TESTED), tested)
+            own_loads = self._own_loads(self._fit_own(end - TESTED), tested)
             median = public[:, 1].copy()
             for half in halves:
                 weight = _weight(own_loads[~half], median[~half], truth[~half])
                 public[half] += (weight * (own_loads - median)[half])[:, None]
             weight = _weight(own_loads, median, truth)
-            own_next = self._own_loads(self._own(end), future)
+            own_next = self._own_loads(self._fit_own(end), future)
             quantiles += weight * (own_next - quantiles[:, 1])[:, None]
         parts, past_parts = self._divided(future, quantiles), self._divided(tested, public)
         past_truth = self.readings.load[tested.last + tested.lead]
@@ -240,7 +240,7 @@ class _Forecaster:
             self.model, self._hours, windows.lead_time, windows.last, windows.lead
         )
 
-    def _own(self, end: int) -> Any:
+    def _fit_own(self, end: int) -> Any:
         """A model of the readings before a row."""
         target = np.flatnonzero(np.isfinite(self._hours.load[:end]))
         target = target[target >= DAY + LEADS[self.lead_time]]

@@ -123,7 +123,7 @@ def _difference(
         )
         kind, errors, interval = "median", (float(sides[0].median()), float(sides[1].median())), ""
     beaten = ", which neither beats" if min(errors) >= 1 else ""
-    return study.worded(
+    return study.put_in_words(
         f"The {kind} error was {errors[0]:.2f} with the federation ({contest.label(0)}) and "
         f"{errors[1]:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
         f"reading (MASE){beaten}. The error with the federation is {_compared(*errors)}{interval}."
@@ -131,13 +131,13 @@ def _difference(
     )
 
 
-def _compared(federated: float, alone: float) -> str:
+def _compared(federated: float, own_error: float) -> str:
     """How the error with a federation compares with that without: "12 % lower"."""
-    share = (alone - federated) / alone if alone else 0.0
+    share = (own_error - federated) / own_error if own_error else 0.0
     if abs(share) < 0.005:
         return "as good as equal"
     if share < -10:
-        return f"{federated / alone:,.0f} times as high"
+        return f"{federated / own_error:,.0f} times as high"
     return f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
 
 
@@ -154,7 +154,7 @@ def _of_public(variant: Variant) -> Iterator[str]:
     low, high = contest.comparison.interval
     saved = pd.DataFrame(gains(contest))["kwh_a_month"].mean()
     interval = f" [{low:+.3f}, {high:+.3f}]" if math.isfinite(low) else ""
-    yield study.worded(
+    yield study.put_in_words(
         f"The model of public meters alone, for which nothing is sent, had an error of "
         f"{contest.error(1):.2f}, and the best federation ({contest.label(0)}) "
         f"{contest.error(0):.2f}: it gains {gain:+.3f}{interval}, or {saved:+.1f} kWh of errors a "

@@ -77,7 +77,7 @@ def charts(tables: Tables) -> dict[str, Any]:
             continue
         chart, of_chart = declare(tables)
         spec = chart.to_dict()
-        specs[name] = spec | {"description": tables.study.worded(spec["description"])}
+        specs[name] = spec | {"description": tables.study.put_in_words(spec["description"])}
         datasets |= of_chart
     return {"specs": specs, "datasets": datasets, "config": CONFIG}
 

@@ -32,15 +32,15 @@ class ForecasterRow:
     is_baseline: bool
     test: str
     interval: str
-    others: list[str]
-    """The entries below `Standings.others`."""
+    other_columns: list[str]
+    """The entries below `Standings.other_columns`."""
 
 
 @dataclass(frozen=True)
 class Standings:
     """The table."""
 
-    others: list[str]
+    other_columns: list[str]
     """The headings of numbers besides the test error and its interval."""
     groups: list[list[ForecasterRow]]
     """The rows of each state and variant, by validation error."""

@@ -53,7 +53,7 @@ class Verdict:
     """Of how many comparisons any one could have decided the claim."""
     reason: str = ""
     """The evidence for the answer, in words."""
-    needed: str = ""
+    remedy: str = ""
     """What would decide an undecided claim, in words."""
 
 
@@ -73,8 +73,8 @@ def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
                 "verdict": verdict.answer,
                 "p": verdict.p,
                 "p_alone": verdict.p_alone,
-                "reason": study.worded(verdict.reason),
-                "needed": study.worded(verdict.needed),
+                "reason": study.put_in_words(verdict.reason),
+                "needed": study.put_in_words(verdict.remedy),
             }
         )
     return rows
@@ -106,17 +106,19 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
     """Judge whether all comparisons are positive, or one is clearly negative, before Holm's
     correction."""
     scored_contests = [contest for contest in pairs if contest.comparison.scored]
-    blocking, excused = (sorted({n for contest in pairs for n in contest.lost[i]}) for i in (0, 1))
+    blocking, excused = (
+        sorted({n for contest in pairs for n in contest.lost_names[i]}) for i in (0, 1)
+    )
     lost_cells = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
     if not scored_contests:
-        return Verdict("undecided", {}, reason="every cell of a side diverged", needed=FINITE)
+        return Verdict("undecided", {}, reason="every cell of a side diverged", remedy=FINITE)
     different = [contest for contest in scored_contests if not contest.comparison.identical]
     if not different:
         return Verdict(
             "undecided",
             scored_contests[0].row,
             reason="both sides have identical results",
-            needed="Nothing would: they are the same.",
+            remedy="Nothing would: they are the same.",
         )
     if equal_count := len(scored_contests) - len(different):
         lost_cells.append(
@@ -173,8 +175,8 @@ def _undecided(verdict: Verdict, level: float) -> Verdict:
     """The verdict as undecided, with what would decide it at this `level`."""
     if verdict.deciding is None:
         return replace(verdict, answer="undecided")
-    remedy = verdict.needed or advice(verdict.deciding, level, verdict.sufficient)
-    return replace(verdict, answer="undecided", needed=remedy)
+    remedy = verdict.remedy or advice(verdict.deciding, level, verdict.sufficient)
+    return replace(verdict, answer="undecided", remedy=remedy)
 
 
 def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:

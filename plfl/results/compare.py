@@ -82,7 +82,7 @@ def _side(text: str) -> tuple[Tables, str]:
 def _cells(tables: Tables, cell: str, model: Model) -> dict[str, Forecaster]:
     """All cells of the study, or the one cell or baseline, by name."""
     of_states = scores(tables, model, baselines=bool(cell))
-    cells = {f.shown: f for of_state in of_states.values() for f in of_state}
+    cells = {f.label: f for of_state in of_states.values() for f in of_state}
     if cell and cell not in cells:
         raise ResultsError(f"{tables.folder}: has no cell {cell!r}{did_you_mean(cell, cells)}")
     return {cell: cells[cell]} if cell else cells
@@ -110,7 +110,7 @@ def _pairs(
 def _compare(
     first: Forecaster, second: Forecaster, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    names = f"{first.shown} and {second.shown}"
+    names = f"{first.label} and {second.label}"
     trained_sides = [side for side in (first, second) if not side.is_baseline]
     seeds = (
         [s for s in trained_sides[0].seeds if s in trained_sides[-1].seeds]

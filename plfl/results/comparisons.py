@@ -111,7 +111,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
     of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of the second
     set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
-    for (better, than), piece in zip(contest.pairs, contest.pieces, strict=True):
+    for (better, rival), piece in zip(contest.pairs, contest.pieces, strict=True):
         clients = better.variant.tables.clients
         about = clients[clients["state"] == piece.state].set_index("client")
         # MASE is in units of the error of persistence, in kWh per interval.
@@ -121,7 +121,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
             comparison = Comparison({piece.state: weekly}, False, sampled=False)
             if not comparison.scored:
                 continue
-            mean_error = float(than.forecaster.of([client]).sum(axis=2).mean())
+            mean_error = float(rival.forecaster.of([client]).sum(axis=2).mean())
             has_enough_weeks = weekly.shape[2] >= FEWEST
             low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
             yield {
@@ -143,7 +143,7 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
     local_schemes = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
     rivals = {BEST_ALONE: [words.ALONE], "local training": local_schemes}
     rivals["the best on the raw data of all"] = [words.RAW]
-    questions = [(kind, "") for kind, than in rivals.items() if than]
+    questions = [(kind, "") for kind, rival_names in rivals.items() if rival_names]
     if len(study.data.states) > 1:
         questions[1:1] = [(BEST_ALONE, state) for state in study.data.states]
     for kind, state in questions:
@@ -152,7 +152,7 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
             place = f", in {state}" * bool(state)
             yield {
                 "state": state,
-                "text": study.worded(f"The best federation against {kind}{place}"),
+                "text": study.put_in_words(f"The best federation against {kind}{place}"),
                 "better": words.FEDERATION,
                 "than": ", ".join(rivals[kind]),
                 **contest.row,

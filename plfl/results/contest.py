@@ -83,7 +83,7 @@ class Variant:
         """The columns that mark its rows in joined tables."""
         return {"variant": self.label, **self.place}
 
-    def marked(self, table: pd.DataFrame) -> pd.DataFrame:
+    def with_labels(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table with these columns first."""
         return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
 
@@ -170,7 +170,7 @@ class Contest:
 
     pairs: list[tuple[Contender, Contender]]
     """The best of the first set and of the second, in each state of each variant."""
-    lost: tuple[list[str], list[str]]
+    lost_names: tuple[list[str], list[str]]
     """The cells of sides that have no score because every one of their cells diverged."""
     margin: float = 0.0
     """What is added to the errors of the second set, as a share of them."""
@@ -252,14 +252,14 @@ def contests(
     variants: Sequence[Variant],
     better: Sequence[str],
     than: Sequence[str],
-    each: Sequence[str] = (),
+    keys_each: Sequence[str] = (),
     score: str = "",
     margin: float = 0.0,
     states: Sequence[str] = (),
 ) -> list[Contest]:
     """The comparisons of two sets of forecasters in some variants: one, or one for each value of
-    the axes `each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a side has
-    no forecaster, or the variants cannot be compared."""
+    the axes `keys_each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a
+    side has no forecaster, or the variants cannot be compared."""
     places = [parsed(name, study.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
@@ -273,10 +273,10 @@ def contests(
                 missing = missing or words.side(study, than if first else better)
                 continue
             _comparable([*first, *second])
-            for key, *sides in _split(each, first, second):
+            for key, *sides in _split(keys_each, first, second):
                 place_key = (
-                    state if "state" in each else "",
-                    group[0].label if "variant" in each else "",
+                    state if "state" in keys_each else "",
+                    group[0].label if "variant" in keys_each else "",
                 )
                 by_place.setdefault((*place_key, *key), []).append((sides[0], sides[1]))
     if not by_place:
@@ -361,11 +361,11 @@ def _comparable(among: Sequence[Contender]) -> None:
 
 
 def _split(
-    each: Sequence[str], first: list[Contender], second: list[Contender]
+    keys_each: Sequence[str], first: list[Contender], second: list[Contender]
 ) -> Iterator[tuple[tuple[str, ...], list[Contender], list[Contender]]]:
     """The sides for each value of some axes. On an axis without a value in common, every value of
     one side is paired with every one of the other."""
-    axes = [AXES.index(axis) for axis in each if axis in AXES]
+    axes = [AXES.index(axis) for axis in keys_each if axis in AXES]
 
     def by_key(side: list[Contender]) -> dict[tuple[str, ...], list[Contender]]:
         groups: dict[tuple[str, ...], list[Contender]] = {}

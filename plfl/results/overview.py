@@ -60,7 +60,7 @@ def gather(
     name = "records.parquet"
     paths = [variant.tables.folder / name for variant in variants]
     join_tables(paths, folder / name, marks=[variant.columns for variant in variants])
-    summaries = [v.marked(v.tables.whole_summary) for v in variants]
+    summaries = [v.with_labels(v.tables.whole_summary) for v in variants]
     write_csv(pd.concat(summaries, ignore_index=True), folder / "summary.csv")
     with fitting(*(v.tables.folder for v in variants)):
         for name, table in compare(study, variants).items():
@@ -150,7 +150,7 @@ def _other_scores(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[s
 def _score_columns(forecaster: Forecaster) -> dict[str, Any]:
     is_trained = not forecaster.is_baseline
     comparison = Comparison({forecaster.state: forecaster.weekly}, is_trained)
-    row = {"cell": forecaster.shown, "validation_mase": forecaster.validation}
+    row = {"cell": forecaster.label, "validation_mase": forecaster.validation}
     if not comparison.scored:
         return row
     by_seed = comparison.scored[forecaster.state].mean(axis=0)
@@ -217,7 +217,7 @@ class Overview:
     @cached_property
     def study(self) -> Study:
         """The study."""
-        return Study.recorded(self.about["study"], str(self.folder / "study.json"))
+        return Study.from_record(self.about["study"], str(self.folder / "study.json"))
 
     @cached_property
     def comparisons(self) -> pd.DataFrame:

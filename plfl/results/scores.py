@@ -100,7 +100,7 @@ class Forecaster(WeeklyScores):
         return self.axes[AXES.index("sharing")] == BASELINE
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The name in the form that `plfl compare` accepts."""
         return self.name.removesuffix("-none-none")
 

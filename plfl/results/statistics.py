@@ -87,7 +87,7 @@ class Comparison:
     """For each state, shape (clients, seeds, weeks): the share of each week in a difference of
     scores; or (clients, seeds) for scores that are not sums over weeks. Rows of clients without a
     score are NaN."""
-    trained: bool = True
+    is_trained: bool = True
     """Whether a side has seeds; baselines have none."""
     origins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """For each state, the number of weeks of each origin (`data.origins`). In a state that is
@@ -164,7 +164,7 @@ class Comparison:
             parts["weeks"] = VariancePart.from_levels(
                 sum(longest.values()), of_weeks, [n - 1 for _, n in by_week]
             )
-        if self.trained:
+        if self.is_trained:
             # The states train separately.
             seeds = [table.mean(axis=0) for table in self.scored.values()]
             of_seeds = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
@@ -174,15 +174,15 @@ class Comparison:
         return parts
 
     @property
-    def lacking(self) -> list[str]:
+    def missing_factors(self) -> list[str]:
         """The factors with too few levels: the variation over them is unknown."""
         return [factor for factor, part in self.parts.items() if not part.freedom]
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of the effect over all factors except those that are `lacking`; NaN if any state
-        has a single client; if clients are not sampled, NaN without two seeds."""
-        if next(iter(self.parts)) in self.lacking:
+        """Interval of the effect over all factors except those that are `missing_factors`; NaN if
+        any state has a single client; if clients are not sampled, NaN without two seeds."""
+        if next(iter(self.parts)) in self.missing_factors:
             return np.nan, np.nan
         reach = max(
             float(special.stdtrit(part.freedom, 1 - ALPHA / 2)) * part.variance**0.5
@@ -192,8 +192,8 @@ class Comparison:
 
     @property
     def p(self) -> float:
-        """Two-sided p value of the effect; 1 if a factor is `lacking`."""
-        if self.lacking or self.effect == 0:
+        """Two-sided p value of the effect; 1 if a factor is `missing_factors`."""
+        if self.missing_factors or self.effect == 0:
             return 1.0
         smallest_variance = (1e-12 * self.effect) ** 2  # smaller variances are round-off
         return max(
@@ -281,8 +281,8 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     significance level after correction for all other claims; `sufficient`: of how many comparisons
     any one could have decided it."""
     parts, effect, level = comparison.parts, comparison.effect, level / sufficient
-    if comparison.lacking:
-        return too_few(comparison.lacking)
+    if comparison.missing_factors:
+        return too_few(comparison.missing_factors)
     needed_levels = {}
     for factor in (name for name in LARGEST_NUMBERS if name in parts):
         for number in range(parts[factor].levels + 1, LARGEST_NUMBERS[factor] + 1):

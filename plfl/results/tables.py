@@ -75,7 +75,7 @@ class Tables:
         """The study that made the results."""
         path = Path(self.folder) / "study.json"
         try:
-            return Study.recorded(self.about.get("study"), str(path))
+            return Study.from_record(self.about.get("study"), str(path))
         except ConfigError as error:
             raise ResultsError(
                 f"{error}\n{path}: was made by plfl {self.about.get('version')}, this is "

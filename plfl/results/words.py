@@ -156,11 +156,11 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
 
 
 def side(
-    study: Study, names: Sequence[str], rival_names: Sequence[str] = (), each: bool = False
+    study: Study, names: Sequence[str], rival_names: Sequence[str] = (), every_name: bool = False
 ) -> str:
     """A side of a comparison, given the `rival_names` of the other one: "the best federation
-    (everything shared, or received without taking part)". `each`: every one of the names is meant,
-    not the best."""
+    (everything shared, or received without taking part)". `every_name`: every one of the names is
+    meant, not the best."""
     by_key = {axis.key: axis for axis in study.axes}
     short = [parsed(name, study.axes)[1] for name in (*names, *rival_names)]
     # What both sides have in common is not told.
@@ -180,7 +180,7 @@ def side(
     words = list(dict.fromkeys(words))
     if len(words) == 1:
         return f"a model {words[0]}" if words[0].startswith("received") else words[0]
-    if each:
+    if every_name:
         return f"each of {join_words(words)}"
     kinds = {kind(study, parsed(name, study.axes)[1]) for name in names}
     if kinds <= {FEDERATION, ALONE} and len(kinds) == 1:
@@ -196,7 +196,7 @@ def kind(study: Study, name: str) -> str:
     sharing, _, algorithms = name.removesuffix("-global").partition("-")
     if sharing == BASELINE:
         crosses = baselines.find(algorithms).crosses
-        return next(kind for kind, sent in CROSSES.items() if sent == crosses)
+        return next(kind for kind, crossing in CROSSES.items() if crossing == crosses)
     if sharing == "*" or sharing in study.for_new:
         return ""
     if study.combinations.shares_nothing(sharing):
@@ -204,47 +204,58 @@ def kind(study: Study, name: str) -> str:
     return RAW if study.joins(sharing) == "raw" else FEDERATION
 
 
-def claim(study: Study, named: Claim) -> str:
+def claim(study: Study, named_claim: Claim) -> str:
     """A claim of a study in words."""
-    if named.text:
-        return named.text
+    if named_claim.text:
+        return named_claim.text
     by_key = {axis.key: axis for axis in study.axes}
-    where = [
-        join_words(named.labels(key), "or")
+    conditions = [
+        join_words(named_claim.labels(key), "or")
         if key not in by_key
         else join_words(
-            (value(by_key[key], at, study.participant) for at in named.labels(key)), "or"
+            (value(by_key[key], label, study.participant) for label in named_claim.labels(key)),
+            "or",
         )
-        for key in named.where
+        for key in named_claim.where
     ]
-    start = f"with {' and '.join(where)}: " if where else ""
-    if set(named.where) == {"data.states"}:
-        start = f"in {where[0]}: "
-    if named.score == "loads":
+    start = f"with {' and '.join(conditions)}: " if conditions else ""
+    if set(named_claim.where) == {"data.states"}:
+        start = f"in {conditions[0]}: "
+    if named_claim.score == "loads":
         sides = (
             "the clients' loads differ by more than a factor of "
-            f"{named.share or 1:g} in their mean and in their spread (geometric standard deviation)"
+            f"{named_claim.share or 1:g} in their mean and in their spread (geometric standard "
+            "deviation)"
         )
     else:
         # Where the sides differ in something that the claim is made for each of, all are meant.
-        every = bool({"method", "client_opt"} & {*named.each})
-        pairs = (named.better, named.than), (named.than, named.better)
-        both = [side(study, *pair, every) for pair in pairs]
+        has_every_name = bool({"method", "client_opt"} & {*named_claim.each})
+        pairs = (named_claim.better, named_claim.than), (named_claim.than, named_claim.better)
+        side_texts = [side(study, *pair, has_every_name) for pair in pairs]
         verbs = _VERBS if study.task.forecasts else _VERBS | _OF_CLASSIFIERS
-        verb = verbs[named.score]
-        if named.share is not None:
-            amount = f"{100 * named.share:.4g} %" if named.share < 1 else f"{named.share:g} times"
-            what = named.score.partition("_")[0]
-            verb = f"{_SHARES[named.score]} {amount} {'of ' * (named.share < 1)}the {what} of"
-        elif named.margin:
-            verb = f"has an error at most {100 * named.margin:g} % above that of"
-        sides = f"{both[0]} {verb} {both[1]}"
+        verb = verbs[named_claim.score]
+        if named_claim.share is not None:
+            amount = (
+                f"{100 * named_claim.share:.4g} %"
+                if named_claim.share < 1
+                else f"{named_claim.share:g} times"
+            )
+            score_name = named_claim.score.partition("_")[0]
+            of_it = "of " * (named_claim.share < 1)
+            verb = f"{_SHARES[named_claim.score]} {amount} {of_it}the {score_name} of"
+        elif named_claim.margin:
+            verb = f"has an error at most {100 * named_claim.margin:g} % above that of"
+        sides = f"{side_texts[0]} {verb} {side_texts[1]}"
     words = {"state": "state", "variant": "variant", "sharing": "sharing scheme"}
     words |= {"server_opt": "server optimiser", "client_opt": "local optimiser", "method": "method"}
-    differ = {"method", "client_opt"} if len({*named.better, *named.than}) > 1 else set()
-    if not any("*" in name.partition("-")[0] for name in (*named.better, *named.than)):
+    differ = (
+        {"method", "client_opt"} if len({*named_claim.better, *named_claim.than}) > 1 else set()
+    )
+    if not any("*" in name.partition("-")[0] for name in (*named_claim.better, *named_claim.than)):
         differ.add("sharing")
-    axes = [words[axis] for axis in named.each if axis not in differ]
-    text = study.worded(f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else ""))
+    axes = [words[axis] for axis in named_claim.each if axis not in differ]
+    text = study.put_in_words(
+        f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")
+    )
     # Names such as pFedMe keep their first letter.
     return text if text[1].isupper() else text[0].upper() + text[1:]

@@ -150,7 +150,9 @@ class Study(Section):
             raise ConfigError(source, explain(error, cls)) from None
 
     @classmethod
-    def recorded(cls, raw: object, source: str, digests: Mapping[str, str] | None = None) -> Self:
+    def from_record(
+        cls, raw: object, source: str, digests: Mapping[str, str] | None = None
+    ) -> Self:
         """The study in a file of results. It is only data, and must not run code: ResultsError if
         it names Python files that have changed or are not trusted (`plfl.plugins.check_trust`).
         ConfigError as in `parse`."""
@@ -206,7 +208,7 @@ class Study(Section):
         yield from checks.of_history(windows, data, task, federation, self.tuning)
         yield from checks.of_joining(self.schemes, data, windows, federation)
         optimisers = "optimisers", len(self.grid.client_opt) * len(self.grid.server_opt)
-        yield from checks.of_combinations(self.grid, self.combinations.refused, *optimisers)
+        yield from checks.of_combinations(self.grid, self.combinations.refusals, *optimisers)
         yield from checks.of_paths(self.tuning, self.grid)
         yield from checks.of_values(self.tuning, algorithms)
         yield from checks.of_budgets(self.tuning, self.untuned)
@@ -347,7 +349,7 @@ class Study(Section):
         """The word for a participant: "meter" or "client"."""
         return "meter" if self.data.source == "meters" else "client"
 
-    def worded(self, text: str) -> str:
+    def put_in_words(self, text: str) -> str:
         """A text about clients in the words of the study; keys stay as they are."""
         participant = self.participant
         replacements = {"client": participant, "Client": participant.capitalize()}
@@ -415,7 +417,7 @@ class Study(Section):
         return [
             cell
             for cell in cells
-            if (cell.method, cell.client_opt, cell.server_opt) not in self.combinations.refused
+            if (cell.method, cell.client_opt, cell.server_opt) not in self.combinations.refusals
             and (cell.method, cell.sharing) not in self.unshareable
         ]
 

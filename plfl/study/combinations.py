@@ -167,11 +167,11 @@ class Combinations:
     """The study's sharing schemes."""
 
     @cached_property
-    def refused(self) -> dict[tuple[str, str, str], str]:
+    def refusals(self) -> dict[tuple[str, str, str], str]:
         """Why a method refuses a ClientOpt or a ServerOpt, by the three names in this order."""
         reasons, grid = {}, self.grid
         for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
-            for candidate in self._tried(*names):
+            for candidate in self._candidates_of(*names):
                 refuses = candidate.method and candidate.method.refuses(
                     candidate.client_opt, candidate.server_opt
                 )
@@ -180,7 +180,7 @@ class Combinations:
                     break
         return reasons
 
-    def _tried(self, method: str, client_opt: str, server_opt: str) -> list[Candidate]:
+    def _candidates_of(self, method: str, client_opt: str, server_opt: str) -> list[Candidate]:
         """The candidates of these three algorithms, if clients train with a server."""
         untuned = self._untuned(method, client_opt, server_opt, trains_alone=False)
         try:
@@ -219,7 +219,7 @@ class Combinations:
         is_repeated = (
             (m, s)
             for m, s in itertools.product(self.grid.method, self.grid.server_opt)
-            if self.trains_alone(sharing, m) and (m, client_opt, s) not in self.refused
+            if self.trains_alone(sharing, m) and (m, client_opt, s) not in self.refusals
         )
         return next(is_repeated) != (method, server_opt)
 

@@ -14,7 +14,7 @@ from plfl.config.messages import flow, sections_in
 from plfl.config.named import available_baselines
 from plfl.config.rules import DEFAULT_TASK, available_models, available_tasks
 from plfl.config.sections import Data
-from plfl.interfaces.model import DEFAULT, OWN, Model
+from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.interfaces.task import Task
 from plfl.plugins.registry import Section
 from plfl.study import Study
@@ -88,7 +88,7 @@ def _any_of(classes: Mapping[str, type[Section]]) -> dict[str, Any]:
 
 def _with_name(name: str, model: dict[str, Any]) -> dict[str, Any]:
     """The schema of a class with the key that selects it."""
-    if name == OWN:
+    if name == OWN_MODULE:
         return model
     name_key = {"const": name, "type": "string", "description": "This one."}
     required = {} if name in (DEFAULT, DEFAULT_TASK) else {"required": ["name"]}
@@ -116,7 +116,7 @@ def _reference(block: Section, path: str) -> Iterator[str]:
         if isinstance(value, Task):
             yield from _choices(place, {n: cls() for n, cls in available_tasks().items()})
         elif isinstance(value, Model):
-            models = {n.replace(OWN, "module"): c for n, c in available_models().items()}
+            models = {n.replace(OWN_MODULE, "module"): c for n, c in available_models().items()}
             yield from _choices(place, {name: _example(cls) for name, cls in models.items()})
         elif place == "baselines.further":
             yield from _choices(place, {n: _example(c) for n, c in available_baselines().items()})

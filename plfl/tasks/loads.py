@@ -90,7 +90,7 @@ class LoadTask(Task):
         """Conformal widths (H, I) of the intervals of each target, the widest interval first; for
         adaptive widths (2, H, I): first these widths, then their steps η."""
         starts = dataset.starts(client, "validation")
-        scores = self._outside(dataset, starts, self.banded(dataset, predictions))
+        scores = self._outside_bands(dataset, starts, self.banded(dataset, predictions))
         widths = np.empty(self.widths_shape(dataset.horizons))
         for i, share in enumerate(self.shares.values()):
             for h in range(dataset.horizons):
@@ -99,7 +99,7 @@ class LoadTask(Task):
             widths = np.stack([widths, conformal.STEP * scores.std(axis=0)])
         return widths / float(dataset.load_scale[client])
 
-    def _outside(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:
+    def _outside_bands(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:
         """How far loads lie outside of each interval (W, H, I), negative inside: `conformal`."""
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
         distances = [
@@ -148,7 +148,7 @@ class LoadTask(Task):
         followed = np.repeat(first[None], len(starts), axis=0)
         new = starts >= dataset.bounds[client, SPLITS.index("test")]
         new_starts = starts[new]
-        scores = self._outside(dataset, new_starts, bands[new])
+        scores = self._outside_bands(dataset, new_starts, bands[new])
         rows = dataset.target_rows(new_starts).reshape(len(new_starts), dataset.horizons)
         for h in range(dataset.horizons):
             observed_counts = np.searchsorted(

@@ -29,7 +29,7 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True)
-class OfErrors:
+class ErrorLoss:
     """A loss of each error ŷ − y, where outputs and targets have the same shape."""
 
     name: str
@@ -50,9 +50,9 @@ class OfErrors:
 POINT = {
     loss.name: loss
     for loss in (
-        OfErrors("mse", torch.square, lambda errors: 2 * errors),
-        OfErrors("mae", torch.abs, torch.sign),
-        OfErrors(
+        ErrorLoss("mse", torch.square, lambda errors: 2 * errors),
+        ErrorLoss("mae", torch.abs, torch.sign),
+        ErrorLoss(
             "huber",
             lambda errors: torch.where(errors.abs() < 1, 0.5 * errors.square(), errors.abs() - 0.5),
             lambda errors: errors.clamp(-1, 1),

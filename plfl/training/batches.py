@@ -51,8 +51,8 @@ def _draw_in_kernel() -> Callable[..., Any] | None:
 def draw_keys(seed: int, client: str, t: int, steps: int) -> NDArray[np.int64]:
     """Keys (steps,) from which random layers draw in the steps of round `t`, whole numbers of 63
     bits. Each key is the same, however many steps there are."""
-    drawn = stream(seed, f"/layers/{client}", t).bit_generator.random_raw(steps)
-    return (drawn >> np.uint64(1)).astype(np.int64)
+    keys = stream(seed, f"/layers/{client}", t).bit_generator.random_raw(steps)
+    return (keys >> np.uint64(1)).astype(np.int64)
 
 
 def steps_of(epochs: float, windows: int, size: int) -> int:

@@ -144,8 +144,8 @@ class Stacked:
 
     def _fits(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
         """Sizes of stacks that fit into the memory, and the models that fit, by a measured step."""
-        like = self.inputs(task.minibatches.starts[:1, 0])
-        if not self.network.can_stack(self.sizes[0], *like):
+        templates = self.inputs(task.minibatches.starts[:1, 0])
+        if not self.network.can_stack(self.sizes[0], *templates):
             return ROW_BY_ROW, self.sizes[-1]
         if self.memory is None:
             return self.sizes, 0

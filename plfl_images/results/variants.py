@@ -109,7 +109,7 @@ class Results(Variant):
 def compared(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare variants, by the names of their files."""
     of_images = [Results(variant.label, variant.place, variant.tables) for variant in variants]
-    parts = [variant.marked(variant.curves) for variant in of_images]
+    parts = [variant.with_labels(variant.curves) for variant in of_images]
     return {
         BEST: best(of_images),
         comparisons.FILE: comparisons.table(study, of_images),
@@ -133,5 +133,5 @@ def best(variants_results: Sequence[Results]) -> pd.DataFrame:
             classification.standings(results.summary),
             results.baselines.rename(columns=new_names).assign(**about),
         ]
-        parts.append(results.marked(pd.concat(rows, ignore_index=True)))
+        parts.append(results.with_labels(pd.concat(rows, ignore_index=True)))
     return pd.concat(parts, ignore_index=True)

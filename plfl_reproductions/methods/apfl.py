@@ -75,7 +75,7 @@ class APFL(FedOpt):
             rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
             steps_with_alpha = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
             for k in range(K):
-                alpha, g = share[:, None], session.gradient(mixed(share, v.rows, w.rows), k)
+                alpha, g = share[:, None], session.gradient(mix_rows(share, v.rows, w.rows), k)
                 if k < steps_with_alpha:
                     product = sums((v.rows - w.rows).double() * g.double())[:, 0]
                     share = (share - rate * product.to(share.dtype)).clamp(0, 1)
@@ -87,10 +87,10 @@ class APFL(FedOpt):
         return instructions
 
     def scored(self, f: Federation, state: State) -> Tensor:
-        return mixed(state.share, state.v, f.local)
+        return mix_rows(state.share, state.v, f.local)
 
 
-def mixed(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
+def mix_rows(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
     """Models (n, P) in which `v` has the weights `share` (n,), and `w` the others."""
     import torch
 

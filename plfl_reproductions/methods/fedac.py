@@ -115,16 +115,16 @@ class FedAC(Method):
     def aggregate(
         self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        sent, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
-        state.omega[clients] = sent
-        state.Phi = mean_of(f, clients, sent[:, self._embedding(f)])
+        sent_rows, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
+        state.omega[clients] = sent_rows
+        state.Phi = mean_of(f, clients, sent_rows[:, self._embedding(f)])
         begins = state.components is None
-        sound = sent.isfinite().all(1)
+        sound = sent_rows.isfinite().all(1)
         if sound.sum() > 1 and (begins or (t - 1) % self.refresh == 0):
-            state.components = components(sent[sound])
+            state.components = components(sent_rows[sound])
             if begins:
                 k = min(self.clusters, len(clients))
-                self._centre(f, state, clients, k_means(f, clients, sent, k))
+                self._centre(f, state, clients, k_means(f, clients, sent_rows, k))
         if state.components is None:  # no round has had two participants yet
             self._centre(f, state, f.everyone, state.cluster)
             return
@@ -140,7 +140,9 @@ class FedAC(Method):
         numbers, cluster = cluster.unique(return_inverse=True)
         state.cluster[clients] = cluster
         members = [clients[cluster == k] for k in range(len(numbers))]
-        means = [mean_of(f, some, state.omega[some]) for some in members]
+        means = [
+            mean_of(f, cluster_members, state.omega[cluster_members]) for cluster_members in members
+        ]
         f.server.x = torch.stack(means)
 
     def _tune(self, f: Federation, state: State) -> None:
@@ -173,10 +175,10 @@ def components(rows: Tensor) -> Tensor:
     from sklearn.decomposition import PCA
 
     count = min(10, len(rows) - 1, rows.shape[1])
-    fitted = PCA(count, svd_solver="full").fit(rows.double().cpu().numpy())
+    decomposition = PCA(count, svd_solver="full").fit(rows.double().cpu().numpy())
     # The rows may span a smaller space.
-    kept = fitted.singular_values_ > 1e-6 * fitted.singular_values_[0]
-    return torch.from_numpy(fitted.components_[kept]).to(rows)
+    is_large = decomposition.singular_values_ > 1e-6 * decomposition.singular_values_[0]
+    return torch.from_numpy(decomposition.components_[is_large]).to(rows)
 
 
 def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:
@@ -187,8 +189,8 @@ def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:
     import torch
     from torch.nn.functional import normalize
 
-    seen, models = (normalize((rows @ M.T).double()) for rows in (omega, Omega))
-    likeness = (seen @ models.T).nan_to_num(nan=-torch.inf)
+    client_rows, models = (normalize((rows @ M.T).double()) for rows in (omega, Omega))
+    likeness = (client_rows @ models.T).nan_to_num(nan=-torch.inf)
     best = likeness.cpu().numpy().argmax(1)
     return torch.from_numpy(best).to(omega.device)
 

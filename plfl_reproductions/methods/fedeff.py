@@ -60,9 +60,11 @@ class FedEff(FedOpt):
     def init(self, f: Federation) -> MethodState:
         everyone, epoch = f.everyone, self._epoch(f)
         for steps in epoch.unique().tolist():
-            some = everyone[epoch == steps]
-            rows = f.local[some]
-            f.local[some] = f.client_data.train(rows, some, f.client_opt, 0, steps, f.shared)
+            fast_clients = everyone[epoch == steps]
+            rows = f.local[fast_clients]
+            f.local[fast_clients] = f.client_data.train(
+                rows, fast_clients, f.client_opt, 0, steps, f.shared
+            )
         f.charge(everyone, epoch)
         D = f.local[:, f.columns] - f.x0
         D, _ = f.channel.send("up", everyone, D, [1.0, 1.0, 1.0])

@@ -68,8 +68,8 @@ class Ifca(Clustered):
         from plfl.training.batches import stream
 
         seeds = stream(f.seed, "/ifca", 0).integers(2**32, size=self.clusters - 1).tolist()
-        others = [f.draw(seed)[f.shared] for seed in seeds]
-        self.open(f, torch.stack([f.x0, *others]))
+        other_starts = [f.draw(seed)[f.shared] for seed in seeds]
+        self.open(f, torch.stack([f.x0, *other_starts]))
         return ClusterState(torch.full_like(f.everyone, -1))
 
     def broadcast(
@@ -77,8 +77,8 @@ class Ifca(Clustered):
     ) -> TrainInstructions:
         import torch
 
-        first, further = f.channel.send("down", clients, *self._server_rows(f, clients))
-        cluster, start = self._best(f, t, clients, [first, *further])
+        first, other_models = f.channel.send("down", clients, *self._server_rows(f, clients))
+        cluster, start = self._best(f, t, clients, [first, *other_models])
         state.cluster[clients] = cluster
         single_steps = torch.ones_like(clients) if self._has_gradients else None
         work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
@@ -86,8 +86,8 @@ class Ifca(Clustered):
 
     def _server_rows(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The first model and the other ones, each with one row per client: (n, d_s)."""
-        first, *further = (x.expand(len(clients), -1) for x in f.server.x)
-        return first, further
+        first, *other_models = (x.expand(len(clients), -1) for x in f.server.x)
+        return first, other_models
 
     def _best(
         self, f: Federation, t: int, clients: Tensor, models: list[Tensor]
@@ -123,5 +123,5 @@ class Ifca(Clustered):
         return None
 
     def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
-        first, further = self._server_rows(f, f.everyone)
-        return self._best(f, 0, f.everyone, [first, *further])[1]
+        first, other_models = self._server_rows(f, f.everyone)
+        return self._best(f, 0, f.everyone, [first, *other_models])[1]

@@ -42,7 +42,7 @@ def score(
 
 def pack_all(study: Study, dataset: Dataset, tables: BaselineTables) -> Arrays:
     """All that is saved of the baselines."""
-    return pack(study.baselines, tables.fitted, tables.widths, len(dataset.clients))
+    return pack(study.baselines, tables.fitted_baselines, tables.widths, len(dataset.clients))
 
 
 def keep(study: Study, dataset: Dataset, name: str, file: Path, packed: Arrays) -> Path:

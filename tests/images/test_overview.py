@@ -129,6 +129,6 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
         assert shown in text
     rows = text.partition("</table>")[0].count("<tr><td>")
     assert rows == (best["sharing"] != "baseline").sum()
-    assert text.count("<img") == len(ImageReporting.drawn)
+    assert text.count("<img") == len(ImageReporting.drawn_files)
     assert "MASE" not in text
     assert 'href="s%3D1%2Cparticipation%3D0.3/index.html"' in text

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from plfl.base.errors import ConfigError
-from plfl.experiments.parts import CellPart, plans
+from plfl.experiments.folds import FoldTraining, make_folds
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.experiments.workload import measured_speed
@@ -26,13 +26,13 @@ METHODS = ["ditto", "fafed", "fedala", "ifca", "per_fedavg", "pfedme", "scaffold
 DATASET = tiny.dataset()
 
 
-def part_of(of: Study) -> CellPart:
+def part_of(of: Study) -> FoldTraining:
     """The first part of the study's only cell, before its first round."""
     trainer, cell = Trainer.for_study(of, DATASET), of.cells[0]
-    return CellPart(cell, of.candidates(cell)[0], next(iter(plans(trainer, cell))))
+    return FoldTraining(cell, of.candidates(cell)[0], next(iter(make_folds(trainer, cell))))
 
 
-def trained(part: CellPart) -> torch.Tensor:
+def trained(part: FoldTraining) -> torch.Tensor:
     """The models (N, P) of the clients after the rounds of a part."""
     f = part.federation
     run([f], f.client_data.engine, range(1, f.settings.rounds + 1), lambda _: None)

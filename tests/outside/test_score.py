@@ -10,7 +10,7 @@ import plfl
 from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.outside.clients import Client
-from plfl.outside.score import YOURS, ScoredPredictions, score
+from plfl.outside.score import SUBMISSION, ScoredPredictions, score
 from plfl.study import Study
 from tests.helpers.projects import OWN_DATA, WriteStudy
 from tests.helpers.refusals import naming
@@ -55,7 +55,7 @@ def test_a_baseline_made_elsewhere_has_the_scores_of_the_study(
     rows = found.table.set_index("forecaster")
     naive = rows.loc["Seasonal naive (day)"]
     for name in ("mase", "low", "high", "wape"):
-        assert rows.loc[YOURS, name] == pytest.approx(naive[name], rel=1e-5)
+        assert rows.loc[SUBMISSION, name] == pytest.approx(naive[name], rel=1e-5)
     assert naive["lead"] == pytest.approx(0, abs=1e-6)
     # An implementation of its own: means of ratios over clients.
     dataset = plfl.load_dataset(study, "all")
@@ -65,18 +65,20 @@ def test_a_baseline_made_elsewhere_has_the_scores_of_the_study(
     loads = [dataset.truth(s) for s in starts]
     naive_loads = [dataset.persistence(s) for s in starts]
     against = [np.abs(y - n).mean() for y, n in zip(loads, naive_loads, strict=True)]
-    assert rows.loc[YOURS, "mase"] == pytest.approx(np.mean(np.divide(errors, against)), rel=1e-5)
+    assert rows.loc[SUBMISSION, "mase"] == pytest.approx(
+        np.mean(np.divide(errors, against)), rel=1e-5
+    )
     wape = np.mean([e / y.mean() for e, y in zip(errors, loads, strict=True)])
-    assert rows.loc[YOURS, "wape"] == pytest.approx(wape, rel=1e-5)
+    assert rows.loc[SUBMISSION, "wape"] == pytest.approx(wape, rel=1e-5)
 
 
 def test_truth_wins_and_seeds_are_averaged(write_study: WriteStudy) -> None:
     study = Study.load(write_study())
     best = scored(study, predicted(study))
-    assert best.yours["rank"] == 1
-    assert best.yours["mase"] == pytest.approx(0, abs=1e-4)
+    assert best.own_row["rank"] == 1
+    assert best.own_row["mase"] == pytest.approx(0, abs=1e-4)
     assert (best.table["lead"].dropna() > 0).all()
-    one, two = (scored(study, predicted(study, 0.5, seeds)).yours["mase"] for seeds in (1, 2))
+    one, two = (scored(study, predicted(study, 0.5, seeds)).own_row["mase"] for seeds in (1, 2))
     assert two == pytest.approx(1.05 * one, rel=1e-4)
 
 
@@ -84,16 +86,18 @@ def test_quantiles_have_a_crps(write_study: WriteStudy) -> None:
     study = Study.load(write_study(task={"name": "quantiles"}))
     found = scored(study, predicted(study, 0.5))
     # All quantiles are too high by as much: the mean pinball loss is that of their mean level.
-    assert found.yours["scaled_crps"] == pytest.approx(found.yours["mase"], rel=1e-4)
+    assert found.own_row["scaled_crps"] == pytest.approx(found.own_row["mase"], rel=1e-4)
     with_mase = found.table["mase"].notna()  # not where three weeks are too few
     assert (found.table["scaled_crps"].notna() == with_mase).all()
     by_crps = score(study, FILE, metric="scaled_crps")
-    assert by_crps.yours["low"] < by_crps.yours["scaled_crps"] < by_crps.yours["high"]
+    assert by_crps.own_row["low"] < by_crps.own_row["scaled_crps"] < by_crps.own_row["high"]
     ours, same = (each.table.set_index("forecaster").dropna() for each in (by_crps, found))
     assert len(ours) > 5
     for name in ("scaled_crps", "mase"):
         pd.testing.assert_series_equal(ours[name], same[name][ours.index], rtol=1e-5)
-    assert by_crps.submission({})["score"] == pytest.approx(by_crps.yours["scaled_crps"], abs=1e-6)
+    assert by_crps.submission({})["score"] == pytest.approx(
+        by_crps.own_row["scaled_crps"], abs=1e-6
+    )
 
 
 def test_origins_are_scored_together(write_study: WriteStudy) -> None:
@@ -111,7 +115,7 @@ def test_origins_are_scored_together(write_study: WriteStudy) -> None:
         )
         for day in ("2024-02-05", "2024-03-04")
     ]
-    assert found.yours["mase"] == pytest.approx(np.mean([s.yours["mase"] for s in of_origins]))
+    assert found.own_row["mase"] == pytest.approx(np.mean([s.own_row["mase"] for s in of_origins]))
     assert len(found.clients) == 6
     with naming(DataError, "no predictions for 2024-03-04 b"):
         late_b = (table["origin"] == "2024-03-04") & (table["client"] == "b")

@@ -83,7 +83,7 @@ def test_the_readme_lists_the_figures_that_there_are() -> None:
     text = (ROOT / "figures" / "README.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
     stems = {stem for stems in available().values() for stem in stems}
-    images = {*ImageReporting.drawn, *ImageReporting().captions(_study())}
+    images = {*ImageReporting.drawn_files, *ImageReporting().captions(_study())}
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == stems | images
 
 
@@ -429,7 +429,7 @@ def skipping(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 
 def test_the_heat_map_has_no_number_there(skipping: Tables) -> None:
-    refused = {" ".join(cell) for cell in skipping.study.combinations.refused}
+    refused = {" ".join(cell) for cell in skipping.study.combinations.refusals}
     assert refused == {
         *("fedadc sgd slowmo", "fedadc prox slowmo", "fedprox prox fedavg", "fedprox prox slowmo")
     }

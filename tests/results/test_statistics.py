@@ -90,7 +90,7 @@ def test_a_state_is_left_out_in_turn() -> None:
 )
 def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
     found = Comparison({"CA": 10 + rng.normal(0, 0.1, shape)})
-    assert found.lacking == [lacking]
+    assert found.missing_factors == [lacking]
     assert found.p == 1
     assert np.isnan(found.interval[0]) == (lacking == "clients")
     if lacking == "seeds":  # baselines have none

@@ -21,7 +21,7 @@ from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.tasks.losses import POINT, OfErrors, Pinball
+from plfl.tasks.losses import POINT, ErrorLoss, Pinball
 from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
@@ -310,7 +310,7 @@ class SignSgd(Sgd):
 def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
     data = make_dataset(SMALL)
     uneven = torch.arange(SMALL.layout.width, dtype=torch.float64).expand(3, -1)
-    quartic = OfErrors("quartic", lambda errors: errors**4, lambda errors: 4 * errors**3)
+    quartic = ErrorLoss("quartic", lambda errors: errors**4, lambda errors: 4 * errors**3)
     unknown = [
         make_float_task(SMALL, SignSgd()),
         changed(make_float_task(SMALL, Adam()), behind=uneven),

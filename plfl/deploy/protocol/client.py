@@ -219,7 +219,7 @@ class DeployedClient:
             return work()
         place, number = message.about["machines"]
         self._talk = _Talk(work)
-        f.channel.others = OtherTraffic(place, number, f.everyone, self._talk.exchange)
+        f.channel.other_traffic = OtherTraffic(place, number, f.everyone, self._talk.exchange)
         self._talk.thread.start()
         return self._talk.next(message)
 
@@ -234,8 +234,8 @@ class DeployedClient:
     def _reply_of_round(self, f: Federation, about: Mapping[str, Any]) -> Reply:
         t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
-        asked = Cohort(f, t, f.everyone, stay=True)
-        (cohort,) = train_cohorts([asked], self.trainer.engine)
+        own_cohort = Cohort(f, t, f.everyone, stay=True)
+        (cohort,) = train_cohorts([own_cohort], self.trainer.engine)
         rows: list[Tensor] = []
         try:
             cohort.close()

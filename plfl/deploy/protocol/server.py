@@ -267,7 +267,7 @@ class DeployedServer:
             return [as_bytes(answer.arrays["0"]) for answer in answers.values()]
 
         clients = torch.tensor([self.names.index(name) for name in messages])
-        self.channel.others = OtherTraffic(0, len(messages), clients, exchange)
+        self.channel.other_traffic = OtherTraffic(0, len(messages), clients, exchange)
         with suppress(MessageError):
             watch(clients)
             answers = self._ask(messages, "train", read)

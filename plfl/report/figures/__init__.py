@@ -83,7 +83,7 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 
 def caption(name: str, study: Study) -> str:
     """The caption of figure `name`, in the words of a study."""
-    return study.worded(FIGURES[name].caption)
+    return study.put_in_words(FIGURES[name].caption)
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:

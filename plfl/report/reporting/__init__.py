@@ -35,7 +35,7 @@ class Reporting(Algorithm):
     one `illustrate` and `write`."""
     further: ClassVar[Mapping[str, str]] = {}
     """Tables that `compared` makes besides `best.csv` and `comparisons.csv`, by a short name."""
-    drawn: ClassVar[Sequence[str]] = ("overview",)
+    drawn_files: ClassVar[Sequence[str]] = ("overview",)
     """Stems of the figures of a study with further axes."""
 
     def divided(self, study: Study) -> Any:

@@ -47,7 +47,7 @@ class LoadReporting(Reporting):
             baseline_keys.further,
             baseline_keys.leave_out,
         )
-        packed = pack(baseline_keys, tables.fitted, tables.widths, len(data.clients))
+        packed = pack(baseline_keys, tables.fitted_baselines, tables.widths, len(data.clients))
         return tables.scores, tables.forecasts, tables.errors, packed
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
@@ -70,10 +70,12 @@ class LoadReporting(Reporting):
                 f"{cell}{study.data.sample_suffix}: diverged; its test errors of round {since} are "
                 f"not finite. Try smaller learning rates{tuned}"
             )
-        few = last[is_decided_by_few(last["mase_mean"], last["mase_median"], last["mase_clients"])]
+        decided_rows = last[
+            is_decided_by_few(last["mase_mean"], last["mase_median"], last["mase_clients"])
+        ]
         tuned += "".join(
             f"\n{model} models: few clients decide the mean; the median is {median:.3f}"
-            for model, median in few["mase_median"].items()
+            for model, median in decided_rows["mase_median"].items()
         )
         spent = f"{megabytes:.1f} MB"
         if not (records["split"] == "train").any():

@@ -53,14 +53,14 @@ class Pooled(Dataset):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Fold:
     """Which clients train in a part of a cell, and which are scored."""
 
     trainer: Trainer
 
     members: Examples
     """The clients that train."""
-    scored: Examples
+    scored_clients: Examples
     """The clients that are scored with the models of this part."""
     scheme: Scheme | None = None
     """How the scored clients join later, if they do not train in the rounds; None if they do."""
@@ -70,19 +70,19 @@ class Plan:
 
     @cached_property
     def evaluator(self) -> Examiner:
-        """The evaluator of the models of this part on the `scored` clients."""
-        return self.trainer.evaluator_of(self.scored)
+        """The evaluator of the models of this part on the `scored_clients` clients."""
+        return self.trainer.evaluator_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of the members and of the scored clients, with the minibatches of a seed."""
         if seed not in self._data:
-            scored = self.trainer.client_data(seed, self.scored)
+            scored = self.trainer.client_data(seed, self.scored_clients)
             if self.scheme is None:
                 self._data[seed] = scored, scored
             else:
                 settings = self.trainer.study.federation
                 if self.scheme.join == "raw":
-                    settings = _of_all(settings, len(self.scored.clients))
+                    settings = _of_all(settings, len(self.scored_clients.clients))
                 self._data[seed] = self.trainer.client_data(seed, self.members, settings), scored
         return self._data[seed]
 
@@ -95,88 +95,88 @@ def _of_all(settings: FederationSettings, clients: int) -> FederationSettings:
     return settings.model_copy(update=changes | {"simulation": Simulation()})
 
 
-def plans(trainer: Trainer, cell: Cell) -> Iterator[Plan]:
+def make_folds(trainer: Trainer, cell: Cell) -> Iterator[Fold]:
     """The parts of a cell."""
-    study, dataset, plan = trainer.study, trainer.dataset, partial(Plan, trainer)
+    study, dataset, fold = trainer.study, trainer.dataset, partial(Fold, trainer)
     if not isinstance(dataset, Dataset) or study.is_alone(cell):
-        yield plan(dataset, dataset)
+        yield fold(dataset, dataset)
         return
     scheme = study.schemes.get(cell.sharing)
     federations = dataset.federations()
     if scheme is None and len(federations) == 1:
-        yield plan(dataset, dataset)
+        yield fold(dataset, dataset)
         return
-    for some in federations:
+    for clients in federations:
         if scheme is None:
-            yield plan(dataset.of(some), dataset.of(some), numbers=some)
+            yield fold(dataset.of(clients), dataset.of(clients), numbers=clients)
         elif scheme.join == "raw":
-            yield plan(Pooled.all_of(dataset.of(some)), dataset.of(some), scheme, some)
+            yield fold(Pooled.all_of(dataset.of(clients)), dataset.of(clients), scheme, clients)
         else:
-            for late in turns_of(some, scheme.turns):
-                others = np.setdiff1d(some, late)
+            for late in turns_of(clients, scheme.turns):
+                other_clients = np.setdiff1d(clients, late)
                 joining = dataset.new if scheme.history else dataset
-                yield plan(dataset.whole.of(others), joining.of(late), scheme, late)
+                yield fold(dataset.whole.of(other_clients), joining.of(late), scheme, late)
 
 
-class CellPart:
+class FoldTraining:
     """A part of a cell in training: the federation of its members, and the clients that join it."""
 
-    def __init__(self, cell: Cell, candidate: Candidate, plan: Plan):
+    def __init__(self, cell: Cell, candidate: Candidate, fold: Fold):
         """Prepare the federation for its first round."""
-        self.plan = plan
+        self.fold = fold
         self._joiner: Federation | None = None
-        members, scored = plan.data(cell.seed)
-        self.dataset, federation = scored.dataset, partial(plan.trainer.federation, cell)
-        if plan.scheme is not None:
-            alone = replace(candidate, server_opt=FedAvg(), method=FedOpt())
-            self._joiner = federation(alone, scored)
-            if plan.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
-                candidate = alone
+        members, scored = fold.data(cell.seed)
+        self.dataset, federation = scored.dataset, partial(fold.trainer.federation, cell)
+        if fold.scheme is not None:
+            local_candidate = replace(candidate, server_opt=FedAvg(), method=FedOpt())
+            self._joiner = federation(local_candidate, scored)
+            if fold.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
+                candidate = local_candidate
         self.federation = federation(candidate, members)
 
     def examine(self, method: Method, is_last: bool) -> Evaluation:
         """Score the clients of the part, with the models that `method` gives them."""
-        f = self._seen(method)
+        f = self._federation_of(method)
         if self._joiner is None:
-            received = f.global_models if f.has_global else None
-            return self.plan.evaluator.examine(f, received, is_last)
-        assert isinstance(self.plan.evaluator, Evaluator)
-        return self.plan.evaluator.evaluate(*self._joined(method))
+            received_rows = f.global_models if f.has_global else None
+            return self.fold.evaluator.examine(f, received_rows, is_last)
+        assert isinstance(self.fold.evaluator, Evaluator)
+        return self.fold.evaluator.evaluate(*self._joined_models(method))
 
     def models(self, method: Method) -> Models:
         """The models that were scored, as they are written to files for `plfl forecast`."""
         if self._joiner is not None:
-            local, received = self._joined(method)
-            return {"local": _numbers(local), "global": _numbers(received)}
-        f, models = self._seen(method), Models()
+            local, received_rows = self._joined_models(method)
+            return {"local": _numbers(local), "global": _numbers(received_rows)}
+        f, models = self._federation_of(method), Models()
         if not method.mixes:  # clients that mix do not forecast with a model alone
             models["local"] = _numbers(f.best.rows if f.best else f.own_models())
         if f.has_global:
             models["global"] = _numbers(f.global_models)
         return models
 
-    def crossed(self) -> Traffic | None:
+    def join_traffic(self) -> Traffic | None:
         """The bytes that joining clients send and receive, once; None if no client joins."""
-        if self._joiner is None or self.plan.scheme is None:
+        if self._joiner is None or self.fold.scheme is None:
             return None
-        f, clients = self._joiner, len(self.plan.scored.clients)
+        f, clients = self._joiner, len(self.fold.scored_clients.clients)
         f.channel.send("down", f.everyone, f.x0.expand(clients, -1))
         traffic = f.channel.close_round()
-        if self.plan.scheme.join == "raw":
-            assert isinstance(self.plan.scored, Dataset)
-            sent = np.array(raw_bytes(self.plan.scored))
-            return traffic | {"bytes_up": sent, "extras_up": sent}
+        if self.fold.scheme.join == "raw":
+            assert isinstance(self.fold.scored_clients, Dataset)
+            sent_bytes = np.array(raw_bytes(self.fold.scored_clients))
+            return traffic | {"bytes_up": sent_bytes, "extras_up": sent_bytes}
         return traffic
 
-    def _seen(self, method: Method) -> Federation:
+    def _federation_of(self, method: Method) -> Federation:
         """The federation with the trial's own method, by which its clients forecast."""
         if self.federation.method is method:
             return self.federation
-        seen = copy.copy(self.federation)
-        seen.method = method
-        return seen
+        federation_copy = copy.copy(self.federation)
+        federation_copy.method = method
+        return federation_copy
 
-    def _joined(self, method: Method) -> tuple[Tensor, Tensor]:
+    def _joined_models(self, method: Method) -> tuple[Tensor, Tensor]:
         """Models (n, P) of the clients that join: after their own steps, and as received: the mean,
         if the server has a model for each member."""
         f = self._joiner
