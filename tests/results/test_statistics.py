@@ -94,7 +94,7 @@ def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
     assert found.p == 1
     assert np.isnan(found.interval[0]) == (lacking == "clients")
     if lacking == "seeds":  # baselines have none
-        assert Comparison(found.differences, trained=False).p < 0.01
+        assert Comparison(found.differences, is_trained=False).p < 0.01
 
 
 def test_clients_without_a_score_count_nowhere(rng: np.random.Generator) -> None:
