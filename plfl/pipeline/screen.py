@@ -101,7 +101,7 @@ class _Screen:
         """Of Snakemake itself; after one of a job, they say only that there was one."""
         self.log: Path | None = None
         self.existing: Callable[[], str] = str
-        self.refusal = ""
+        self.no_jobs = ""
         self.stop = threading.Event()
 
     def begin(self, name: str, log: Path) -> None:
@@ -124,7 +124,7 @@ class _Screen:
             errors = [] if self.failed else self.errors
             say("\n".join([*errors, f"log: {self.log}"]))
             return
-        message = f"{self.refusal}\n{self.existing()}" if self.refusal else "\n".join(self.errors)
+        message = f"{self.no_jobs}\n{self.existing()}" if self.no_jobs else "\n".join(self.errors)
         message = f"plfl: {self.refusal}" if self.refusal else message
         message = message or self._held_back().decode(errors="replace")
         if self.exit_code and (not message.strip() or _OF_DISK.search(message)):
@@ -154,7 +154,7 @@ class _Screen:
             outcome = "stopped" if errors.startswith("interrupted;") else "failed"
             say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
         elif (message := record.getMessage()).startswith("Nothing to be done"):
-            self.refusal = message
+            self.no_jobs = message
         elif record.levelno >= logging.ERROR:
             self.errors.append(message)
         return True
