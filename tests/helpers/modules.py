@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from plfl.config.rules import available_models
-from plfl.interfaces.model import DEFAULT, OWN, Model
+from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.layout import WindowShape
 from plfl_images.models import ImageModel
 
@@ -15,7 +15,7 @@ MODULE_SHAPE = WindowShape(inputs=3, look_back=6, covariates=2)
 MODELS: list[Any] = [
     cls()
     for name, cls in available_models().items()
-    if name not in (DEFAULT, OWN) and not (issubclass(cls, ImageModel) or cls.only_method)
+    if name not in (DEFAULT, OWN_MODULE) and not (issubclass(cls, ImageModel) or cls.only_method)
 ]
 
 
