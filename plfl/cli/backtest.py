@@ -12,7 +12,15 @@ from plfl.base.errors import PlflError
 from plfl.base.extras import require
 from plfl.base.files import atomic, write_text
 from plfl.cli import first_day
-from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_trust, add_unit, for_each_meter
+from plfl.cli.common import (
+    INCOMPLETE,
+    Commands,
+    add_parser,
+    add_trust,
+    add_unit,
+    for_each_meter,
+    print_by_text,
+)
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
@@ -63,15 +71,16 @@ def run(options: argparse.Namespace) -> int:
     results, *new = options.paths
     if not new:
         raise PlflError(f"{results}: name files of new readings after it")
-    forecasters = Forecasters(results)
+    forecasters = Forecasters(results, options.accept_misfits)
     keys = first_day.keys_for_study(options, results)
     tables, problems = forecasters.any_model.read_all(new, keys=keys)
-    problems = list(map(first_day.in_options, problems))
+    problems = list(map(first_day.name_options, problems))
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)
 
     results_of_meters = for_each_meter(tables, problems, score)
+    print_by_text(forecasters.gaps({name: tables[name] for name in results_of_meters}))
     rows = [row for row, _, _ in results_of_meters.values()]
     for row in rows:
         if row["drift_low"] > 0:

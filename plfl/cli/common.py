@@ -101,7 +101,10 @@ def for_each_meter(
     tables: Mapping[str, R], problems: list[str], work: Callable[[str, R], T]
 ) -> dict[str, T]:
     """What `work` returns for each meter and its readings; errors of single meters are added to
-    `problems`, all of which are printed. If no meter succeeds, a DataError has them all."""
+    `problems`, which are printed, those that many share once. If no meter succeeds, they are in a
+    DataError."""
+    from plfl.data.meters.paths import share_lines
+
     results: dict[str, T] = {}
     for name, readings in tables.items():
         try:
@@ -112,7 +115,20 @@ def for_each_meter(
         absent_meters = (
             "none of the study's meters is in these files; name another one with --client"
         )
-        raise DataError("\n".join(problems) or absent_meters)
-    for problem in problems:
+        raise DataError("\n".join(share_lines(problems)) or absent_meters)
+    for problem in share_lines(problems):
         print(f"plfl: {problem}", file=sys.stderr)
     return results
+
+
+def print_by_text(text_of: Mapping[str, str]) -> None:
+    """Print what there is to say about meters on the standard error, equal texts once; an empty
+    text is none."""
+    from plfl.data.checks import list_names
+
+    names_of: dict[str, list[str]] = {}
+    for name, text in text_of.items():
+        names_of.setdefault(text, []).append(name)
+    for text, names in names_of.items():
+        if text:
+            print(f"{list_names(names)}: {text}", file=sys.stderr)

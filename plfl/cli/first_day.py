@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # the command line starts without pandas
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
-OF_MODELS = ("interval", "since", "until")
+MODEL_KEYS = ("interval", "since", "until")
 """Keys of `data.meters` that are settled where a study's models forecast."""
-REMEMBERED = "reading.yaml"
+READING_FILE = "reading.yaml"
 """The file of a results folder with the keys of `data.meters` for new files."""
 ABOUT_STUDIES = {
     "wanted": "--with",
@@ -32,6 +32,7 @@ ABOUT_STUDIES = {
     "save": "--save",
     "all": "--all",
     "remember": "--remember",
+    "accept_misfits": "--accept-misfits",
 }
 """Options that need the models of a study."""
 
@@ -44,6 +45,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ahead", choices=["hour", "day"], help=text)
     text = "with a results folder: read later files in this way, too, without the options below"
     parser.add_argument("--remember", action="store_true", help=text)
+    text = "with a study: take readings on another scale than its own, or of another year"
+    parser.add_argument("--accept-misfits", action="store_true", help=text)
     group = parser.add_argument_group(
         "options of the files of readings",
         "those of `plfl init meters`; with a study, only where these files differ from its own; "
@@ -85,15 +88,15 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     if options.read_timezone is not None:
         options_given["timezone"] = options.read_timezone
     refused_keys = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
-    refused_keys += [key for key in OF_MODELS if key in options_given]
+    refused_keys += [key for key in MODEL_KEYS if key in options_given]
     if refused_keys:
         raise PlflError(f"--{refused_keys[0]}: only without a study, whose models settle it")
-    file = study_path / REMEMBERED
-    keys = _remembered(file) if file.is_file() else {}
+    file = study_path / READING_FILE
+    keys = _read_remembered(file) if file.is_file() else {}
     try:
         keys |= meters_of(options_given).model_dump(exclude_unset=True)
     except ConfigError as error:
-        raise DataError("\n".join(map(in_options, error.problems))) from None
+        raise DataError("\n".join(map(name_options, error.problems))) from None
     if options.remember:
         if not study_path.is_dir():
             raise PlflError(f"--remember: {study_path} is no results folder; name one")
@@ -103,7 +106,7 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     return keys
 
 
-def _remembered(file: Path) -> dict[str, Any]:
+def _read_remembered(file: Path) -> dict[str, Any]:
     """The keys in a file that `--remember` wrote."""
     try:
         meters = Meters.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
@@ -156,16 +159,16 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
             raise DataError(problem)
         known_meters, problems = raw_meters(exports)
     except ConfigError as error:
-        raise DataError("\n".join(map(in_options, error.problems))) from None
+        raise DataError("\n".join(map(name_options, error.problems))) from None
     except DataError as error:
-        raise DataError(in_options(str(error))) from None
-    problems = list(map(in_options, problems))
+        raise DataError(name_options(str(error))) from None
+    problems = list(map(name_options, problems))
     if not known_meters:
         raise DataError("\n".join(problems) or f"{paths[0]}: has no meter")
     return known_meters, problems
 
 
-def in_options(message: str) -> str:
+def name_options(message: str) -> str:
     """A message with the options of `plfl forecast` instead of the keys of a study."""
     message = as_options(message)
     for key, name in OTHER_NAMES.items():

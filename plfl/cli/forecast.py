@@ -21,6 +21,7 @@ from plfl.cli.common import (
     add_unit,
     add_which_model,
     for_each_meter,
+    print_by_text,
 )
 from plfl.cli.init import KINDS
 
@@ -121,10 +122,12 @@ def _of_study(options: argparse.Namespace) -> int:
     """Forecast with the models of a study."""
     from plfl.data.checks import counted
     from plfl.forecast.choice import Forecasters
+    from plfl.forecast.misfits import check_fit
     from plfl.forecast.model import load
     from plfl.forecast.output import Form, table_as_csv, write
 
-    kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
+    is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
+    kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
     _check(options, kept_forecasters is not None)
     reader = kept_forecasters.any_model if kept_forecasters else load(options.file)
     client = options.client
@@ -137,7 +140,7 @@ def _of_study(options: argparse.Namespace) -> int:
         client = reader.clients[0]
     keys = first_day.keys_for_study(options, options.file)
     tables, problems = reader.read_all(options.new, client, keys)
-    problems = list(map(first_day.in_options, problems))
+    problems = list(map(first_day.name_options, problems))
     if options.save is not None and len(tables) > 1:
         raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
 
@@ -145,9 +148,14 @@ def _of_study(options: argparse.Namespace) -> int:
         model = _model(kept_forecasters, reader, name, readings, options)
         if kept_forecasters and not (options.newcomer or options.all):
             readings = kept_forecasters.with_earlier(name, readings, model.look_back)
-        return _forecasts(model, name, readings, options), model.name
+        table = _forecasts(model, name, readings, options)
+        if not (kept_forecasters or options.newcomer or is_accepted):
+            check_fit(name, readings["load"], None, model.highest_load(name))
+        return table, model.name
 
     forecasts_of_meters = for_each_meter(tables, problems, forecast)
+    if kept_forecasters and not (options.newcomer or options.all):
+        print_by_text(kept_forecasters.gaps({name: tables[name] for name in forecasts_of_meters}))
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)

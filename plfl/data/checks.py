@@ -1,6 +1,7 @@
 """Checks that the series of every source must pass before training."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 
+MOST_NAMES = 3
+"""Meters that a line names, of those that it is about."""
 ENOUGH_CHANGES = 20
 """Changes that tell whether a load that also falls is a register."""
 SWAPS = 3
@@ -117,6 +120,38 @@ def _count(wrong: np.ndarray, noun: str) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things in words: `1 value`, `2 values`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def list_names(names: Sequence[str], noun: str = "meter") -> str:
+    """The number of meters and the first names: `56 meters (a, b, c …)`; of one, its name."""
+    if len(names) == 1:
+        return names[0]
+    shown = ", ".join(names[:MOST_NAMES]) + " …" * (len(names) > MOST_NAMES)
+    return f"{counted(len(names), noun)} ({shown})"
+
+
+def share(
+    lines: Iterable[str], name_of: Callable[[str], str] = str, noun: str = "meter"
+) -> list[str]:
+    """Lines such as `NAME: text`, with a single one for more than `MOST_NAMES` of which the texts
+    differ only in names and numbers. `name_of` makes a name of what is before the colon."""
+    lines_by_key: dict[str, dict[str, str]] = {}
+    for line in lines:
+        subject, _, text = line.partition(": ")
+        name = name_of(subject)
+        nameless = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
+        key = re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", nameless) if text else line
+        lines_by_key.setdefault(key, {})[line] = name
+    shared_lines: list[str] = []
+    for names_of_lines in lines_by_key.values():
+        names = [*dict.fromkeys(names_of_lines.values())]
+        if len(names) <= MOST_NAMES:
+            shared_lines += names_of_lines
+            continue
+        texts = [line.partition(": ")[2] for line in names_of_lines]
+        first = "" if len({*texts}) == 1 else ", the first"
+        shared_lines.append(f"{list_names(names, noun)}{first}: {texts[0]}")
+    return shared_lines
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Describes the clients' series and warns of properties that may invalidate a study."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -10,7 +9,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
-from plfl.data.checks import counted
+from plfl.data.checks import counted, share
 from plfl.data.dataset import NEGLIGIBLE, SPLITS, WEEK, naive_error
 from plfl.data.windows import build
 
@@ -19,8 +18,6 @@ ENOUGH_WEEKS = 8
 OUTLIER = 10
 """A reading above this multiple of the 99 % quantile of those above zero is an outlier. Homes reach
 many times their median every evening."""
-NAMED = 3
-"""Clients that a warning names, of those to which it applies."""
 FAR = 20
 """Values of an input are far from all others if the distance exceeds this multiple of their range.
 """
@@ -125,29 +122,16 @@ def judge(description: pd.DataFrame, windows: Windows, origin: date | None = Non
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and not windows.is_relative
     largest = description["max"].max() if pooled else -np.inf
-    warnings = _join_shared(
-        (str(client.Index), worry)
-        for client in description.itertuples()
-        for worry in _warnings_of(client, largest, windows)
+    warnings = share(
+        (
+            f"{client.Index}: {worry}"
+            for client in description.itertuples()
+            for worry in _warnings_of(client, largest, windows)
+        ),
+        noun="client",
     )
     # From an origin on, all clients have the same test set.
     return warnings if origin is not None else warnings + _spans(description)
-
-
-def _join_shared(worries: Iterable[tuple[str, str]]) -> list[str]:
-    """A line for each client and worry, or one for all clients whose worries differ in numbers
-    only."""
-    alike: dict[str, list[tuple[str, str]]] = {}
-    for client, worry in worries:
-        alike.setdefault(re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", worry), []).append((client, worry))
-    lines = []
-    for group in alike.values():
-        if len(group) <= NAMED:
-            lines += [f"{client}: {worry}" for client, worry in group]
-            continue
-        names = ", ".join(client for client, _ in group[:NAMED])
-        lines.append(f"{len(group)} clients ({names} …), the first: {group[0][1]}")
-    return lines
 
 
 def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]:

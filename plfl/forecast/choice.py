@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
 from plfl.forecast.fitting import AS_RECEIVED
+from plfl.forecast.misfits import check_fit, describe_gap
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.tables import Tables
 
@@ -36,6 +38,8 @@ class Forecasters:
     """The forecasters that a results folder keeps."""
 
     results: Path
+    accepts_misfits: bool = False
+    """Whether readings are taken that do not fit those of the study."""
 
     @cached_property
     def tables(self) -> Tables:
@@ -177,13 +181,26 @@ class Forecasters:
 
     def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
         """New readings of a client with up to this number of known `rows` before them; DataError if
-        they have another unit."""
-        self.any_model.check_unit(readings["load"], client)
-        known = self.readings[client]
+        they have another unit, or do not fit the known ones (`plfl.forecast.misfits`)."""
+        model, known = self.any_model, self.readings[client]
+        model.check_unit(readings["load"], client)
+        if not self.accepts_misfits:
+            check_fit(client, readings["load"], known["load"], model.highest_load(client))
         first = readings.index[0] - rows * pd.Timedelta(minutes=self.any_model.interval)
         earlier = known[(known.index >= first) & (known.index < readings.index[0])]
         joined = pd.concat([earlier, readings[known.columns]]) if len(earlier) else readings
         return joined.asfreq(f"{self.any_model.interval}min")
+
+    def gaps(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+        """What there is to know, by client, about the time between the readings of the study and
+        new ones; see `describe_gap`."""
+        model = self.any_model
+        look_back = model.look_back * pd.Timedelta(minutes=model.interval)
+        return {
+            client: describe_gap(table["load"], self.readings[client]["load"], look_back)
+            for client, table in tables.items()
+            if client in self.readings
+        }
 
     def _errors(self, state: str, client: str, score: str) -> pd.Series[float]:
         """A score of a client's validation set by forecaster, mean over seeds."""

@@ -15,7 +15,7 @@ from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
-from plfl.forecast.output import in_local_time
+from plfl.forecast.output import localise
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
 from plfl.public.models import TRAINED_ON, Kind, load
@@ -45,7 +45,7 @@ class RawMeter:
 
     def localised(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table of forecasts in local time, with UTC offsets."""
-        return in_local_time(table, self.zone)
+        return localise(table, self.zone)
 
 
 def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:

@@ -31,7 +31,7 @@ from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Contents, Header
-from plfl.forecast.output import in_local_time
+from plfl.forecast.output import localise
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
@@ -134,7 +134,7 @@ class ForecastModel(Contents):
         offsets, if the time zone is known."""
         if self.study.data.source != "meters" or forecasts.empty:
             return forecasts
-        return in_local_time(forecasts, zone_named(self._layout.timezone_of(client)))
+        return localise(forecasts, zone_named(self._layout.timezone_of(client)))
 
     def predict(
         self,
@@ -413,6 +413,10 @@ class ForecastModel(Contents):
             )
         if client in self.clients:
             self.check_unit(frame["load"], client)
+
+    def highest_load(self, client: str) -> float:
+        """The largest load of a client's training, in kWh."""
+        return float(self.scalings[client].high[self.columns.index("load")])
 
     def check_unit(self, load: pd.Series, client: str) -> None:
         """Refuse, with a DataError, loads of a client that are as much above those of its training

@@ -95,7 +95,7 @@ class Form:
         return rows
 
 
-def in_local_time(forecasts: pd.DataFrame, zone: ZoneInfo) -> pd.DataFrame:
+def localise(forecasts: pd.DataFrame, zone: ZoneInfo) -> pd.DataFrame:
     """Forecasts whose times, naive standard time of a zone, become its local time with offsets,
     daylight saving time included."""
     offset = timezone(standard_offset(zone))

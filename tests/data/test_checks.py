@@ -1,9 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.data.checks import check_load, check_stamps, is_register
+from plfl.data.checks import check_load, check_stamps, is_register, share
 from tests.helpers.refusals import naming
 
 STAMPS = pd.date_range("2018-01-01 00:15", periods=8, freq="15min")
@@ -63,3 +65,15 @@ def test_a_load_that_is_missing_everywhere_is_refused() -> None:
     assert not is_register(missing)
     with naming(DataError, "m.csv", "'load'"):
         check_load("m.csv", missing, gaps=True)
+
+
+def test_lines_that_differ_in_meters_and_numbers_only_are_shared() -> None:
+    alike = [f"folder/{name}.csv: {name} has {at} gaps" for at, name in enumerate("abcde")]
+    others = ["a: no load", "b: no load", "c: no load"]
+    assert share([*alike, *others], lambda file: Path(file).stem) == [
+        "5 meters (a, b, c …), the first: a has 0 gaps",
+        *others,
+    ]
+    same = [f"{name}: no load" for name in "abcd"]
+    assert share(same) == ["4 meters (a, b, c …): no load"]
+    assert share(["a colon is missing"]) == ["a colon is missing"]

@@ -170,7 +170,7 @@ def test_what_many_clients_share_is_one_line() -> None:
         for number in range(5)
     }
     (line,) = judge(describe(tables, 60, Windows()), Windows())
-    assert line.startswith("5 clients (c0, c1, c2 …), the first: only 3.0 weeks of data")
+    assert line.startswith("5 clients (c0, c1, c2 …): only 3.0 weeks of data")
 
 
 def test_evenings_of_homes_are_no_outliers() -> None:

@@ -1,6 +1,7 @@
 """New files are read as the study's own files were: `plfl init meters`, then `plfl forecast`."""
 
 import io
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -26,14 +27,14 @@ FIRST, LAST = "2024-02-10", "2024-03-29"
 """The study's readings are between these days."""
 
 
-def load_of(name: str, ends: pd.DatetimeIndex) -> np.ndarray:
+def make_load(name: str, ends: pd.DatetimeIndex) -> np.ndarray:
     """Loads in kWh at instants: a daily cycle with noise, the same whenever it is asked for."""
     hours = ends.as_unit("s").asi8 // 3600
     noise = np.random.default_rng(len(name)).random(10_000)[hours % 10_000]
     return (1 + len(name) / 10 + np.sin(hours * np.pi / 12) * 0.8 + 0.2 * noise).round(4)
 
 
-def hours(first: str, last: str, zone: str = ZONE) -> pd.DatetimeIndex:
+def make_hours(first: str, last: str, zone: str = ZONE) -> pd.DatetimeIndex:
     """The ends of the hours after the beginning of the first day, until that of the last one."""
     return pd.date_range(first, last, freq="h", tz=zone)[1:]
 
@@ -41,14 +42,14 @@ def hours(first: str, last: str, zone: str = ZONE) -> pd.DatetimeIndex:
 def export(folder: str, first: str, last: str, form: str = DAY_FIRST, factor: float = 1) -> None:
     """Write a file of each meter with local times."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    ends = hours(first, last)
+    ends = make_hours(first, last)
     for name in NAMES:
-        table = pd.DataFrame({"time": ends.strftime(form), "kWh": factor * load_of(name, ends)})
+        table = pd.DataFrame({"time": ends.strftime(form), "kWh": factor * make_load(name, ends)})
         table.to_csv(Path(folder, f"{name}.csv"), index=False)
 
 
 @cache
-def finished(form: str) -> dict[Path, bytes]:
+def make_results(form: str) -> dict[Path, bytes]:
     """The files of the results folder of a study that `plfl init meters` wrote of exports with
     stamps in a format; it keeps the naive forecast of a day before."""
     export("exports", FIRST, LAST, form)
@@ -58,9 +59,9 @@ def finished(form: str) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def results_of(form: str) -> Path:
+def copy_results(form: str) -> Path:
     """The results folder, in the folder of this test."""
-    for path, content in finished(form).items():
+    for path, content in make_results(form).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return Path("results/meters")
@@ -68,16 +69,16 @@ def results_of(form: str) -> Path:
 
 @pytest.fixture
 def results() -> Path:
-    return results_of(DAY_FIRST)
+    return copy_results(DAY_FIRST)
 
 
-def forecasts(invoke: Callable, *arguments: object, status: int = 0) -> pd.DataFrame:
+def print_forecasts(invoke: Callable, *arguments: object, status: int = 0) -> pd.DataFrame:
     """What `plfl forecast` prints with the forecasts of a day before."""
     printed = invoke("forecast", *arguments, "--with", "naive_day", status=status)
     return pd.read_csv(io.StringIO(printed.out))
 
 
-def of_meter(table: pd.DataFrame, name: str = "attic") -> pd.DataFrame:
+def select_meter(table: pd.DataFrame, name: str = "attic") -> pd.DataFrame:
     return table[table["client"] == name].reset_index(drop=True)
 
 
@@ -85,14 +86,14 @@ def of_meter(table: pd.DataFrame, name: str = "attic") -> pd.DataFrame:
 def test_the_first_days_of_a_month_are_read_in_the_date_order_of_the_study(
     form: str, invoke: Callable
 ) -> None:
-    results = results_of(form)
+    results = copy_results(form)
     export("april", "2024-04-01", "2024-04-10", form)
-    table = forecasts(invoke, results, "april")
+    table = print_forecasts(invoke, results, "april")
     assert table.groupby("client").size().to_dict() == dict.fromkeys(NAMES, 24)
-    ends = hours("2024-04-10", "2024-04-11")
-    found = of_meter(table)
+    ends = make_hours("2024-04-10", "2024-04-11")
+    found = select_meter(table)
     assert pd.to_datetime(found["timestamp"]).tolist() == ends.tolist()
-    day_before = load_of("attic", ends - pd.Timedelta(days=1))
+    day_before = make_load("attic", ends - pd.Timedelta(days=1))
     np.testing.assert_allclose(found["forecast"], day_before, rtol=1e-5)
 
 
@@ -100,7 +101,7 @@ def test_over_a_change_of_clocks_and_the_turn_of_a_month_times_are_local(
     results: Path, invoke: Callable
 ) -> None:
     export("march", "2024-03-20", "2024-03-31")
-    found = of_meter(forecasts(invoke, results, "march"))
+    found = select_meter(print_forecasts(invoke, results, "march"))
     stamps = found["timestamp"].tolist()
     assert stamps[:2] == ["2024-03-31 01:00:00+01:00", "2024-03-31 03:00:00+02:00"]
     assert stamps[-1] == "2024-04-01 01:00:00+02:00"
@@ -110,16 +111,16 @@ def test_over_a_change_of_clocks_and_the_turn_of_a_month_times_are_local(
 
 def test_an_option_says_how_other_files_are_written(results: Path, invoke: Callable) -> None:
     export("april", "2024-04-01", "2024-04-10", DAY_FIRST)
-    expected = forecasts(invoke, results, "april")
+    expected = print_forecasts(invoke, results, "april")
     export("other", "2024-04-01", "2024-04-10", "%m-%d-%y %H.%M", factor=1000)
     options = ("--date-format", "%m-%d-%y %H.%M", "--read-as", "Wh")
     invoke("forecast", results, "other", "--with", "naive_day", status=2)
-    pd.testing.assert_frame_equal(forecasts(invoke, results, "other", *options), expected)
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "other", *options), expected)
     invoke("forecast", results, "other", "--with", "naive_day", status=2)  # it was not asked to
     pd.testing.assert_frame_equal(
-        forecasts(invoke, results, "other", *options, "--remember"), expected
+        print_forecasts(invoke, results, "other", *options, "--remember"), expected
     )
-    pd.testing.assert_frame_equal(forecasts(invoke, results, "other"), expected)
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "other"), expected)
     keys = yaml.safe_load((results / "reading.yaml").read_text())
     assert keys == {"date_format": "%m-%d-%y %H.%M", "unit": "Wh"}
 
@@ -128,20 +129,20 @@ def test_stamps_of_another_zone_come_on_the_clock_of_the_study(
     results: Path, invoke: Callable
 ) -> None:
     export("april", "2024-04-01", "2024-04-10")
-    expected = of_meter(forecasts(invoke, results, "april"))
+    expected = select_meter(print_forecasts(invoke, results, "april"))
     table = pd.read_csv("april/attic.csv")
     local = pd.to_datetime(table["time"], format=DAY_FIRST).dt.tz_localize(ZONE)
     table["time"] = local.dt.tz_convert("Asia/Tokyo").dt.strftime(DAY_FIRST)
     Path("tokyo").mkdir()
     table.to_csv("tokyo/attic.csv", index=False)
-    found = forecasts(invoke, results, "tokyo", "--read-timezone", "Asia/Tokyo")
+    found = print_forecasts(invoke, results, "tokyo", "--read-timezone", "Asia/Tokyo")
     pd.testing.assert_frame_equal(found, expected)
 
 
 def test_sub_folders_are_read(results: Path, invoke: Callable) -> None:
     export("new", "2024-03-20", "2024-04-01")
     export("new/later", "2024-04-01", "2024-04-10")
-    stamps = of_meter(forecasts(invoke, results, "new"))["timestamp"]
+    stamps = select_meter(print_forecasts(invoke, results, "new"))["timestamp"]
     assert stamps[0] == "2024-04-10 01:00:00+02:00"
 
 
@@ -184,4 +185,80 @@ load = { columns = "Used", unit = "kWh" }
     tables, problems = read_files([Path("april/attic.csv")], study_keys)
     assert not problems
     (table,) = tables.values()
-    np.testing.assert_allclose(table["load"], load_of("attic", hours("2024-04-01", "2024-04-10")))
+    np.testing.assert_allclose(
+        table["load"], make_load("attic", make_hours("2024-04-01", "2024-04-10"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (1000, r"about (9\d\d|1,0\d\d) times those"),
+        (8, "its loads are about 8 times those of the study, in the night as in the peak"),
+        (0.001, r"about 1/(9\d\d|10\d\d) of those"),
+    ],
+)
+def test_a_meter_on_another_scale_is_refused_and_the_others_are_forecast(
+    factor: float, words: str, results: Path, invoke: Callable
+) -> None:
+    export("march", "2024-03-20", "2024-04-01")
+    table = pd.read_csv("march/barn.csv")
+    is_new = pd.to_datetime(table["time"], format=DAY_FIRST) > LAST
+    table.loc[is_new, "kWh"] *= factor
+    table.to_csv("march/barn.csv", index=False)
+    printed = invoke("forecast", results, "march", "--with", "naive_day", status=3)
+    assert set(pd.read_csv(io.StringIO(printed.out))["client"]) == {"attic", "cellar"}
+    (line,) = [line for line in printed.err.splitlines() if line.startswith("plfl: barn:")]
+    assert re.search(words, line)
+
+
+def test_loads_on_another_scale_are_taken_if_they_are_right(
+    results: Path, invoke: Callable
+) -> None:
+    export("march", "2024-03-20", "2024-04-01")
+    expected = print_forecasts(invoke, results, "march")
+    export("large", LAST, "2024-04-01", factor=8)
+    found = print_forecasts(invoke, results, "large", "--accept-misfits")
+    np.testing.assert_allclose(found["forecast"], 8 * expected["forecast"], rtol=1e-3)
+
+
+def test_a_fault_of_a_few_hours_is_refused_until_it_is_made_a_gap(
+    results: Path, invoke: Callable
+) -> None:
+    export("march", "2024-03-20", "2024-04-01")
+    table = pd.read_csv("march/barn.csv")
+    table.loc[len(table) - 40, "kWh"] = 65535
+    table.to_csv("march/barn.csv", index=False)
+    printed = invoke("forecast", results, "march", "--with", "naive_day", status=3)
+    assert "barn: 6.554e+04 kWh at 2024-03-30 08:00:00 is far above all loads" in printed.err
+    assert len(print_forecasts(invoke, results, "march", "--max-jump", "20")) == 3 * 24
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("2026-04-01", "2026-04-10"), ("2022-03-01", "2022-03-20")]
+)
+def test_another_year_is_refused(first: str, last: str, results: Path, invoke: Callable) -> None:
+    export("new", first, last)
+    for command in ("forecast", "backtest"):
+        printed = invoke(command, results, "new", "--with", "naive_day", status=2)
+        assert printed.err.count("those of the study are from 2024-02-10 to 2024-03-29") == 3
+    assert len(print_forecasts(invoke, results, "new", "--accept-misfits")) == 3 * 24
+
+
+def test_a_gap_longer_than_the_look_back_is_told_once(results: Path, invoke: Callable) -> None:
+    export("may", "2024-05-01", "2024-05-20")
+    for command in ("forecast", "backtest"):
+        printed = invoke(command, results, "may", "--with", "naive_day")
+        assert printed.err.count("33 days without readings since those of the study") == 1
+        assert "3 meters (attic, barn, cellar): 33 days" in printed.err
+    export("march", "2024-03-20", "2024-04-01")
+    assert "without readings" not in invoke("forecast", results, "march", "--with", "naive_day").err
+
+
+def test_what_many_files_share_is_told_once(results: Path, invoke: Callable) -> None:
+    export("april", "2024-04-01", "2024-04-10", "%Y.%m.%d %H:%M")
+    for name in ("dairy", "edge"):
+        shutil.copy("april/attic.csv", f"april/{name}.csv")
+    error = invoke("forecast", results, "april", "--with", "naive_day", status=2).err
+    assert error.startswith("plfl: 5 meters (attic, barn, cellar …): line 2: '2024.04.01 01:00'")
+    assert error.count("\n") == 1 and "--date-format" in error

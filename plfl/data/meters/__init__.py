@@ -26,7 +26,7 @@ from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
-from plfl.data.meters.paths import client_name, client_names, raw_files
+from plfl.data.meters.paths import client_name, client_names, raw_files, share_lines
 from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.stamps import standard_offset
 
@@ -198,7 +198,10 @@ def _new_series(exports: Exports, name: str, meters: Meters, notes: list[str]) -
 
 
 def _tell(notes: list[str]) -> None:
-    """Warn of changes to the meters. If there are many notes, only the level INFO shows all."""
+    """Warn of changes to the meters; what many share, once. If there are many notes, only the level
+    INFO shows all."""
+    if not logger.isEnabledFor(logging.INFO):
+        notes = share_lines(notes)
     for i, note in enumerate(notes):
         logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", note)
     if (hidden_count := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):

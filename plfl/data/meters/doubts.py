@@ -7,11 +7,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.config.messages import flow
-from plfl.data.checks import counted
+from plfl.data.checks import list_names
 from plfl.data.meters.cleaning import Meter
 
-MOST_NAMES = 3
-"""Meters that a line names, of those to which it applies."""
 _CONSTANT_PART = 0.99
 """A load is all but constant if this part of its values is the same, in the last quarter, too."""
 _LARGE = 10
@@ -38,11 +36,7 @@ def doubts(meters: Mapping[str, Meter]) -> list[str]:
         *_joint_doubts(meters, loads),
     ):
         if names:
-            first_names = ", ".join(names[:MOST_NAMES]) + (" …" if len(names) > MOST_NAMES else "")
-            subject = (
-                f"{counted(len(names), 'meter')} ({first_names})" if len(names) > 1 else names[0]
-            )
-            lines.append(f"{subject}: {oddity}; {remedy}")
+            lines.append(f"{list_names(names)}: {oddity}; {remedy}")
     return lines
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data
-from plfl.data.checks import counted
+from plfl.data.checks import counted, share
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
 
@@ -123,6 +123,11 @@ def client_name(path: Path) -> str:
     """The name of a meter with a file of its own: the file's name without its ending."""
     endings_known = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
     return re.sub(rf"({endings_known})$", "", path.name, flags=re.IGNORECASE)
+
+
+def share_lines(lines: Iterable[str]) -> list[str]:
+    """Lines that begin with the name of a meter or its file; what many share, once."""
+    return share(lines, lambda subject: client_name(Path(subject)))
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:
