@@ -39,15 +39,17 @@ def draw(tables: Tables) -> dict[str, Figure]:
 
 
 def scale(scores: NDArray[np.float64]) -> Normalize:
-    """A colour scale from the lowest score to the highest, without outliers. On a logarithmic axis,
-    it ends above the (lower) median at 1.5 times the distance from the lowest score to the median.
-    Otherwise one failed optimiser would make all others look alike."""
+    """A colour scale from the lowest score to the highest, without outliers. If the highest is more
+    than 1.5 times the (lower) median, the scale ends, on a logarithmic axis, above the median at
+    1.5 times the distance from the lowest score to the median. Otherwise one failed optimiser would
+    make all others look alike."""
     # One training under several names counts once.
     logs = np.log(np.maximum(np.unique(scores[np.isfinite(scores)]), 1e-6))
     if not logs.size:
         return Normalize(0, 1)
     low, median, high = np.quantile(logs, [0, 0.5, 1], method="lower")
-    top = max(min(high, median + 1.5 * (median - low)), low + np.log(1.1))
+    fence = median + 1.5 * (median - low) if high > median + np.log(1.5) else high
+    top = max(min(high, fence), low + np.log(1.1))
     kind = LogNorm if top - low > np.log(2.5) else Normalize
     return kind(float(np.exp(low)), float(np.exp(top)))
 
