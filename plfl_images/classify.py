@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.base.rounding import drawn_of
 from plfl.config.sections import Data, FederationSettings, Windows
 from plfl.interfaces.annotations import Examples
@@ -106,8 +107,6 @@ class Classify(Task):
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
         """Targets (n, K, B, 1 + C): the label, then C numbers that the term needs."""
-        import torch
-
         from plfl_images import softmax
 
         def of_clients(table: Tensor) -> Tensor:
@@ -130,8 +129,6 @@ class Classify(Task):
 
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
         """An empty tensor of edges, and ρ (N, classes) of each client; `bins` has no effect."""
-        import torch
-
         classes = 1 + int(max(target.max() for target in targets))
         counts = torch.stack(
             [torch.bincount(target.long(), minlength=classes) for target in targets]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
+from plfl.base.lazy import pandas as pd
+from plfl.interfaces.baseline import Arrays
+from plfl.report.annotations import Variant
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
-from plfl_images.data import EXAMPLES, skew_of
-
-if TYPE_CHECKING:  # the workflow names files without reading or drawing any
-    import pandas as pd
-
-    from plfl.interfaces.baseline import Arrays
-    from plfl.results.contest import Variant
-    from plfl_images.data.dataset import ImageDataset
+from plfl_images.data import EXAMPLES, ImageDataset, skew_of
 
 _CAPTIONS = {
     "accuracy": "Test accuracy of the global models against rounds: mean over seeds, ± standard"
@@ -44,8 +40,6 @@ class ImageReporting(Reporting):
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
         """The scores of the baselines; classifiers have no forecasts, and none is kept."""
-        import pandas as pd
-
         from plfl.data import sources
         from plfl_images.baselines import evaluate
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from plfl.base.extras import require
 from plfl.base.files import atomic
+from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +33,6 @@ def escape_formula(value: Any) -> Any:
 def as_csv(table: pd.DataFrame, digits: int = 6) -> str:
     """A table as CSV, numbers with some significant digits, texts `harmless` unless all of their
     column are numbers. A warning says which texts were changed."""
-    import pandas as pd
-
     safe = table.rename(columns=escape_formula)
     changed_texts = [str(name) for name in table if escape_formula(name) is not name]
     for column in safe.select_dtypes(["object", "string", "category"]):
@@ -66,8 +62,6 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 def write_workbook(table: pd.DataFrame, file: BinaryIO, sheet: str) -> None:
     """Write a table as XLSX. All its texts are text cells, which stay texts if they are edited.
     PlflError without openpyxl."""
-    import pandas as pd
-
     require("xlsx", "a workbook")
     with pd.ExcelWriter(file, engine="openpyxl") as workbook:
         table.to_excel(workbook, sheet_name=sheet, index=False)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from plfl.base.errors import DataError
+from plfl.base.lazy import lightgbm
 from plfl.baselines import features
 from plfl.baselines.fitting import join_sent
 from plfl.config.sections import Calendar, Lags, Level, Windows
@@ -232,8 +233,6 @@ def boost(
     of the features from which bins are made, instead of those of the training set, with parameters
     for `binning`.
     """
-    import lightgbm  # here, because it takes a second to load
-
     training = windows.part("train")
     stops = not tree_choices
     validation = windows.part("validation") if stops else None

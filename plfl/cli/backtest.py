@@ -6,11 +6,12 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plfl.base.errors import PlflError
 from plfl.base.extras import require
 from plfl.base.files import atomic, write_text
+from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
 from plfl.cli.common import (
     INCOMPLETE,
@@ -21,9 +22,6 @@ from plfl.cli.common import (
     for_each_meter,
     print_by_text,
 )
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    import pandas as pd
 
 BACKTEST = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
@@ -54,8 +52,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
-    import pandas as pd
-
     from plfl.base.spreadsheets import as_csv
     from plfl.forecast.backtest import backtest
     from plfl.forecast.choice import Forecasters
@@ -110,7 +106,6 @@ def _draw(weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]], path: 
     """Draw a panel for each client and write the figure. `weeks`: the weekly MASE of each client in
     the test set and in the new readings, by its first day."""
     import matplotlib
-    import pandas as pd
     import seaborn as sns
 
     from plfl.report.figures.style import style

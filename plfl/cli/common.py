@@ -7,12 +7,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from plfl.base.errors import DataError, PlflError
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    from plfl.data.meters.exports import Progress
+from plfl.cli.annotations import Progress
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The type that `add_subparsers` returns."""

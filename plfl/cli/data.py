@@ -7,15 +7,12 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError
+from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table
 from plfl.cli.common import Commands, add_parser
 from plfl.study import Study
-
-if TYPE_CHECKING:  # the commands should not wait for them
-    import pandas as pd
 
 EXAMPLES = """
 plfl data check config/meters.yaml

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
+from plfl.cli.annotations import RoundPolicy, RoundSummary
 from plfl.cli.common import Commands, add_parser
 from plfl.study import Cell, Study
-
-if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
-    from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 
 DEFAULT_PORT = 8000
 EXAMPLES = """

@@ -6,19 +6,17 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import write_text
+from plfl.base.lazy import pandas as pd
+from plfl.cli.annotations import LeadTime, RawMeter
 from plfl.cli.common import INCOMPLETE, for_each_meter, progress_bar
 from plfl.cli.init import KINDS, add_layout_options, as_options, meters_of
 from plfl.config.sections import Meters
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    from plfl.forecast.first_day import RawMeter
-    from plfl.public.inputs import LeadTime
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
@@ -215,8 +213,6 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
 
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the errors of forecasts of the last weeks, meter by meter."""
-    import pandas as pd
-
     from plfl.base.spreadsheets import as_csv
     from plfl.forecast.first_day import summary, tested
 

@@ -7,11 +7,12 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError
+from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
+from plfl.cli.annotations import Forecasters, ForecastModel
 from plfl.cli.common import (
     INCOMPLETE,
     Commands,
@@ -24,12 +25,6 @@ from plfl.cli.common import (
     print_by_text,
 )
 from plfl.cli.init import KINDS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from plfl.forecast.choice import Forecasters
-    from plfl.forecast.model import ForecastModel
 
 EXAMPLES = """
 plfl forecast exports/ --kind homes --timezone Europe/Berlin

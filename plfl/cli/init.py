@@ -7,18 +7,15 @@ import re
 import shlex
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
 
 from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.cli.annotations import Kind, LeadTime
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Meters
 from plfl.study import Study
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    from plfl.pipeline import starter
-    from plfl.public.models import Kind
 
 EXAMPLES = """
 plfl init                           # list the ready-made studies
@@ -137,7 +134,7 @@ def _of_exports(
     exports: list[Path],
     layout_keys: dict[str, Any],
     path: Path,
-    lead_time: starter.LeadTime,
+    lead_time: LeadTime,
     kind: Kind | None,
     format_file: Path | None,
 ) -> None:

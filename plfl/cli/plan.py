@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from plfl.base.errors import DataError
+from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
 from plfl.plugins.registry import Algorithm, Section
@@ -64,8 +65,6 @@ def run(options: argparse.Namespace) -> None:
         for label, variant in study.variants.items():
             print("\n".join(f"{label}/{cell}" if label else str(cell) for cell in variant.cells))
         return
-    import pandas as pd
-
     _check_states(study)
     from plfl.data import sources
     from plfl.data.checks import counted
@@ -124,8 +123,6 @@ def _check_states(study: Study) -> None:
 
 def privacy(options: argparse.Namespace) -> None:
     """Print ε per cell, and what it does not cover."""
-    import pandas as pd
-
     from plfl.federated.privacy import statement
 
     study = Study.load(options.config)

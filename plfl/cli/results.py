@@ -6,13 +6,10 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from plfl.base.extras import require
+from plfl.cli.annotations import Variant
 from plfl.cli.common import Commands, add_parser, add_results, add_trust
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    from plfl.results.contest import Variant
 
 CLAIMS = """
 plfl claims results/demo

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plfl.base.errors import PlflError
+from plfl.base.lazy import pandas as pd
+from plfl.cli.annotations import BenchmarkTask
 from plfl.cli.common import Commands, add_parser
-
-if TYPE_CHECKING:  # they import pandas
-    from plfl.outside.frozen import BenchmarkTask
-    from plfl.study import Study
+from plfl.study import Study
 
 EXAMPLES = """
 plfl score config/smoke.yaml predictions.parquet
@@ -136,8 +135,6 @@ def _of_results(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""
-    import pandas as pd
-
     from plfl.base.text import print_table
     from plfl.outside.leaderboard import rows_of
 

@@ -6,16 +6,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
 from plfl.base.extras import require
+from plfl.cli.annotations import CellResult, Dataset
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.study import Cell, Study
-
-if TYPE_CHECKING:  # the command line starts without pandas
-    from plfl.data.dataset import Dataset
-    from plfl.results.records import CellResult
 
 EXAMPLES = """
 plfl study demo.yaml

@@ -14,7 +14,6 @@ from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,6 +21,7 @@ from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import hold
 from plfl.data import sources
 from plfl.deploy import flower
+from plfl.deploy.annotations import ClientKeys, Seal
 from plfl.deploy.host import (
     PAUSE,
     Processes,
@@ -34,9 +34,6 @@ from plfl.deploy.host import (
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import DeployedClient
 from plfl.study import Cell, Study
-
-if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
-    from plfl.deploy.keys import ClientKeys, Seal
 
 log = logging.getLogger(__name__)
 

@@ -17,14 +17,11 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from plfl.base.lazy import httpx
 from plfl.deploy import flower
-
-if TYPE_CHECKING:  # needs packages that come with the extra `deploy`
-    import httpx
-
-    from plfl.deploy.keys import ServerKeys
+from plfl.deploy.annotations import ServerKeys
 
 FLEET = "/v1/fleet/"
 """The part of a SuperLink's interface that SuperNodes use. It requires authentication; the other
@@ -126,8 +123,6 @@ class Gate:
     """
 
     def __init__(self, door: Door, link: flower.Link, keys: ServerKeys, largest: int):
-        import httpx
-
         trusted = ssl.create_default_context(cafile=link.trusted)
         self._superlink = httpx.AsyncClient(
             base_url=f"https://{link.address}", verify=trusted, timeout=WAIT, trust_env=False
@@ -137,8 +132,6 @@ class Gate:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Answer a request."""
-        import httpx
-
         client, headers = None, dict(scope["headers"])
         try:
             client = self._signer_of(headers)
@@ -170,8 +163,6 @@ class Gate:
             RefusedError: it is not passed on, or the SuperLink does not answer.
             LeftError: its sender has gone.
         """
-        import httpx
-
         # As it was sent: a decoded path could mean another one to the SuperLink.
         path = scope["raw_path"].decode("ascii")
         if not path.startswith(FLEET) or not set(path) <= PLAIN:

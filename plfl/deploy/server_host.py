@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, write_text
 from plfl.deploy import flower
+from plfl.deploy.annotations import ServerKeys
 from plfl.deploy.folders import (
     CHECKPOINT,
     OUTCOME,
@@ -41,9 +41,6 @@ from plfl.deploy.host import (
 )
 from plfl.deploy.protocol.answers import largest_answer
 from plfl.deploy.protocol.rounds import RELEASES, RoundPolicy, RoundSummary
-
-if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
-    from plfl.deploy.keys import ServerKeys
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,16 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.server import Noise
 from plfl.federated.trees import Loss, Part, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
-
-if TYPE_CHECKING:
-    import lightgbm
-
-    from plfl.training.stacked import Stacked
+from plfl.training.stacked import Stacked
 
 
 class Table(NamedTuple):
@@ -186,7 +183,7 @@ class TreeGrower:
     def rows(self, client: int) -> tuple[Tensor, Tensor]:
         """`x` and `y` of a client's table."""
         starts = self.data.starts(client, "train")
-        engine = cast("Stacked", self.data.engine)
+        engine = cast(Stacked, self.data.engine)
         sequence, covariates = engine.inputs(starts[None].to(engine.device))[:2]
         x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
         return x.T.contiguous().T, self.data.targets(starts).cpu()  # a tree reads columns

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:  # reading a configuration imports the methods and should not wait for torch
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from plfl.interfaces.terms import Term
+from plfl.base import Tensor
+from plfl.interfaces.terms import Term
 
 FORWARD = 1 / 3
 """Work of a forward pass over a minibatch, in local steps: a backward pass costs twice as much."""

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-
-if TYPE_CHECKING:
-    import lightgbm
+from plfl.base.lazy import lightgbm
 
 MOST_LEAVES = 131_072
 """Most leaves of a tree, as LightGBM has it."""
@@ -90,8 +87,6 @@ def load_booster(text: str, name: str) -> lightgbm.Booster:
     Raises:
         DataError: it is not the text of a model that plfl could have made.
     """
-    import lightgbm
-
     check_model(text, name)
     try:
         return lightgbm.Booster(model_str=text)

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from plfl.interfaces.annotations import Federation
 from plfl.optimizers.client import ClientOpt
 from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
-
-if TYPE_CHECKING:
-    from plfl.federated.federation import Federation
 
 
 class Session:

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
@@ -28,9 +29,6 @@ from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Noise, Server
-
-if TYPE_CHECKING:
-    import lightgbm
 
 log = logging.getLogger(__name__)
 
@@ -125,8 +123,6 @@ class Tree(NamedTuple):
 def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
     """Rows (W, K) in the bins of other rows, or in their own; public ones if clients need equal
     bins."""
-    import lightgbm
-
     parameters = SETTINGS | {"max_bin": max_bin}
     data = lightgbm.Dataset(x, np.zeros(len(x)), params=parameters, reference=bins)
     return data.construct()
@@ -321,8 +317,6 @@ class GrowingClient(threading.Thread):
     def _learner(self, machines: dict[str, Any]) -> lightgbm.Booster:
         """A LightGBM, with the trees that it has grown: one that is kept, if there is, which must
         be put back; or else a new one."""
-        import lightgbm
-
         learners = self.part.learners
         if learners is not None and (learner := learners.pop(self._key, None)):
             return learner

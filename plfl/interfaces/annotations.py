@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from plfl.data.examples import Examples as Examples
     from plfl.data.examples import ExampleTables as ExampleTables
     from plfl.data.windows import Limits as Limits
+    from plfl.federated.client_data import ClientData as ClientData
     from plfl.federated.federation import Federation as Federation
+    from plfl.federated.forest import TreeGrower as TreeGrower
     from plfl.federated.instructions import TrainInstructions as TrainInstructions
     from plfl.federated.instructions import TrainResult as TrainResult
     from plfl.federated.session import Session as Session
@@ -25,4 +27,4 @@ else:
     Data = FederationSettings = Windows = Dataset = Split = Any
     Examples = ExampleTables = Limits = Study = Any
     Forecaster = ProgramParts = Network = Loss = Any
-    Federation = Session = TrainInstructions = TrainResult = Any
+    ClientData = TreeGrower = Federation = Session = TrainInstructions = TrainResult = Any

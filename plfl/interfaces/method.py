@@ -11,8 +11,8 @@ and what it has received: in `plfl.deploy` the two sides are different machines,
 method. A method acts on the shared parameters only. Where nothing is shared (P3), only
 `without_server` is called.
 
-A file of a method imports torch inside the functions that need it, so that a study which names it
-is read quickly. `plfl.base` and `plfl.interfaces.annotations` have the types for annotations.
+The files of plfl import torch from `plfl.base.lazy`, so that a study which names them is read
+quickly. `plfl.base` and `plfl.interfaces.annotations` have the types for annotations.
 """
 
 from __future__ import annotations

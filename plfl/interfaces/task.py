@@ -7,8 +7,8 @@ knows what a model's outputs mean. The hooks stand in the order of their use: fa
 a study is read, the loss in the rounds, predictions and their scores, tables for figures. Those
 that raise NotImplementedError are needed by some methods or studies alone.
 
-A task of loads derives from `plfl.tasks.loads.LoadTask`. A file of a task does not import torch, so
-that a study which names it is read quickly.
+A task of loads derives from `plfl.tasks.loads.LoadTask`. The files of plfl import torch from
+`plfl.base.lazy`, so that a study which names them is read quickly.
 """
 
 from __future__ import annotations

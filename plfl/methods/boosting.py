@@ -12,30 +12,26 @@ Trees of a group that is not shared are grown by each client alone, on the share
 that joins after the rounds adds its own in the same way. Without a server (P3) all are its own.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.config.sections import FederationSettings
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
-from plfl.interfaces.annotations import Federation, Session
+from plfl.interfaces.annotations import ClientData, Federation, Session, TreeGrower
 from plfl.interfaces.method import Method, MethodState
 from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from plfl.federated.client_data import ClientData
-    from plfl.federated.forest import TreeGrower
 
 UNUSED = (
     "local_steps",
@@ -95,7 +91,7 @@ class Boosting(Method):
             return "trees have no local steps; use sgd, which has no effect"
         return super().refuses(client_opt, server_opt)
 
-    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> "Iterator[str]":
+    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
         if model.name != self.only_model:
             return
         plain, trees = FederationSettings(), sum(getattr(model, "sizes", {}).values())
@@ -120,8 +116,6 @@ class Boosting(Method):
         return None
 
     def init(self, f: Federation) -> KnownTrees:
-        import torch
-
         return KnownTrees(torch.zeros_like(f.everyone))
 
     def broadcast(
@@ -193,7 +187,7 @@ class Boosting(Method):
         return self.own_trees(f.client_data, f.layout, rows, number)
 
     def own_trees(
-        self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int
+        self, data: ClientData, layout: ParameterLayout, rows: Tensor, number: int
     ) -> Tensor:
         """Models (N, P) with trees in the head that each client grows alone."""
         grower, grown = self.tree_grower(data, layout), rows.cpu().clone()
@@ -211,7 +205,7 @@ class Boosting(Method):
         trees = sum(outputs * trees for outputs, trees, _ in sizes)
         return trees * releases(self.leaves or sizes[0][2])
 
-    def tree_grower(self, data: "ClientData", layout: ParameterLayout) -> "TreeGrower":
+    def tree_grower(self, data: ClientData, layout: ParameterLayout) -> TreeGrower:
         from plfl.federated.forest import TreeGrower
 
         leaves = self.leaves or layout.shapes["body.value"][2]

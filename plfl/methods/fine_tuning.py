@@ -24,6 +24,7 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Sizes
@@ -59,8 +60,6 @@ class FineTuning(FedOpt):
         return replace(super().broadcast(f, state, t, clients), steps=self.steps)
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
-        import torch
-
         head = torch.from_numpy(head_mask(f.layout, self.head)).to(rows.device)
         tuned, step_limit = f.client_data.fine_tuned, self.most_steps
         probed = tuned(

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
@@ -59,8 +60,6 @@ class KnnPer(FedOpt):
     def mixed(
         self, f: Federation, state: MethodState, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor]:
-        import torch
-
         data, engine = f.client_data, f.client_data.engine
         stored = [self._pick_starts(data.starts(i, "train")) for i in range(len(rows))]
         checked = [data.starts(i, "validation") for i in range(len(rows))]

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from plfl.base import Module, Tensor
+from plfl.base.lazy import torch
 from plfl.layout import KernelForm, ParameterLayout
 
 TOGETHER = 4096
@@ -99,8 +100,6 @@ class LstmMlpNetwork:
 
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32, as PyTorch draws them for LSTM, Linear and PReLU."""
-        import torch
-
         generator = torch.Generator().manual_seed(seed)
         row = torch.empty(self.layout.width)
         fan_in = self.hidden
@@ -133,8 +132,6 @@ class LstmMlpNetwork:
 
     def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (S, B) of the models `rows`."""
-        import torch
-
         parts = sequence.split(TOGETHER, 1)
         return torch.cat([self.forward_pass(rows, windows)[0] for windows in parts], 1)
 
@@ -144,8 +141,6 @@ class LstmMlpNetwork:
         """Forecasts (S, B), or (S, B, O), of models `rows` (S, P), and the activations for the
         backward pass, which include all `features`. Of the inputs, only the sequences (S, B, T, F)
         are read; no layer is random, so no `keys` are."""
-        import torch
-
         p, x = self.layout.views(rows), inputs[0]
         S, B, T, F = x.shape
         H = self.hidden
@@ -192,8 +187,6 @@ class LstmMlpNetwork:
         into `out` (S, P). `forecast` and `features` are the gradients of the loss with respect to
         the forecasts, in their shape, and, if the loss uses them, to `states` and `penultimate` of
         `kept`."""
-        import torch
-
         p, by = self.layout.views(rows), self.layout.views(out)
         d = forecast[:, None] if self.outputs == 1 else forecast.mT
         if self.absolute:
@@ -218,8 +211,6 @@ def _lstm(
     weight_hh: Tensor, activations: Activations, states: Tensor, by: dict[str, Tensor]
 ) -> None:
     """Write the LSTM's gradients into `by`, given those of its hidden `states` (S, T, H, B)."""
-    import torch
-
     S, T, H, B = states.shape
     i, f, g, o = activations.gates.split(H, 2)
     # The derivative of c (for o: of h) with respect to the input of each gate.

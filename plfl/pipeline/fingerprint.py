@@ -21,10 +21,12 @@ IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)(?: +import +(\([^)]*\)|.*))?"
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 """A quoted string, which may be the name of a file."""
 
-LEFT_OUT = (OWN, "plfl.study", "plfl.interfaces.annotations")
+ANNOTATIONS = "annotations"
+"""Files of this name list types for annotations, which compute nothing."""
+LEFT_OUT = (OWN, "plfl.study")
 """plfl itself has the version, which the results store anyway; `plfl.study` reads a study. A job
 depends on the values of its keys, which are its parameters, and on the algorithms that it uses, but
-not on the reading, nor on all algorithms. Types in annotations compute nothing."""
+not on the reading, nor on all algorithms."""
 
 
 def code_digest(*modules: str) -> str:
@@ -55,7 +57,8 @@ def _files(module: str) -> tuple[Path, ...]:
     `FOLDERS`, the files in their folders. Empty: there is no such module."""
     package, *parts = module.split(".")
     spec = importlib.util.find_spec(package)
-    if module in LEFT_OUT or spec is None or not spec.submodule_search_locations:
+    is_left_out = module in LEFT_OUT or parts[-1:] == [ANNOTATIONS]
+    if is_left_out or spec is None or not spec.submodule_search_locations:
         return ()
     path = Path(next(iter(spec.submodule_search_locations)), *parts)
     if path.is_dir():

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from plfl.base.errors import DataError
+from plfl.base.lazy import lightgbm
 from plfl.public.inputs import Floats, HourlyLoads, LeadTime, Rows, inputs_of
 from plfl.public.packing import unpack
 
@@ -97,8 +98,6 @@ def load_file(kind: Kind, path: Path) -> PublicModel:
 
 
 def _unpacked(kind: Kind, content: bytes) -> PublicModel:
-    import lightgbm  # here, because it takes a second to load
-
     texts, marks = unpack(content)
     boosters = {name: lightgbm.Booster(model_str=text) for name, text in texts.items()}
     return PublicModel(kind, boosters, marks)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.lazy import lightgbm
 from plfl.public.inputs import (
     CONTEXT,
     DAY,
@@ -85,8 +86,6 @@ def fit(
     **parameters: Any,
 ) -> Any:
     """A booster for the quantile `level`; the median minimises the mean absolute error."""
-    import lightgbm
-
     objective: dict[str, Any] = (
         {"objective": "l1"} if level == 0.5 else {"objective": "quantile", "alpha": level}
     )

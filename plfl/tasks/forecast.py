@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Dataset, Split
 from plfl.interfaces.task import Floats, Objective, Widening
 from plfl.interfaces.terms import (
@@ -103,8 +104,6 @@ class Forecast(LoadTask):
 
     def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
         """Loads (B,) or (B, H); with widths, loads between the ends of intervals (B, H, 3)."""
-        import torch
-
         if widths is None:
             return loads
         widths = self.first(widths)
@@ -144,8 +143,6 @@ class Forecast(LoadTask):
 def _corrected(
     term: CorrectedDistillation, teacher: Tensor, targets: Tensor, clients: Tensor
 ) -> Tensor:
-    import torch
-
     bins = torch.bucketize(teacher, term.edges)
     ratios = term.ratios[clients].gather(1, bins.flatten(1)).view_as(bins)
     moved = term.weight * (1 - ratios) * (teacher - targets)

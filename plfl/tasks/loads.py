@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import DataFrame, Tensor
+from plfl.base.lazy import pandas as pd
+from plfl.base.lazy import torch
 from plfl.data.dataset import SPLITS
 from plfl.interfaces.annotations import Dataset
 from plfl.interfaces.task import Floats, Task
@@ -52,8 +54,6 @@ class LoadTask(Task):
 
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
         """Quantiles of the targets of all clients, and ρ of each client."""
-        import torch
-
         edges = quantile_edges(torch.cat(list(targets)), bins)
         return edges, torch.stack([bin_ratios(target, edges) for target in targets])
 
@@ -204,8 +204,6 @@ class LoadTask(Task):
         predictions: Mapping[str, Floats],
     ) -> DataFrame:
         """A row per target: `client`, `stamp`, `truth`, `persistence`, the forecasts by model."""
-        import pandas as pd
-
         columns = {"truth": dataset.truth(starts), "persistence": dataset.persistence(starts)}
         for model, forecasts in predictions.items():
             columns |= self.columns(model, forecasts)
@@ -218,8 +216,6 @@ class LoadTask(Task):
 
 def quantile_edges(targets: Tensor, bins: int) -> Tensor:
     """Inner edges (bins − 1,) that cut `targets` into bins of the same size."""
-    import torch
-
     inner = np.arange(1, bins) / bins
     edges = np.quantile(targets.double().cpu().numpy(), inner)
     return torch.from_numpy(edges).to(targets)
@@ -227,7 +223,5 @@ def quantile_edges(targets: Tensor, bins: int) -> Tensor:
 
 def bin_ratios(targets: Tensor, edges: Tensor) -> Tensor:
     """ρ (bins,): how many of `targets` fall into each bin, relative to the fullest."""
-    import torch
-
     counts = torch.bincount(torch.bucketize(targets, edges).flatten(), minlength=len(edges) + 1)
     return counts.to(targets.dtype) / counts.max()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.config.messages import refusal
 from plfl.interfaces.annotations import Dataset, Split
 from plfl.interfaces.task import Floats, Objective, Widening
@@ -104,8 +105,6 @@ class Quantiles(LoadTask):
 
     def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
         """Quantiles (B, H, Q)."""
-        import torch
-
         # Unlike len(), the shape makes an exported program accept any number of windows.
         quantiles = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
         if widths is None:

@@ -16,8 +16,10 @@ from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
-    from plfl_images.data.dataset import ImageDataset
-    from plfl_images.data.pool import ImagePool
+    from plfl_images.data.dataset import ImageDataset as ImageDataset
+    from plfl_images.data.pool import ImagePool as ImagePool
+else:
+    ImageDataset = ImagePool = Any
 
 EXAMPLES = "images"
 """The kind of examples that the sources provide and the task needs."""

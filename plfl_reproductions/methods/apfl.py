@@ -27,6 +27,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.interfaces.annotations import Federation, Session
 from plfl.interfaces.method import MethodState, Sizes
@@ -92,6 +93,4 @@ class APFL(FedOpt):
 
 def mix_rows(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
     """Models (n, P) in which `v` has the weights `share` (n,), and `w` the others."""
-    import torch
-
     return torch.lerp(w, v, share[:, None])

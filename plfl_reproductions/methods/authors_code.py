@@ -30,6 +30,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Method, MethodState, Sizes
@@ -69,8 +70,6 @@ class AuthorsCode(Method):
     """Whether FedAvgAdaptive's copies start from different random parameters, or from the same."""
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
-        import torch
-
         return torch.ones_like(sharing)
 
     def init(self, f: Federation) -> State:
@@ -98,8 +97,6 @@ class AuthorsCode(Method):
                 f.moments.rows[name] = rows
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        import torch
-
         x = f.server.send(clients).double()
         server_rows = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         local = f.local[clients]
@@ -122,8 +119,6 @@ class AuthorsCode(Method):
 
         The optimiser's own term would pull all parameters that cross the channel to their start.
         """
-        import torch
-
         mu = f.client_opt.proximal
         if not mu:
             return TrainInstructions(start)
@@ -149,8 +144,6 @@ class AuthorsCode(Method):
     def aggregate(
         self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        import torch
-
         D = (f.local[clients] - state.before).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
         weights, opt = f.weights_of(clients), f.server.opt
@@ -172,6 +165,4 @@ class AuthorsCode(Method):
         of_server["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
     def global_parameters(self, f: Federation, state: State) -> Tensor:
-        import torch
-
         return torch.where(f.sharing, f.server.send(f.everyone), f.local)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
@@ -27,8 +28,6 @@ class Clustered(Method):
 
     def open(self, f: Federation, models: Tensor) -> None:
         """Let the server start from `models` (k, d_s), one per cluster."""
-        import torch
-
         states = [f.server.opt.init(x, len(f.local)) for x in models]
         f.server.state = {name: torch.stack([s[name] for s in states]) for name in states[0]}
 
@@ -75,7 +74,6 @@ def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tens
     Lloyd's algorithm until convergence, the best of ten k-means++ starts. Rows of diverged clients,
     which are not finite, go to cluster 0.
     """
-    import torch
     from sklearn.cluster import KMeans
 
     sound = rows.isfinite().all(1)

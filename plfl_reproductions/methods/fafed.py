@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation, Session
 from plfl.interfaces.method import MethodState, Sizes
@@ -113,8 +114,6 @@ class FaFed(FedOpt):
         return v.sqrt() + self.rho
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        import torch
-
         x, m, v = (row.expand(len(clients), -1) for row in (f.server.x, state.m, state.v))
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
         eta, K = f.client_opt.lr, int(f.client_data.steps(clients).max())

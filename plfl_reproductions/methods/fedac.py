@@ -34,6 +34,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import torch
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
@@ -80,8 +81,6 @@ class FedAC(Method):
     """Threshold b: a cluster with a larger G is split (no default in the source); null: never."""
 
     def init(self, f: Federation) -> State:
-        import torch
-
         check_count(f, self.clusters)
         for pattern in self.embedding:
             if not f.layout.mask([pattern]).any():
@@ -96,13 +95,9 @@ class FedAC(Method):
 
     def _embedding(self, f: Federation) -> Tensor:
         """Mask (d_s,) of the embedding."""
-        import torch
-
         return torch.from_numpy(f.layout.mask(self.embedding)).to(f.x0.device)[f.shared]
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        import torch
-
         common = state.Phi.expand(len(clients), -1)
         Omega, (Phi,) = f.channel.send("down", clients, self._models(f, state, clients), [common])
         start = f.local[clients][:, f.columns]
@@ -135,8 +130,6 @@ class FedAC(Method):
 
     def _centre(self, f: Federation, state: State, clients: Tensor, cluster: Tensor) -> None:
         """Assign `clients` to `cluster` (n,), renumbered without gaps; Ω become their means."""
-        import torch
-
         numbers, cluster = cluster.unique(return_inverse=True)
         state.cluster[clients] = cluster
         members = [clients[cluster == k] for k in range(len(numbers))]
@@ -171,7 +164,6 @@ class FedAC(Method):
 
 def components(rows: Tensor) -> Tensor:
     """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d)."""
-    import torch
     from sklearn.decomposition import PCA
 
     count = min(10, len(rows) - 1, rows.shape[1])
@@ -186,7 +178,6 @@ def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:
 
     Of equally similar ones, it is the first. A model that is not finite is not similar to any.
     """
-    import torch
     from torch.nn.functional import normalize
 
     client_rows, models = (normalize((rows @ M.T).double()) for rows in (omega, Omega))

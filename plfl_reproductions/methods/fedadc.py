@@ -34,6 +34,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import MethodState, Sizes
@@ -89,8 +90,6 @@ class FedADC(FedOpt):
         return "with downlink 'overlapped' a round begins before the one before has ended"
 
     def init(self, f: Federation) -> State:
-        import torch
-
         state = State(
             m=f.x0.new_zeros(f.x0.shape),
             server_steps=f.everyone.new_zeros(()),
@@ -149,8 +148,6 @@ class FedADC(FedOpt):
     def aggregate(
         self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        import torch
-
         D, _ = f.channel.send("up", clients, result.update)
         mean = weighted_sum(f.weights_of(clients), D)
         x = f.server.x

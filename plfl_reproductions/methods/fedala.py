@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.interfaces.annotations import Federation, Session
 from plfl.interfaces.method import MethodState, Sizes
@@ -82,14 +83,10 @@ class FedALA(FedOpt):
         return shared if self.subset == "shared" else head_mask(layout, self.subset)
 
     def init(self, f: Federation) -> State:
-        import torch
-
         width = int(self._subset(f.shared.cpu().numpy(), f.layout).sum())
         return State(W=f.local.new_ones(len(f.local), width), rounds=torch.zeros_like(f.everyone))
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        import torch
-
         instructions = super().broadcast(f, state, t, clients)
         K = f.settings.local_steps if self.steps is None else self.steps
         mask = self._subset(f.shared.cpu().numpy(), f.layout)

@@ -28,6 +28,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Method, MethodState, Sizes
@@ -91,8 +92,6 @@ class FedAMP(Method):
 
     def _weights(self, w: Tensor) -> Tensor:
         """Weights ξ (N, N) of the other clients' models; 0 on the diagonal."""
-        import torch
-
         if self.attention == "cosine":
             unit = torch.nn.functional.normalize(w, dim=1)
             cosines = (self.sigma * unit @ unit.T).fill_diagonal_(-torch.inf)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Sizes
@@ -60,8 +61,6 @@ class FedBABU(FedOpt):
         return sharing & ~self._head(sharing, layout)
 
     def _head(self, rows: Tensor, layout: ParameterLayout) -> Tensor:
-        import torch
-
         return torch.from_numpy(head_mask(layout, self.head)).to(rows.device)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:

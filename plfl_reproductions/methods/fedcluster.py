@@ -23,6 +23,7 @@ import numpy as np
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
@@ -42,8 +43,6 @@ class FedCluster(FedOpt):
     """The order σ: drawn anew in every round, or the order of the clusters."""
 
     def init(self, f: Federation) -> ClusterState:
-        import torch
-
         from plfl.training.batches import stream
 
         check_count(f, self.clusters)

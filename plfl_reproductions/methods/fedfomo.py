@@ -33,6 +33,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Method, MethodState, Sizes
@@ -120,8 +121,6 @@ class FedFomo(Method):
 
     def _sent(self, f: Federation, state: State, t: int, clients: Tensor, epsilon: float) -> Tensor:
         """The clients (n, M) whose models each of `clients` receives in round `t`."""
-        import torch
-
         affinity, model_numbers = state.affinity.cpu().numpy(), []
         # In the order of their names: results must not depend on the order of the clients.
         clients_by_name = np.argsort(f.client_data.names)
@@ -142,8 +141,6 @@ class FedFomo(Method):
         models: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         """The mixture (n, d_s) of each client, and the worth (n, M) of the received `models`."""
-        import torch
-
         previous, candidates = state.before[clients], [state.own[clients], *models]
 
         def loss(x: Tensor) -> Tensor:

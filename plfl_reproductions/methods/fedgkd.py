@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import MethodState, Sizes
@@ -80,7 +81,5 @@ class FedGKD(FedOpt):
     def aggregate(
         self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        import torch
-
         super().aggregate(f, state, t, clients, result)
         state.models = torch.cat([state.models, f.server.x[None]])[-self.buffer :]

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
@@ -57,8 +58,6 @@ class FedSC(FedOpt):
     all from the same parameters (`at_once`, its Algorithm 1)."""
 
     def init(self, f: Federation) -> ClusterState:
-        import torch
-
         check_count(f, self.clusters)
         attributes = torch.from_numpy(f.client_data.histograms(self.bins)).to(f.x0)
         (attributes,) = f.channel.send_extras("up", f.everyone, [attributes])

@@ -26,6 +26,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
@@ -63,8 +64,6 @@ class Ifca(Clustered):
         return self.averaging != "model"
 
     def init(self, f: Federation) -> ClusterState:
-        import torch
-
         from plfl.training.batches import stream
 
         seeds = stream(f.seed, "/ifca", 0).integers(2**32, size=self.clusters - 1).tolist()
@@ -75,8 +74,6 @@ class Ifca(Clustered):
     def broadcast(
         self, f: Federation, state: ClusterState, t: int, clients: Tensor
     ) -> TrainInstructions:
-        import torch
-
         first, other_models = f.channel.send("down", clients, *self._server_rows(f, clients))
         cluster, start = self._best(f, t, clients, [first, *other_models])
         state.cluster[clients] = cluster
@@ -97,8 +94,6 @@ class Ifca(Clustered):
         Of equally good models, it is the first. Clients use the windows that they draw for round
         `t`.
         """
-        import torch
-
         losses = [
             f.client_data.losses(f.models(clients, x), clients, t, self.probe) for x in models
         ]

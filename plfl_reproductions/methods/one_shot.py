@@ -21,6 +21,7 @@ Byzantine clients are left out.
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
@@ -41,8 +42,6 @@ class OneShot(Clustered):
     """How long each client trains alone before round 1: E times the steps of a round."""
 
     def init(self, f: Federation) -> ClusterState:
-        import torch
-
         check_count(f, self.clusters)
         start, _ = f.channel.send("down", f.everyone, f.x0.expand(len(f.local), -1))
         equal, steps = f.client_data.equal_steps, self.alone * f.client_data.steps(f.everyone)

@@ -24,6 +24,7 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.interfaces.annotations import Federation, Session
 from plfl.interfaces.method import Sizes
@@ -51,8 +52,6 @@ class PFedMe(FedOpt):
     times K gradients."""
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
-        import torch
-
         instructions = super().broadcast(f, state, t, clients)
         R = f.settings.local_steps if self.minibatches is None else self.minibatches
 

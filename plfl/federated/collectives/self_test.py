@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from plfl.base.errors import PlflError
+from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
@@ -48,8 +49,6 @@ def check_layout() -> None:
     Raises:
         PlflError: the installed LightGBM was not tested, or has another layout.
     """
-    import lightgbm  # here, because it takes a second to load
-
     version = lightgbm.__version__
     # Of an unknown version nothing is run: LightGBM 4.5 writes beyond its memory.
     if ".".join(version.split(".")[:2]) in TESTED and _is_as_described(_messages()):
@@ -64,8 +63,6 @@ def check_layout() -> None:
 
 def _messages() -> list[tuple[int, bytes, bytes]]:
     """The record of two clients; empty if they could not grow a tree."""
-    import lightgbm
-
     settings = SETTINGS | {"num_leaves": 2, "max_bin": len(GRID)}
     zeros = np.zeros(len(GRID))
     bins = lightgbm.Dataset(GRID[:, None], zeros, params=settings).construct()

@@ -7,6 +7,7 @@ m̂ = m / (1 − β₁ᵏ);  v̂ = v / (1 − β₂ᵏ);  y ← y − η m̂ / (
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.optimizers.client import ClientOpt, bias_correction
 
 
@@ -28,8 +29,6 @@ class Adam(ClientOpt):
         return {"m": y.new_zeros(y.shape), "v": y.new_zeros(y.shape)}
 
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
-        import torch
-
         m = state["m"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         # Reuses the memory of g: allocating memory costs more than the arithmetic.

@@ -8,6 +8,7 @@
 from typing import Literal
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.optimizers.client import bias_correction
 from plfl.optimizers.client.adam import Adam
 
@@ -24,8 +25,6 @@ class AdamAMS(Adam):
         return super().init(y) | {"vmax": y.new_zeros(y.shape)}
 
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
-        import torch
-
         m = state["m"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         bias1, bias2 = bias_correction(self.beta1, k, y), bias_correction(self.beta2, k, y)

@@ -10,13 +10,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
-    from matplotlib.figure import Figure
-
-    from plfl.results.tables import Tables
-    from plfl.study import Study
+from plfl.report.annotations import Figure, Tables
+from plfl.study import Study
 
 
 def _has_several(study: Study, axes: list[str]) -> bool:

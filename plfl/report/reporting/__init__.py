@@ -11,18 +11,14 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from plfl.base.lazy import pandas as pd
+from plfl.interfaces.baseline import Arrays
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
+from plfl.report.annotations import JobFiles, Variant
 from plfl.study import Cell, Study
-
-if TYPE_CHECKING:  # the workflow names files without reading or drawing any
-    import pandas as pd
-
-    from plfl.interfaces.baseline import Arrays
-    from plfl.results.collect import JobFiles
-    from plfl.results.contest import Variant
 
 
 class Reporting(Algorithm):

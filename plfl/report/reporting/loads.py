@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from plfl.base.lazy import pandas as pd
+from plfl.interfaces.baseline import Arrays
 from plfl.report import figures
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
-
-if TYPE_CHECKING:  # the workflow names files without reading or drawing any
-    import pandas as pd
-
-    from plfl.interfaces.baseline import Arrays
 
 
 class LoadReporting(Reporting):

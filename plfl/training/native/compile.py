@@ -20,6 +20,7 @@ from typing import Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
+from plfl.base.lazy import torch
 from plfl.training.native.flags import FLAGS, FOLDER, HEADERS, INSTRUCTIONS, SOURCE, digest, stem
 
 
@@ -30,8 +31,6 @@ class CompileError(PlflError):
 def supported() -> list[str]:
     """The instruction sets of INSTRUCTIONS that this processor has, best first. The variable
     ATEN_CPU_CAPABILITY (`default`, `avx2`) excludes some, as it does in torch."""
-    import torch  # not at the top: the workflow asks for numbers of steps only
-
     capability = torch.backends.cpu.get_cpu_capability()
     if capability.startswith(("AVX512", "AVX10")):
         return ["avx512", "avx2", "plain"]

@@ -1,0 +1,13 @@
+"""Types of tables and figures, for annotations alone: the workflow names its files without pandas
+and matplotlib."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Figure
+
+    from plfl.results.collect import JobFiles as JobFiles
+    from plfl.results.contest import Variant as Variant
+    from plfl.results.tables import Tables as Tables
+else:
+    Figure = JobFiles = Variant = Tables = Any
