@@ -38,7 +38,7 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
     longest = min((w for w in study_weeks(study) if w >= LONGEST), default=LONGEST)
     for state in study.data.states:
         model = load_file(kind, models / f"without-{state}.xz")
-        tables = sources.of(study.data).load(study.data, state)
+        tables = sources.source_of(study.data).load(study.data, state)
         for variant in study.variants.values():
             weeks = variant.windows.history
             if weeks is None or weeks > longest:
@@ -59,7 +59,7 @@ def predictions(study: Study, models: Path, kind: Kind) -> pd.DataFrame:
     parts = []
     for state in study.data.states:
         model = load_file(kind, models / f"without-{state}.xz")
-        tables = sources.of(study.data).load(study.data, state)
+        tables = sources.source_of(study.data).load(study.data, state)
         for variant in study.variants.values():
             data = build(tables, variant.windows, origin=variant.data.cut)
             fitted = PublicFit(data, model)

@@ -135,7 +135,7 @@ def main() -> None:
     print("weeks, protection, epsilon of a window, of a reading, MASE, kB sent, reconstructed")
     for weeks in given.weeks:
         of = study(given.folder, given.site, given.meters, weeks)
-        data = sources.of(of.data).examples_of(of, given.site).refit()
+        data = sources.source_of(of.data).examples_of(of, given.site).refit()
         windows, clients = TreeWindows(data, LAGGED), range(len(data.clients))
         tables, tests = ([windows.part(split, [i]) for i in clients] for split in ("train", "test"))
         grid = windows.public(BINS)

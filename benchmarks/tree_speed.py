@@ -56,7 +56,7 @@ def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, Paramet
         del raw[name]
     study = Study.parse(raw, "trees.yaml")
     for site in given.sites:
-        data = sources.of(study.data).examples_of(study, site).refit()
+        data = sources.source_of(study.data).examples_of(study, site).refit()
         yield Trainer.for_study(study, data).client_data(1), study.layout
 
 

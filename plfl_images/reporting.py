@@ -43,7 +43,7 @@ class ImageReporting(Reporting):
         from plfl.data import sources
         from plfl_images.baselines import evaluate
 
-        images = cast("ImageDataset", sources.of(study.data).read(study, dataset))
+        images = cast("ImageDataset", sources.source_of(study.data).read(study, dataset))
         scores = evaluate(state, images, study.grid.seeds)
         empty_table = pd.DataFrame({"state": [], "baseline": []})
         return scores, empty_table, empty_table, {}

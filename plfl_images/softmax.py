@@ -86,7 +86,7 @@ class _Softmax:
         """Losses of the windows, and their derivatives."""
         raise NotImplementedError
 
-    def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def evaluate(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Losses (..., B)."""
         return self.value(outputs, targets).loss
 
@@ -96,7 +96,7 @@ class _Softmax:
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Their mean, in double precision."""
-        return self.of(outputs.double(), targets.double()).mean()
+        return self.evaluate(outputs.double(), targets.double()).mean()
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--canaries", type=int, default=1000, metavar="N")
     options = parser.parse_args()
     study, cell = Study.load(options.config).find(options.cell)
-    examples = sources.of(study.data).examples_of(study, cell.state)
+    examples = sources.source_of(study.data).examples_of(study, cell.state)
     with tqdm(total=study.federation.rounds, desc=str(cell), unit="round", disable=None) as bar:
         found = audit(study, cell, examples, options.canaries, lambda t: bar.update())
     print(

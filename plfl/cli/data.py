@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
 
-    problems, source, first = [], sources.of(study.data), next(iter(study.variants.values()))
+    problems, source, first = [], sources.source_of(study.data), next(iter(study.variants.values()))
     for state in study.data.states:
         try:
             source.fetch(study.data, state)

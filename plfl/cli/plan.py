@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
         choose(place_computation(v), v.model.kernel_form)[1] for v in study.variants.values()
     }
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
-    assumed = sources.of(study.data).assumed
+    assumed = sources.source_of(study.data).assumed
     speed_text = f"{short_number(speed)} client-steps/s measured now"
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
@@ -116,7 +116,7 @@ def _check_states(study: Study) -> None:
     for variant in study.variants.values():
         for state in variant.data.states:
             with collect_problems(problems):
-                sources.of(variant.data).buildings(variant.data, state)
+                sources.source_of(variant.data).buildings(variant.data, state)
     if problems:
         raise DataError("\n".join(dict.fromkeys(problems)))
 

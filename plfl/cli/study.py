@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     with_data = {study.inputs[label]: variant.data for label, variant in study.variants.items()}
     for data in with_data.values() if not elsewhere else ():
         for state in data.states:
-            sources.of(data).own_files(data, state)
+            sources.source_of(data).own_files(data, state)
     if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(snakemake_options)):
         busy = "another process is running this study; wait until it has finished, or stop it"
         hold(study.results / ".lock", busy=busy).release()
@@ -108,7 +108,7 @@ def train_cell(options: argparse.Namespace) -> None:
     from plfl.report import reporting
     from plfl.results.records import write_table
 
-    dataset = sources.of(study.data).examples_of(study, cell.state)
+    dataset = sources.source_of(study.data).examples_of(study, cell.state)
     cells, total = study.with_all_seeds([cell]), study.federation.rounds
     with progress_bar(str(cell)) as advance:
         result = train(study, cells, dataset, lambda t: advance("", t, total))[cell]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform, Windows
 from plfl.data.dataset import WEEK
-from plfl.data.features import Unit, known, time_of_day, weekday
+from plfl.data.features import Unit, finite_values, time_of_day, weekday
 
 Floats = NDArray[np.float64]
 
@@ -230,7 +230,7 @@ def _quantiles(series: Series, bins: int) -> Floats:
         first, series.training.stop - series.windows.look_ahead - series.windows.horizons + 1
     )
     shares = np.linspace(0, 1, bins + 1)
-    values = [known(z[training_rows]) for z in _encoded(series)]
+    values = [finite_values(z[training_rows]) for z in _encoded(series)]
     # If all values are missing, no window is left to encode.
     return np.stack([np.quantile(z, shares) if len(z) else np.zeros(bins + 1) for z in values])
 

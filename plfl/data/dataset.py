@@ -191,7 +191,7 @@ class Dataset:
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
-        all_starts = self._every(client, split)
+        all_starts = self._all_starts(client, split)
         last = self.persistence_rows(all_starts)
         missing = np.isnan(self.targets[last])
         return all_starts[
@@ -200,7 +200,7 @@ class Dataset:
 
     def skipped(self, client: int, split: Split) -> int:
         """Number of windows in one split of a client that touch a gap."""
-        return len(self._every(client, split)) - len(self.starts(client, split))
+        return len(self._all_starts(client, split)) - len(self.starts(client, split))
 
     def first_week(self, client: int) -> NDArray[np.int64]:
         """Start rows of the windows in the week that begins with the first one of the test set.
@@ -224,7 +224,7 @@ class Dataset:
                 kept_starts.append(i)
         return starts[kept_starts]
 
-    def _every(self, client: int, split: Split) -> NDArray[np.int64]:
+    def _all_starts(self, client: int, split: Split) -> NDArray[np.int64]:
         if split == "validation" and len(self.held):
             end = int(self.bounds[client, 2])
             first = end - int(self.held[client]) - self.look_back - self.look_ahead + 1

@@ -70,7 +70,7 @@ SMALLEST = 1e-6
 """Lower limit of loads before the logarithm, as a fraction of the mean load."""
 
 
-def known(values: Floats) -> Floats:
+def finite_values(values: Floats) -> Floats:
     """The values that are not missing (NaN)."""
     missing = np.isnan(values)
     return values[~missing] if missing.any() else values
@@ -91,9 +91,9 @@ class Unit:
     def from_load(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
         """The units of a client, given the loads (R,) of its training set in kWh, NaN in gaps."""
         steps = range(look_ahead, look_ahead + horizons)
-        errors = [np.abs(known(load[step:] - load[:-step])) for step in steps]
+        errors = [np.abs(finite_values(load[step:] - load[:-step])) for step in steps]
         means = [error.mean() for error in errors if len(error)]
-        change, load = np.mean(means) if means else 0.0, known(load)
+        change, load = np.mean(means) if means else 0.0, finite_values(load)
         if not len(load):
             return cls(1.0, 1.0, 1.0)
         candidate = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)

@@ -216,7 +216,7 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
         data = data.model_copy(update={"clients": 1, "buildings": buildings})
     # Clients on one machine share the data folder, and fetching removes partially written files.
     with hold(data.folder / ".clients.lock"):
-        source = sources.of(data)
+        source = sources.source_of(data)
         source.fetch(data, cell.state)
         tables = source.load(data, cell.state)
         if building in tables:

@@ -35,7 +35,7 @@ def local_steps(study: Study) -> int:
         return 1  # a tree
     if f.local_epochs is None:
         return f.local_steps
-    windows = sources.of(study.data).counts(study.data, study.windows).train
+    windows = sources.source_of(study.data).counts(study.data, study.windows).train
     return steps_of(f.local_epochs, windows, f.batch_size)
 
 

@@ -76,14 +76,17 @@ class Fold:
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of the members and of the scored clients, with the minibatches of a seed."""
         if seed not in self._data:
-            scored = self.trainer.client_data(seed, self.scored_clients)
+            scored_data = self.trainer.client_data(seed, self.scored_clients)
             if self.scheme is None:
-                self._data[seed] = scored, scored
+                self._data[seed] = scored_data, scored_data
             else:
                 settings = self.trainer.study.federation
                 if self.scheme.join == "raw":
                     settings = _of_all(settings, len(self.scored_clients.clients))
-                self._data[seed] = self.trainer.client_data(seed, self.members, settings), scored
+                self._data[seed] = (
+                    self.trainer.client_data(seed, self.members, settings),
+                    scored_data,
+                )
         return self._data[seed]
 
 
@@ -125,11 +128,11 @@ class FoldTraining:
         """Prepare the federation for its first round."""
         self.fold = fold
         self._joiner: Federation | None = None
-        members, scored = fold.data(cell.seed)
-        self.dataset, federation = scored.dataset, partial(fold.trainer.federation, cell)
+        members, scored_data = fold.data(cell.seed)
+        self.dataset, federation = scored_data.dataset, partial(fold.trainer.federation, cell)
         if fold.scheme is not None:
             local_candidate = replace(candidate, server_opt=FedAvg(), method=FedOpt())
-            self._joiner = federation(local_candidate, scored)
+            self._joiner = federation(local_candidate, scored_data)
             if fold.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
                 candidate = local_candidate
         self.federation = federation(candidate, members)

@@ -81,7 +81,7 @@ def measured_speed(study: Study) -> float:
     """Local steps of a client per second in one job on this machine, measured now: a training of
     synthetic numbers with the first ClientOpt, for a fraction of a second."""
     torch.set_num_threads(study.compute.threads)
-    dataset = sources.of(study.data).noise(study)
+    dataset = sources.source_of(study.data).noise(study)
     trainer = Trainer.for_study(study, dataset)
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
@@ -132,7 +132,7 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     first = next(iter(study.variants.values()))
     total = 0.0
     for label, variant in study.variants.items():
-        counts = sources.of(variant.data).counts(variant.data, variant.windows)
+        counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
         read = counts.train if variant.model.only_method else variant.federation.batch_size
         evaluations = works[label]["evaluations"].sum() * counts.held_out / 3 / read
         steps = works[label]["client_steps"].sum() + evaluations

@@ -81,7 +81,7 @@ class Model(Selectable):
 
         key = json.dumps(self.settings), shape
         if key not in _networks:
-            _networks[key] = ModuleNetwork.of(self, shape)
+            _networks[key] = ModuleNetwork.for_model(self, shape)
         return _networks[key]
 
     @property

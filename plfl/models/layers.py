@@ -43,8 +43,8 @@ class Module(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor | None = None) -> Tensor:
         """Forecasts (B,), or (B, O), of windows (B, T, F); the paper's have no covariates."""
-        out: Tensor = self.mlp(self.features(sequence, "states")).squeeze(1)
-        return out.abs() if self.absolute else out
+        outputs: Tensor = self.mlp(self.features(sequence, "states")).squeeze(1)
+        return outputs.abs() if self.absolute else outputs
 
     def features(self, x: Tensor, which: str) -> Tensor:
         """Hidden states (`states`) or the input of the last linear layer (`penultimate`)."""
@@ -64,8 +64,8 @@ class Perceptron(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        out: Tensor = self.head(self.body(torch.cat([sequence.flatten(1), covariates], 1)))
-        return out.squeeze(1)
+        outputs: Tensor = self.head(self.body(torch.cat([sequence.flatten(1), covariates], 1)))
+        return outputs.squeeze(1)
 
 
 def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
@@ -135,5 +135,5 @@ class RecurrentNet(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        out: Tensor = self.head(torch.cat([self.last_state(sequence), covariates], 1))
-        return out.squeeze(1)
+        outputs: Tensor = self.head(torch.cat([self.last_state(sequence), covariates], 1))
+        return outputs.squeeze(1)

@@ -139,8 +139,8 @@ class OwnModule(Model):
             for key, value in content.items()
             if isinstance(value, type) and issubclass(value, nn.Module) and not key.startswith("_")
         ]
-        known = allowed(name, classes) if classes else "it defines no torch.nn.Module"
-        raise PlflError(f"model.module: {self._file} has no class {name!r}; {known}")
+        suggestion = allowed(name, classes) if classes else "it defines no torch.nn.Module"
+        raise PlflError(f"model.module: {self._file} has no class {name!r}; {suggestion}")
 
 
 _EITHER, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

@@ -78,23 +78,23 @@ class Group(nn.Module):
         """The sums (B, O) for inputs (B, K)."""
         nodes = [getattr(self, name).flatten(0, 1) for name in NODE]
         leaves = leaves_of(nodes, x)
-        values = at(self.value.flatten(0, 1), leaves)
+        values = look_up(self.value.flatten(0, 1), leaves)
         return values.reshape(x.shape[0], *self.value.shape[:2]).sum(2)
 
 
 def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
     """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1). As in
     LightGBM's trees, a node leads to later ones only."""
-    feature, threshold, left, right = nodes
-    place = torch.zeros_like(left[:, 0]).expand(x.shape[0], -1)
+    feature, threshold, left_child, right = nodes
+    place = torch.zeros_like(left_child[:, 0]).expand(x.shape[0], -1)
     for node in range(feature.shape[1]):
         to_left = x[:, feature[:, node].long()] <= threshold[:, node]
-        after = torch.where(to_left, left[:, node], right[:, node])
+        after = torch.where(to_left, left_child[:, node], right[:, node])
         place = torch.where(place == node, after, place)
     return (-1 - place).long()
 
 
-def at(table: Tensor, places: Tensor) -> Tensor:
+def look_up(table: Tensor, places: Tensor) -> Tensor:
     """The entries (B, M) of a table (M, L) at places (B, M)."""
     rows = torch.arange(table.shape[0], device=table.device) * table.shape[1]
     return table.flatten()[rows + places]

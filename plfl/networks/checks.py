@@ -23,42 +23,42 @@ from plfl.plugins import line_of
 
 COMPANY = 32
 """Number of generated windows whose forecasts must be the same in smaller minibatches."""
-_found: dict[tuple[str, WindowShape], list[str]] = {}
+_problems_found: dict[tuple[str, WindowShape], list[str]] = {}
 
 
 def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
     """One line per problem of a model on windows of some shape."""
     try:
         key = json.dumps(model.settings), shape
-        if key not in _found:
-            _found[key] = [
+        if key not in _problems_found:
+            _problems_found[key] = [
                 f"model{'' if line[0] == '.' else ': '}{line}" for line in _problems(model, shape)
             ]
     except PlflError as error:
         return str(error).split("\n")
-    return _found[key]
+    return _problems_found[key]
 
 
 def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
     sizes = ", ".join(f"{name}={size}" for name, size in shape._asdict().items())
     try:
         module = initial_of(model, shape, 0)
-        again = initial_of(model, shape, 0)
+        second_module = initial_of(model, shape, 0)
     except PlflError:
         raise
     except Exception as error:  # whatever a module of the user's own raises
-        yield f"{model.summary} cannot be built with {sizes}: {_said(model, error)}"
+        yield f"{model.summary} cannot be built with {sizes}: {_describe_failure(model, error)}"
         return
     if not isinstance(module, nn.Module):
         yield f"{model.summary} is {type(module).__name__}, not a torch.nn.Module; return one"
         return
-    problems = list(_of_parameters(model, module, again))
+    problems = list(_of_parameters(model, module, second_module))
     yield from problems
     if not problems:
         yield from _of_forward(model, module, shape)
 
 
-def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Iterator[str]:
+def _of_parameters(model: Buildable, module: nn.Module, second_module: nn.Module) -> Iterator[str]:
     names = [name for name, _ in module.named_parameters()]
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     if lazy := [name for name, tensor in tensors.items() if is_lazy(tensor)]:
@@ -71,7 +71,7 @@ def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Ite
         yield f"{model.summary} has no parameters; there is nothing to train"
     for dtype in {p.dtype for p in module.parameters()} - {torch.float32}:
         yield f"{model.summary} has parameters of type {dtype}; make them float32"
-    pairs = zip(module.parameters(), again.parameters(), strict=True)
+    pairs = zip(module.parameters(), second_module.parameters(), strict=True)
     if any(not torch.equal(a, b) for a, b in pairs):
         yield (
             f"{model.summary}: initial parameters differ between two modules of the same seed; "
@@ -79,8 +79,8 @@ def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Ite
         )
     for pattern in model.head_patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            listed = ", ".join(names)
-            yield f".head: {pattern!r} matches no parameter of {model.summary}; allowed: {listed}"
+            fault = f"{pattern!r} matches no parameter of {model.summary}"
+            yield f".head: {fault}; allowed: {', '.join(names)}"
 
 
 def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
@@ -102,16 +102,18 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
                 torch.default_generator.manual_seed(0)
                 training_outputs.append(run_module(trained_module.train(), shape, *windows))
     except Exception as error:  # whatever a module of the user's own raises
-        yield f"{model.summary} cannot forecast {inputs}: {_said(model, error)}"
+        yield f"{model.summary} cannot forecast {inputs}: {_describe_failure(model, error)}"
         return
-    wanted = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
+    expected_shape = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
     for outputs in (*forecasts, *training_outputs):
-        if not isinstance(outputs, Tensor) or outputs.shape != wanted:
-            many = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
-            shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        if not isinstance(outputs, Tensor) or outputs.shape != expected_shape:
+            expected_text = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
+            returned_text = (
+                tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            )
             yield (
-                f"{model.summary} returns {shown} for {inputs}; forward must return {many} per "
-                f"window, a tensor of shape {wanted}"
+                f"{model.summary} returns {returned_text} for {inputs}; forward must return "
+                f"{expected_text} per window, a tensor of shape {expected_shape}"
             )
             return
     if not all(outputs.isfinite().all() for outputs in (*forecasts, *training_outputs)):
@@ -144,8 +146,10 @@ def _of_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> Itera
         yield f"{model.summary}: forecasts have no gradient; remove detach() and no_grad()"
         return
     parameters = dict(module.named_parameters())
-    known = {id(p) for p in parameters.values()}
-    if strays := [tuple(x.shape) for x in _learned(outputs) if id(x) not in known]:
+    parameter_ids = {id(p) for p in parameters.values()}
+    if strays := [
+        tuple(x.shape) for x in _parameters_behind(outputs) if id(x) not in parameter_ids
+    ]:
         yield (
             f"{model.summary} has tensors of the shapes {', '.join(map(str, strays))} that require "
             "gradients but are not among its parameters, so they would never change; put lists of "
@@ -168,46 +172,48 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     a different branch from the whole minibatch. The load is also large, of either sign, so that
     sums of hidden units change their sign."""
     sequence, covariates = make_windows(shape, COMPANY, 1)
-    for some in (sequence, covariates):
-        some[0], some[1], some[2] = 0, 1, 0.1 * some[2]
+    for values in (sequence, covariates):
+        values[0], values[1], values[2] = 0, 1, 0.1 * values[2]
     sequence[3, :, 0] *= -1  # changes of the load may be negative
     sequence[4, :, 0], sequence[5, :, 0] = 9 * sequence[6, :, 0], -9 * sequence[6, :, 0]
     sizes = [1, 1, 1, 1, 1, 1, 1, COMPANY - 7]
     parts = zip(sequence.split(sizes), covariates.split(sizes), strict=True)
     try:
-        together = run_module(module, shape, sequence, covariates)
+        joint_outputs = run_module(module, shape, sequence, covariates)
         apart = [run_module(module, shape, *part) for part in parts]
     except Exception as error:  # whatever a module of the user's own raises
-        yield f"{model.summary} cannot forecast one window or {COMPANY}: {_said(model, error)}"
+        reason = _describe_failure(model, error)
+        yield f"{model.summary} cannot forecast one window or {COMPANY}: {reason}"
         return
-    wanted = () if shape.outputs == 1 else (shape.outputs,)
-    for size, some in zip((COMPANY, *sizes), (together, *apart), strict=True):
-        if some.shape != (size, *wanted):
+    output_shape = () if shape.outputs == 1 else (shape.outputs,)
+    for size, values in zip((COMPANY, *sizes), (joint_outputs, *apart), strict=True):
+        if values.shape != (size, *output_shape):
             yield (
-                f"{model.summary} makes {tuple(some.shape)} of a minibatch of {size}; forward must "
-                f"return a tensor of shape {(size, *wanted)}: replace squeeze() by [:, 0]"
+                f"{model.summary} makes {tuple(values.shape)} of a minibatch of {size}; forward "
+                f"must return a tensor of shape {(size, *output_shape)}: replace squeeze() by [:, "
+                "0]"
             )
             return
-    if not torch.allclose(torch.cat(apart), together, rtol=1e-3, atol=1e-5, equal_nan=True):
+    if not torch.allclose(torch.cat(apart), joint_outputs, rtol=1e-3, atol=1e-5, equal_nan=True):
         yield (
             f"{model.summary}: a forecast depends on the other windows of its minibatch; compute "
             "each from its own window only, without a mean, a sum or an `if` over all windows"
         )
 
 
-def _learned(outputs: Tensor) -> Iterator[Tensor]:
+def _parameters_behind(outputs: Tensor) -> Iterator[Tensor]:
     """The leaf tensors that outputs depend on according to automatic differentiation, each once."""
-    waiting, seen = [outputs.grad_fn], set()
+    waiting, visited = [outputs.grad_fn], set()
     while waiting:
-        if (node := waiting.pop()) is None or node in seen:
+        if (node := waiting.pop()) is None or node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         if (leaf := getattr(node, "variable", None)) is not None:
             yield leaf
-        waiting += [before for before, _ in node.next_functions]
+        waiting += [earlier_node for earlier_node, _ in node.next_functions]
 
 
-def _said(model: Buildable, error: Exception) -> str:
+def _describe_failure(model: Buildable, error: Exception) -> str:
     text = str(error).split("\n")[0]
     line = line_of(error, Path(model.summary.rpartition(":")[0]))
     return type(error).__name__ + line + (f": {text}" if text else "")

@@ -22,7 +22,7 @@ from torch.func import functional_call, vmap
 from plfl.base.errors import PlflError
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.networks.row_random import RowGenerators
-from plfl.networks.traced import Named, TracedPasses, make_passes
+from plfl.networks.traced import TensorsByName, TracedPasses, make_passes
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +61,10 @@ class RowPasses(NamedTuple):
         rows = []
         with torch.inference_mode(False):
             for forecasts, parameters, slope in zip(*self[:2], slopes.clone(), strict=True):
-                found = torch.autograd.grad(
+                gradients = torch.autograd.grad(
                     forecasts, parameters, slope, allow_unused=True, materialize_grads=True
                 )
-                rows.append(found)
+                rows.append(gradients)
         return [torch.stack(of_rows) for of_rows in zip(*rows, strict=True)]
 
 
@@ -110,7 +110,7 @@ class Network(Protocol):
         `plfl.training.task.Minibatches`."""
 
     def backward_pass(
-        self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
+        self, rows: Tensor, kept: Any, forecast: Tensor, features: TensorsByName, out: Tensor
     ) -> None:
         """Write the gradient of a loss with respect to the models `rows` of a forward pass into
         `out` (S, P), given its gradients with respect to the forecasts and, by name, to features in
@@ -197,13 +197,13 @@ class ModuleNetwork:
     """Whether the module returns the inputs of its last layer after its outputs."""
     recorded_passes: dict[tuple[Any, ...], TracedPasses] = field(default_factory=dict)
     """Passes, by numbers of rows and windows, type and device."""
-    constants: dict[tuple[torch.device, torch.dtype], Named] = field(default_factory=dict)
+    constants: dict[tuple[torch.device, torch.dtype], TensorsByName] = field(default_factory=dict)
     """The buffers that never change, by device and type."""
     unstackable: set[str] = field(default_factory=set)
     """What models must do one after the other: `train` and `forecast`."""
 
     @classmethod
-    def of(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
+    def for_model(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
         """The network of a model for windows of some shape."""
         module = initial_of(model, shape, 0)
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
@@ -263,7 +263,9 @@ class ModuleNetwork:
             ]
             return torch.stack(rows_of_forecasts)
 
-    def _forecast_one(self, parameters: Named, buffers: Named, *inputs: Tensor) -> Tensor:
+    def _forecast_one(
+        self, parameters: TensorsByName, buffers: TensorsByName, *inputs: Tensor
+    ) -> Tensor:
         """Forecasts of one model as it is used."""
         return self._call(parameters, buffers, inputs, is_training=False)[0]
 
@@ -286,9 +288,9 @@ class ModuleNetwork:
         self, rows: Tensor, *inputs: Tensor, features: bool = False, keys: Tensor | None = None
     ) -> tuple[Tensor, PassState | RowPasses]:
         if features:
-            both, kept = self._with_features.forward_pass(rows, *inputs, keys=keys)
+            joint_outputs, kept = self._with_features.forward_pass(rows, *inputs, keys=keys)
             assert isinstance(kept, PassState)
-            outputs, read = both.tensor_split([self.shape.outputs], -1)
+            outputs, read = joint_outputs.tensor_split([self.shape.outputs], -1)
             return outputs, kept._replace(penultimate=read.mT)
         generators = None
         if self.is_random:
@@ -306,7 +308,7 @@ class ModuleNetwork:
         self, rows: Tensor, inputs: tuple[Tensor, ...], generators: RowGenerators | None
     ) -> tuple[Tensor, RowPasses]:
         """The forward pass of models that do not train together."""
-        forecasts, leaves, buffers = list[Tensor](), list[list[Tensor]](), list[Named]()
+        forecasts, leaves, buffers = list[Tensor](), list[list[Tensor]](), list[TensorsByName]()
         with torch.inference_mode(False), torch.enable_grad():
             # Copies made here can take part in automatic differentiation, unlike their originals.
             rows, inputs = rows.clone(), tuple(x.clone() for x in inputs)
@@ -323,8 +325,8 @@ class ModuleNetwork:
         return torch.stack(forecasts).detach(), passes
 
     def _explained_forward(
-        self, parameters: Named, buffers: Named, *inputs: Tensor
-    ) -> tuple[Tensor, Named]:
+        self, parameters: TensorsByName, buffers: TensorsByName, *inputs: Tensor
+    ) -> tuple[Tensor, TensorsByName]:
         """See `_train_forward`; PlflError: the module cannot train on such a minibatch."""
         try:
             return self._train_forward(parameters, buffers, *inputs)
@@ -342,7 +344,7 @@ class ModuleNetwork:
         rows: Tensor,
         kept: PassState | RowPasses,
         forecast: Tensor,
-        features: Named,
+        features: TensorsByName,
         out: Tensor,
     ) -> None:
         if features:
@@ -353,14 +355,18 @@ class ModuleNetwork:
         out[:, self.layout.buffer_columns] = 0
 
     def _train_forward(
-        self, parameters: Named, buffers: Named, *inputs: Tensor
-    ) -> tuple[Tensor, Named]:
+        self, parameters: TensorsByName, buffers: TensorsByName, *inputs: Tensor
+    ) -> tuple[Tensor, TensorsByName]:
         """Forecasts of one model in training, and its buffers afterwards."""
         return self._call(parameters, buffers, inputs, is_training=True)
 
     def _call(
-        self, parameters: Named, buffers: Named, inputs: tuple[Tensor, ...], is_training: bool
-    ) -> tuple[Tensor, Named]:
+        self,
+        parameters: TensorsByName,
+        buffers: TensorsByName,
+        inputs: tuple[Tensor, ...],
+        is_training: bool,
+    ) -> tuple[Tensor, TensorsByName]:
         """Forecasts of one model, and its buffers afterwards."""
         module, read, hook = self.stateless, list[Tensor](), None
         if module.training != is_training:
@@ -390,7 +396,7 @@ class ModuleNetwork:
         types = {name: buffer.dtype for name, buffer in self.stateless.named_buffers()}
         return {name: None if t.is_floating_point else t for name, t in types.items()}
 
-    def _place_constants(self, inputs: Tensor) -> Named:
+    def _place_constants(self, inputs: Tensor) -> TensorsByName:
         """The buffers that never change, such as encodings of positions, where the inputs are."""
         device, dtype = inputs.device, inputs.dtype
         if (device, dtype) not in self.constants:
@@ -408,8 +414,8 @@ class ModuleNetwork:
         if key in self.recorded_passes or "train" in self.unstackable:
             return self.recorded_passes.get(key)
         if self._has_own_kernel(sequence.device):
-            how = "by PyTorch's kernel of a recurrent layer"
-            log.info("%s: its models train one after the other, %s", self.model.summary, how)
+            reason = "by PyTorch's kernel of a recurrent layer"
+            log.info("%s: its models train one after the other, %s", self.model.summary, reason)
             self.unstackable.add("train")
             return None
         batch, shape = sequence.shape[1], self.shape
@@ -448,7 +454,7 @@ class ModuleNetwork:
         )
 
 
-def _select_row(tensors: Named, s: int) -> Named:
+def _select_row(tensors: TensorsByName, s: int) -> TensorsByName:
     return {name: values[s] for name, values in tensors.items()}
 
 

@@ -19,8 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plfl.networks.row_random import draw_by_row, is_random
 
-Named = dict[str, Tensor]
-Call = Callable[..., tuple[Tensor, Named]]
+TensorsByName = dict[str, Tensor]
+Call = Callable[..., tuple[Tensor, TensorsByName]]
 """Forecasts (B,) or (B, O) of one model in training, and its buffers afterwards, given parameters
 and buffers by name, sequences and covariates."""
 

@@ -181,9 +181,9 @@ def datasets(study: Study) -> Datasets:
 def examples(study: Study) -> Mapping[tuple[str, str], Examples]:
     """The examples of a study with no axes but `data.origins`, by origin and state."""
     return {
-        (str(variant.data.cut) if study.axes else "", state): sources.of(variant.data).examples_of(
-            variant, state
-        )
+        (str(variant.data.cut) if study.axes else "", state): sources.source_of(
+            variant.data
+        ).examples_of(variant, state)
         for variant in study.variants.values()
         for state in study.data.states
     }

@@ -63,7 +63,7 @@ def train_cells(
         new = study.with_all_seeds(
             cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )
-        read = sources.of(study.data).read
+        read = sources.source_of(study.data).read
         examples = {state: read(study, datasets[state]) for state in _states(new)}
         device = memory_of(torch.device(engine[1]))
         groups = group_cells(study, new, examples, device.free() if device else None)

@@ -90,13 +90,13 @@ def _of_federation(comparisons: pd.DataFrame) -> pd.DataFrame:
     """The rows about the best federation against the best without one: over all states, then of
     each."""
     rows = comparisons[comparisons["about"] == "federation"]
-    return rows[rows["than"] == words.ALONE]
+    return rows[rows["than"] == words.LOCAL]
 
 
 def _short(comparisons: pd.DataFrame) -> list[str]:
     """The answer in a few words, and what would decide it."""
     claims = comparisons[comparisons["about"] == "claim"]
-    is_claimed = (claims["better"] == words.FEDERATION) & (claims["than"] == words.ALONE)
+    is_claimed = (claims["better"] == words.FEDERATION) & (claims["than"] == words.LOCAL)
     for row in claims[is_claimed].to_dict("records"):
         if row["verdict"] in SHORT:
             return [SHORT[row["verdict"]], *([row["needed"]] if row["needed"] else [])]

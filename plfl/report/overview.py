@@ -251,7 +251,7 @@ def describe_axes(overview: Overview) -> Iterator[str]:
     """Sentences about where the error with a federation is lower than that of the best forecaster
     without one, and where it is higher."""
     table = overview.comparisons
-    table = table[(table["about"] == "federation") & (table["than"] == words.ALONE)]
+    table = table[(table["about"] == "federation") & (table["than"] == words.LOCAL)]
     table = table[(table["state"] == "") & table["low"].notna()]
     better_rows, worse_rows = table[table["low"] > 0], table[table["high"] < 0]
     for word, rows in (("lower", better_rows), ("higher", worse_rows)):

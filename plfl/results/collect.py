@@ -16,7 +16,7 @@ import pandas as pd
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.data.dataset import SPLITS, Dataset, naive_error
-from plfl.data.features import known
+from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt
 from plfl.results import comparisons
 from plfl.results.checksums import write_sums
@@ -40,7 +40,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
     touch a gap."""
     rows = []
     for i, name in enumerate(dataset.clients.tolist()):
-        load = known(dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]])
+        load = finite_values(dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]])
         row = {
             "state": state,
             "client": name,

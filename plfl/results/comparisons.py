@@ -100,7 +100,7 @@ def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | N
     """The best federation against the best without one, in one state or in all; None if the study
     lacks one of them."""
     states = [state] if state else []
-    return contest_of(study, group, [words.FEDERATION], [words.ALONE], states=states)
+    return contest_of(study, group, [words.FEDERATION], [words.LOCAL], states=states)
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
@@ -141,7 +141,7 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
     """The best federation against the best without one, over all states and in each, against
     clients that train alone, and against the best on the raw data of all clients."""
     local_schemes = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
-    rivals = {BEST_ALONE: [words.ALONE], "local training": local_schemes}
+    rivals = {BEST_ALONE: [words.LOCAL], "local training": local_schemes}
     rivals["the best on the raw data of all"] = [words.RAW]
     questions = [(kind, "") for kind, rival_names in rivals.items() if rival_names]
     if len(study.data.states) > 1:

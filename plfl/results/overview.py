@@ -177,8 +177,8 @@ def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
 
 def _of_place(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
     """The columns of a place in `map.csv` besides the axes."""
-    sides = {"alone": [words.ALONE], "federated": [words.FEDERATION], "raw": [words.RAW]}
-    sides = {"best": [words.ALONE, words.FEDERATION]} | sides
+    sides = {"alone": [words.LOCAL], "federated": [words.FEDERATION], "raw": [words.RAW]}
+    sides = {"best": [words.LOCAL, words.FEDERATION]} | sides
     contests_of = {kind: contest_of(study, group, names, names) for kind, names in sides.items()}
     row: dict[str, Any] = {}
     for name, contest in contests_of.items():

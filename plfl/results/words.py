@@ -56,13 +56,13 @@ _OF_CLASSIFIERS = {
     "own": "is more accurate on the clients' own labels than",
 }
 _SHARES = {"bytes": "sends", "bytes_down": "receives", "seconds": "takes", "waiting": "waits"}
-FEDERATION, ALONE, RAW = WHOLE_KINDS
+FEDERATION, LOCAL, RAW = WHOLE_KINDS
 _KINDS = {
     FEDERATION: "the best federation",
-    ALONE: "the best without a federation",
+    LOCAL: "the best without a federation",
     RAW: "the best on the raw data of all clients",
 }
-CROSSES = {FEDERATION: "models", ALONE: "nothing", RAW: "raw data"}
+CROSSES = {FEDERATION: "models", LOCAL: "nothing", RAW: "raw data"}
 """What the clients of each kind of forecasters exchange."""
 
 
@@ -183,7 +183,7 @@ def side(
     if every_name:
         return f"each of {join_words(words)}"
     kinds = {kind(study, parsed(name, study.axes)[1]) for name in names}
-    if kinds <= {FEDERATION, ALONE} and len(kinds) == 1:
+    if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
         return f"{_KINDS[kinds.pop()]} ({join_words(words, 'or')})"
     return f"the best of {join_words(words)}"
 
@@ -200,7 +200,7 @@ def kind(study: Study, name: str) -> str:
     if sharing == "*" or sharing in study.for_new:
         return ""
     if study.combinations.shares_nothing(sharing):
-        return ALONE
+        return LOCAL
     return RAW if study.joins(sharing) == "raw" else FEDERATION
 
 

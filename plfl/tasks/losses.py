@@ -17,7 +17,7 @@ class Loss(Protocol):
     def name(self) -> str:
         """A short name, such as `mae`."""
 
-    def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def evaluate(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Losses (..., B) of the windows, or (..., B, H) of their targets; a row's loss is their
         mean."""
 
@@ -37,7 +37,7 @@ class ErrorLoss:
     """The loss of each error."""
     derivative: Callable[[Tensor], Tensor]
 
-    def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def evaluate(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return self.curve(outputs - targets)
 
     def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class Pinball:
     """Levels τ, ascending."""
     name: str = "pinball"
 
-    def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def evaluate(self, outputs: Tensor, targets: Tensor) -> Tensor:
         errors, levels = self._errors(outputs, targets)
         return torch.maximum(levels * errors, (levels - 1) * errors)
 
@@ -80,7 +80,7 @@ class Pinball:
         return torch.where(errors > 0, -levels, 1 - levels).view_as(outputs)
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return self.of(outputs.double(), targets.double()).mean()
+        return self.evaluate(outputs.double(), targets.double()).mean()
 
     def _errors(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """y − q, of shape (..., Q) if there are several levels, and the levels."""

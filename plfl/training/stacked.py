@@ -368,7 +368,7 @@ class _Stack:
         outputs, state = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
         if network.has_buffers:
             self.buffers = state.buffers
-        losses = loss.of(outputs, targets).flatten(1)
+        losses = loss.evaluate(outputs, targets).flatten(1)
         by_output = loss.slope(outputs, targets) * (scale / losses.shape[1])
         by_feature = {}
         if terms.by_feature is not None:

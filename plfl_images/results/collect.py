@@ -33,7 +33,7 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     join_tables([file.records for file in files.baselines], folder / "baselines.parquet")
     for name in ("forecasts", "baseline_forecasts", "errors"):
         write_table(pd.DataFrame({"state": []}), folder / f"{name}.parquet")
-    source = sources.of(study.data)
+    source = sources.source_of(study.data)
     counts = [
         label_counts(cast(ImageDataset, source.read(study, path)).of_seed(seed), seed)
         for path in files.datasets.values()

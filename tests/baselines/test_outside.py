@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> Path:
 def test_baselines(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outside, "METERS", 3)
     study = Study.parse(outside.study("fox", ORIGIN, WEEKS, table), "a test")
-    data = sources.of(study.data).examples_of(study, "fox")
+    data = sources.source_of(study.data).examples_of(study, "fox")
     boosting = study.baselines.fit_settings
     further, leave_out = study.baselines.further, study.baselines.leave_out
     written = evaluate("fox", data, boosting, additional=further, leave_out=leave_out).scores

@@ -38,7 +38,7 @@ def test_the_receipt_lists_the_exports_and_the_weather(tmp_path: Path) -> None:
     raw().to_csv(path := tmp_path / "all.csv", index=False)
     raw().assign(Ta=1).to_csv(weather := tmp_path / "weather.csv", index=False)
     data = study(path, weather=str(weather), columns={"temperature": "Ta"}).data
-    receipt = sources.of(data).fetch(data, "all")
+    receipt = sources.source_of(data).fetch(data, "all")
     assert receipt["files"] == {str(file): sha256(file) for file in (path, weather)}
 
 
@@ -109,4 +109,4 @@ def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message:
 def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
     data = study(tmp_path / "none.csv").data
     with naming(DataError, "none.csv", "data.meters.exports"):
-        sources.of(data).own_files(data, "all")
+        sources.source_of(data).own_files(data, "all")

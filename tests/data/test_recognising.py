@@ -277,7 +277,7 @@ def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
 def tables_of(study: dict[str, Any]) -> Mapping[str, pd.DataFrame]:
     """What a study reads."""
     data = Study.parse(study, "study.yaml").data
-    return sources.of(data).load(data, "all")
+    return sources.source_of(data).load(data, "all")
 
 
 def test_further_columns_become_inputs(tmp_path: Path) -> None:

@@ -77,4 +77,4 @@ def test_the_clock_does_not_matter(year: int, job: Job, whole: list[bytes]) -> N
 
 def test_a_training_on_images_goes_on_too(tmp_path: Path) -> None:
     study = Configuration.parse(IMAGES, "images")
-    resumed(study, sources.of(study.data).examples_of(study, "digits"), tmp_path, after=2)
+    resumed(study, sources.source_of(study.data).examples_of(study, "digits"), tmp_path, after=2)

@@ -186,7 +186,7 @@ class _Row:
         targets = engine.targets_of(starts)
         if given.targets is not None:
             targets = given.targets[s, k - 1].to(engine.dtype)
-        mean = oracle(output, targets) if oracle else loss.of(output, targets).mean()
+        mean = oracle(output, targets) if oracle else loss.evaluate(output, targets).mean()
         total = further = scale * mean
         if terms.by_feature is not None:
             features = self.module.features(inputs[0], terms.features)

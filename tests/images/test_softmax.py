@@ -68,7 +68,7 @@ def test_terms_of_methods(term: Term | None, loss: float, slope: tuple[float, ..
     objective = task.objective("mse", term)
     assert objective.scale == 1
     z, of = Z[None, None, None], objective.loss
-    assert of.of(z, targets).item() == pytest.approx(loss, abs=5e-11)
+    assert of.evaluate(z, targets).item() == pytest.approx(loss, abs=5e-11)
     if slope is not None:
         assert of.slope(z, targets).flatten().tolist() == pytest.approx(slope, abs=5e-11)
 
@@ -79,7 +79,7 @@ def test_not_true_distillation_with_a_temperature() -> None:
     term, label = NotTrueDistillation(0, 1.0, 3.0), torch.tensor([[[1.0]]]).double()
     targets = Classify().taught(term, taught[None, None, None], label, torch.tensor([0]))
     loss = Classify().objective("mse", term).loss
-    assert loss.of(z, targets).item() == pytest.approx(0.4934217394, abs=5e-11)
+    assert loss.evaluate(z, targets).item() == pytest.approx(0.4934217394, abs=5e-11)
     found = loss.slope(z[None, None, None], targets).flatten()
     slope = (-0.1209986626, 0, -0.0586234231, -0.2117296109, 0.3913516966)
     assert found.tolist() == pytest.approx(slope, abs=5e-11)
@@ -119,9 +119,9 @@ def test_slopes_are_derivatives(without_label: bool) -> None:
     p = softmax.without_label(taught, y, 2.0) if without_label else torch.softmax(taught, -1)
     targets = softmax.packed(y, p)
     leaf = z.clone().requires_grad_()
-    (by_leaf,) = torch.autograd.grad(loss.of(leaf, targets).sum(), leaf)
+    (by_leaf,) = torch.autograd.grad(loss.evaluate(leaf, targets).sum(), leaf)
     assert torch.allclose(loss.slope(z, targets), by_leaf, atol=1e-12)
-    ours, torchs = loss.of(z, targets), torch.nn.functional.cross_entropy
+    ours, torchs = loss.evaluate(z, targets), torch.nn.functional.cross_entropy
     assert ours.shape == (3, 4)
     hard = torchs(z.flatten(0, 1), y.flatten(), reduction="none").view(3, 4)
-    assert torch.allclose(softmax.CrossEntropy().of(z, y), hard)
+    assert torch.allclose(softmax.CrossEntropy().evaluate(z, y), hard)

@@ -52,7 +52,7 @@ def test_mlp_is_matrix_products_by_hand():
 @pytest.mark.parametrize("hidden", [(), (4, 6)])
 def test_the_layout_of_an_mlp_is_that_of_its_module(hidden, shape):
     model = Mlp(hidden=hidden)
-    assert model.layout(shape) == ModuleNetwork.of(model, shape).layout
+    assert model.layout(shape) == ModuleNetwork.for_model(model, shape).layout
 
 
 @pytest.mark.parametrize(("model", "layer"), [(Gru, nn.GRU), (Lstm, nn.LSTM)])

@@ -85,7 +85,7 @@ class Normed(nn.Module):
     ids=lambda model: model.name,
 )
 def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
-    network = ModuleNetwork.of(model, MODULE_SHAPE)
+    network = ModuleNetwork.for_model(model, MODULE_SHAPE)
     rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
     given = inputs(3, 5)
     forecasts, gradients = trained(network, rows, *given)
@@ -124,7 +124,7 @@ class Branching(nn.Module):
 
 
 def test_a_module_that_cannot_be_traced_trains_row_by_row() -> None:
-    network = ModuleNetwork.of(model_of_class(Branching), MODULE_SHAPE)
+    network = ModuleNetwork.for_model(model_of_class(Branching), MODULE_SHAPE)
     rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
     given = inputs(3, 5)
     assert not network.can_stack(2, *given)
@@ -133,13 +133,13 @@ def test_a_module_that_cannot_be_traced_trains_row_by_row() -> None:
 
 
 def test_layers_that_draw_in_the_gradient_train_row_by_row() -> None:
-    network = ModuleNetwork.of(model_of_class(NoisyGradient), MODULE_SHAPE)
+    network = ModuleNetwork.for_model(model_of_class(NoisyGradient), MODULE_SHAPE)
     assert not network.can_stack(2, *inputs(2, 5))
 
 
 def test_a_minibatch_on_which_a_module_cannot_train_is_told() -> None:
     """BatchNorm needs more than one window."""
-    network = ModuleNetwork.of(model_of_class(Normed), MODULE_SHAPE)
+    network = ModuleNetwork.for_model(model_of_class(Normed), MODULE_SHAPE)
     with naming(PlflError, "Normed cannot train on a minibatch of 1 windows", "batch_size"):
         trained(network, network.initial(0).double()[None], *inputs(1, 1))
 

@@ -112,7 +112,7 @@ def test_one_difference_has_one_verdict(study: Study) -> None:
     page = (study.results / "index.html").read_text("utf-8")
     others_drawn = len(found) - len(judged(study))
     assert page.count('<td class="verdict"><b aria-hidden="true"></b>') == others_drawn
-    best = others[(others["than"] == words.ALONE) & (others["state"] == "")]
+    best = others[(others["than"] == words.LOCAL) & (others["state"] == "")]
     chosen = {"everything shared"}, {"persistence", "LightGBM"}
     assert (set(best["chosen"]), set(best["chosen_than"])) == chosen
 
@@ -152,7 +152,7 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
         assert row["price"] == pytest.approx(price, abs=0.02)
         assert row["lead_low"] < row["lead"] < row["lead_high"]
         assert row["bytes_federated"] == 200  # both directions
-    compared = read(study.results, study).query("than == @words.ALONE and state == ''")
+    compared = read(study.results, study).query("than == @words.LOCAL and state == ''")
     np.testing.assert_allclose(compared["difference"], found["lead"], rtol=1e-4)
 
 
@@ -199,7 +199,7 @@ def test_weeks_vary_within_origins_only() -> None:
 
 WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
 LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
-QUESTION = [{"better": words.FEDERATION, "than": words.ALONE}]
+QUESTION = [{"better": words.FEDERATION, "than": words.LOCAL}]
 
 
 def plain(

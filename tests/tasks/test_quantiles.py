@@ -40,7 +40,7 @@ def test_the_pinball_loss_is_scikit_learns_and_its_slope_autograds(levels, horiz
         for i, level in enumerate(levels)
     ]
     assert loss.mean(given, targets).item() == pytest.approx(np.mean(each))
-    (slope,) = torch.autograd.grad(loss.of(given, targets).sum(), given)
+    (slope,) = torch.autograd.grad(loss.evaluate(given, targets).sum(), given)
     torch.testing.assert_close(loss.slope(given.detach(), targets), slope, rtol=0, atol=0)
 
 

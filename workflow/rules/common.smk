@@ -52,7 +52,7 @@ def inputs_of(name):
 def data_settings(wildcards):
     """The part of the configuration that determines what is read of a state."""
     data = of(wildcards).data
-    return sources.of(data).settings(data, wildcards.state)
+    return sources.source_of(data).settings(data, wildcards.state)
 
 
 def own_files(wildcards):
@@ -62,7 +62,7 @@ def own_files(wildcards):
     be older, and it looks for wildcards in names with braces.
     """
     data = of(wildcards).data
-    return digests_of(sources.of(data).own_files(data, wildcards.state))
+    return digests_of(sources.source_of(data).own_files(data, wildcards.state))
 
 
 def alike(schemes):

@@ -1,4 +1,4 @@
-SOURCE = type(sources.of(study.data)).__module__
+SOURCE = type(sources.source_of(study.data)).__module__
 
 
 rule download:

@@ -15,7 +15,7 @@ from plfl.study import Study
 
 def download(study: Study, state: str, receipt: Path) -> None:
     """Fetch the files and write what was fetched, with checksums, to `receipt`."""
-    fetched = sources.of(study.data).fetch(study.data, state)
+    fetched = sources.source_of(study.data).fetch(study.data, state)
     write_text(receipt, json.dumps(fetched, indent=1) + "\n")
 
 

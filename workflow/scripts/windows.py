@@ -15,7 +15,7 @@ from plfl.study import Study
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
     """Check that the files in `receipt` are unchanged, then write `dataset` from them."""
     verify(read_receipt(receipt))
-    sources.of(study.data).save(study, state, dataset)
+    sources.source_of(study.data).save(study, state, dataset)
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ def windows_of(
     )
 
 
-def of(data: Data) -> Source:
+def source_of(data: Data) -> Source:
     """The source of a study's data."""
     return data.source_class()
 
@@ -194,7 +194,7 @@ def load_dataset(study: Study, state: str) -> Dataset:
         PlflError: the disk is full or `data.folder` cannot be written.
     """
     check_loads(study)
-    return cast("Dataset", of(study.data).examples_of(study, state))
+    return cast("Dataset", source_of(study.data).examples_of(study, state))
 
 
 def check_loads(study: Study) -> None:

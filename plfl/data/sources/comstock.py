@@ -31,7 +31,7 @@ class ComstockSource(LoadSource):
         """The folder of the files."""
         return data.folder / "comstock"
 
-    def listed(self, data: Data, state: str) -> list[int]:
+    def listed_buildings(self, data: Data, state: str) -> list[int]:
         """The list of buildings of a state that is used if the study does not list any."""
         return releases.paper_buildings(state)
 
@@ -40,7 +40,9 @@ class ComstockSource(LoadSource):
         there is no list for the state, or it is too short."""
         if data.comstock.draw is not None:
             return []
-        ids = data.buildings[state] if state in data.buildings else self.listed(data, state)
+        ids = (
+            data.buildings[state] if state in data.buildings else self.listed_buildings(data, state)
+        )
         clients = data.clients_of(state)
         if len(ids) < clients:
             raise DataError(

@@ -22,7 +22,7 @@ class SampleSource(ComstockSource):
     def root(self, data: Data) -> Path:
         return data.folder / f"sample-{data.sample.seed}"
 
-    def listed(self, data: Data, state: str) -> list[int]:
+    def listed_buildings(self, data: Data, state: str) -> list[int]:
         return places.buildings(state, data.clients_of(state))
 
     def bring(self, data: Data, state: str, ids: list[int]) -> dict[str, str]:

@@ -117,4 +117,4 @@ def roster(study: Study, cell: Cell) -> list[str]:
     Raises:
         DataError: the configuration and the files do not determine the clients.
     """
-    return sources.of(study.data).clients(study.data, cell.state)
+    return sources.source_of(study.data).clients(study.data, cell.state)

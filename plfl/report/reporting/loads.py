@@ -74,13 +74,13 @@ class LoadReporting(Reporting):
             f"\n{model} models: few clients decide the mean; the median is {median:.3f}"
             for model, median in decided_rows["mase_median"].items()
         )
-        spent = f"{megabytes:.1f} MB"
+        cost_text = f"{megabytes:.1f} MB"
         if not (records["split"] == "train").any():
-            spent = "no client took part in any round (federation.participation and simulation)"
+            cost_text = "no client took part in any round (federation.participation and simulation)"
         return (
             f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
             f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
-            f"clients, round {last['round']['local']}); {spent}{tuned}"
+            f"clients, round {last['round']['local']}); {cost_text}{tuned}"
         )
 
     def captions(self, study: Study) -> dict[str, str]:

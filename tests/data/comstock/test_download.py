@@ -284,7 +284,7 @@ def drawn(data: Data, clients: int = 3, **comstock: Any) -> list[str]:
     data = Data(
         folder=data.folder, states=["NY"], clients=clients, comstock={"draw": 1, **comstock}
     )
-    source = sources.of(data)
+    source = sources.source_of(data)
     assert source.settings(data, "NY")["buildings"] == []
     source.fetch(data, "NY")
     assert source.clients(data, "NY") == list(source.load(data, "NY"))
@@ -303,7 +303,7 @@ def test_a_draw_is_from_every_county_and_its_receipt_says_so(data: Data) -> None
     drawing = Data(
         folder=data.folder, states=["NY"], clients=1, comstock={"draw": 1, "release": BY_COUNTY}
     )
-    files = sources.of(drawing).fetch(drawing, "NY")["files"]
+    files = sources.source_of(drawing).fetch(drawing, "NY")["files"]
     layout = ReleaseKeys(BY_COUNTY, 10)
     for county in set(COUNTIES.values()):
         assert str(drawing.folder / "comstock" / layout.metadata("NY", county)) in files

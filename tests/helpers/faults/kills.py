@@ -195,7 +195,7 @@ class Job:
             self.parsed = configuration.Study.parse(study.config, "the job's")
             (self.state,) = self.parsed.data.states
             self.dataset = self.results / "data" / f"{self.state}.npz"
-            sources.of(self.parsed.data).save(self.parsed, self.state, self.dataset)
+            sources.source_of(self.parsed.data).save(self.parsed, self.state, self.dataset)
 
     @property
     def outputs(self) -> list[Path]:
