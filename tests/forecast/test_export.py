@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import plfl
 from plfl.base.errors import ConfigError, PlflError
+from plfl.config.sections import KnownFuture
 from plfl.forecast.export import trace
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.programs import Program, ScaledNetwork
@@ -44,7 +45,10 @@ def exported(model: ForecastModel) -> onnxruntime.InferenceSession:
     session = onnxruntime.InferenceSession("a.onnx")
     about = json.loads(session.get_modelmeta().custom_metadata_map["about.json"])
     assert about["client"] == "a" and about["columns"] == model.columns
-    assert about["readings"] == ["windows", model.look_back + model._later, len(model.columns)]
+    windows = model.study.windows
+    is_known = any(isinstance(covariate, KnownFuture) for covariate in windows.covariates)
+    rows = model.look_back + (windows.farthest if is_known else 0)
+    assert about["readings"] == ["windows", rows, len(model.columns)]
     return session
 
 

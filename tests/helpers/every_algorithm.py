@@ -18,14 +18,21 @@ METHODS = sorted(
 
 
 def make_study(
-    steps: int, of: Sequence[str] = ("fedopt",), recipe: dict[str, Any] | None = None, **grid: Any
+    steps: int,
+    method_names: Sequence[str] = ("fedopt",),
+    recipe: dict[str, Any] | None = None,
+    **grid: Any,
 ) -> Study:
-    """Two rounds of `steps` local steps with the methods `of`; `grid`: further axes."""
+    """Two rounds of `steps` local steps with the methods `method_names`; `grid`: further axes."""
     axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
-    clocks = {name: {"steps": [1, steps], "max_delay": 1} for name in of if name.startswith("cc_")}
+    clocks = {
+        name: {"steps": [1, steps], "max_delay": 1}
+        for name in method_names
+        if name.startswith("cc_")
+    }
     return tiny.study(
         windows=WINDOWS,
-        grid={"method": list(of), **axes, **grid},
+        grid={"method": list(method_names), **axes, **grid},
         method=tiny.QUICK | clocks | {"fedeff": {"epoch_steps": steps}},
         client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5}},
         federation={"rounds": 2, "local_steps": steps} | (recipe or {}),

@@ -28,17 +28,17 @@ class Installed:
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
         pip += ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", str(archive)]
         environment = os.environ | ({"CXX": compiler} if compiler else {})
-        done = subprocess.run(pip, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, done.stderr
+        process = subprocess.run(pip, capture_output=True, text=True, check=False, env=environment)
+        assert process.returncode == 0, process.stderr
 
     @property
     def packages(self) -> Path:
-        (found,) = self.bin.parent.glob("lib/python*/site-packages")
-        return found
+        (folder,) = self.bin.parent.glob("lib/python*/site-packages")
+        return folder
 
     def plfl(self, *arguments: str) -> str:
         """What the installed command prints; it must succeed."""
-        done = subprocess.run(
+        process = subprocess.run(
             [self.bin / "plfl", *arguments],
             cwd=self.work,
             env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
@@ -47,8 +47,8 @@ class Installed:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        assert process.returncode == 0, process.stdout
+        return process.stdout
 
 
 def write_study_with_plugin(folder: Path) -> None:

@@ -28,12 +28,12 @@ def interrupted(study: Study, dataset: Data, folder: Path, after: int, key: str 
 
 def resumed(study: Study, dataset: Data, folder: Path, after: int) -> dict[Cell, CellResult]:
     """The results of an interrupted training, which must be those of an undisturbed one."""
-    whole = train(study, study.cells, dataset)
+    undisturbed = train(study, study.cells, dataset)
     interrupted(study, dataset, folder, after)
     rounds: list[int] = []
-    later = train(study, study.cells, dataset, rounds.append, Checkpoint(folder, "job", 0))
+    continued = train(study, study.cells, dataset, rounds.append, Checkpoint(folder, "job", 0))
     assert rounds == [*range(after, study.federation.rounds + 1)]
-    for cell, result in whole.items():
-        pd.testing.assert_frame_equal(later[cell].records, result.records)
-        pd.testing.assert_frame_equal(later[cell].forecasts, result.forecasts)
-    return later
+    for cell, result in undisturbed.items():
+        pd.testing.assert_frame_equal(continued[cell].records, result.records)
+        pd.testing.assert_frame_equal(continued[cell].forecasts, result.forecasts)
+    return continued

@@ -62,10 +62,12 @@ def write_results(study: Study, name: str) -> Path:
     write_table(describe_clients(state, dataset), folder / "clients.parquet")
     about = {"study": study.description(), "sources": {}, "cells": {}}
     write_about(folder, None, {}, about)
-    own = study.model_copy(update={"baselines": study.baselines.model_copy(update={"further": []})})
-    packed = pack_all(own, dataset, score(own, dataset, [name], state))
+    plain_study = study.model_copy(
+        update={"baselines": study.baselines.model_copy(update={"further": []})}
+    )
+    packed = pack_all(plain_study, dataset, score(plain_study, dataset, [name], state))
     file = folder / "models" / f"{state}-{name}.safetensors"
-    keep_baseline(own, state, name, dataset, packed, file)
+    keep_baseline(plain_study, state, name, dataset, packed, file)
     row = {"state": state, "sharing": BASELINE, "cell": name, "file": file.name}
     write_csv(pd.DataFrame([row]), folder / "models" / "index.csv")
     return folder

@@ -40,8 +40,8 @@ def tables() -> dict[str, pd.DataFrame]:
     return dict(zip(NAMES, tiny.tables(len(NAMES), 300).values(), strict=True))
 
 
-def dataset(of: Study) -> Dataset:
-    return build(tables(), of.windows)
+def dataset(study: Study) -> Dataset:
+    return build(tables(), study.windows)
 
 
 class Loopback:
@@ -106,30 +106,30 @@ class Deployment:
 
 def replayed(deployed: Deployment) -> pd.DataFrame:
     """The records of a simulation with the participation of a deployment."""
-    of = deployed.study
-    return replay(of, deployed.cell, dataset(of), deployed.server.history)[0].records
+    study = deployed.study
+    return replay(study, deployed.cell, dataset(study), deployed.server.history)[0].records
 
 
-def by_split(of: Study) -> dict[str, Cell]:
-    return {cell.sharing: cell for cell in of.cells}
+def by_split(study: Study) -> dict[str, Cell]:
+    return {cell.sharing: cell for cell in study.cells}
 
 
 def assert_equal_bits(
-    of: Study, folder: Path, splits: Collection[str] = ("P1", "P2", "P3")
+    study: Study, folder: Path, splits: Collection[str] = ("P1", "P2", "P3")
 ) -> None:
     """Deployments of a study, one for each of the `splits` that it has, are its simulation."""
-    cells = by_split(of)
+    cells = by_split(study)
     for split in (split for split in splits if split in cells):
         cell = cells[split]
-        deployed = Deployment(of, cell, folder / split)
+        deployed = Deployment(study, cell, folder / split)
         records = deployed.run()
-        expected = train(of, [cell], dataset(of))[cell].records
+        expected = train(study, [cell], dataset(study))[cell].records
         pd.testing.assert_frame_equal(records, expected, check_exact=True)
         history = deployed.server.history
-        if of.federation.participation < 1:
+        if study.federation.participation < 1:
             assert {len(summary.took_part) for summary in history} <= {0, 1, 2}, "all took part"
-        again, f = replay(of, cell, dataset(of), history)
-        pd.testing.assert_frame_equal(again.records, expected, check_exact=True)
+        replayed_result, f = replay(study, cell, dataset(study), history)
+        pd.testing.assert_frame_equal(replayed_result.records, expected, check_exact=True)
         state = safetensors.torch.load_file(folder / split / "server" / "model.safetensors")
         for name, values in f.server.state.items():
             assert torch.equal(state[name], values), name

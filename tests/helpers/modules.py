@@ -28,8 +28,8 @@ class Convolution(nn.Module):
         self.head = nn.Linear(32, 1)
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
-        out: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))
-        return out.squeeze(1)
+        outputs: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))
+        return outputs.squeeze(1)
 
 
 class Recurrent(nn.Module):
@@ -41,8 +41,8 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(4, 1)
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
-        out: Tensor = self.head(self.read(sequence)[0][:, -1])
-        return out.squeeze(1)
+        outputs: Tensor = self.head(self.read(sequence)[0][:, -1])
+        return outputs.squeeze(1)
 
 
 class InPlace(nn.Module):
@@ -57,8 +57,8 @@ class InPlace(nn.Module):
         z = self.read(sequence[:, -1])
         z += 1
         z[:, 0].mul_(2)
-        out: Tensor = self.head(z)
-        return out.squeeze(1)
+        outputs: Tensor = self.head(z)
+        return outputs.squeeze(1)
 
 
 def model_of_class(module: type[nn.Module]) -> Model:

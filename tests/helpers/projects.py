@@ -97,20 +97,20 @@ class Project:
         (self.folder / "my.yaml").write_text(yaml.safe_dump(self.config))
         command = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "2", "--nocolor", *arguments]
         command += [] if "--configfile" in arguments else ["--configfile", "my.yaml"]
-        said = self.folder / "said.txt"
+        log = self.folder / "said.txt"
         import snakemake.cli  # noqa: F401 (so that no fork has to; an extra)
 
         fork = multiprocessing.get_context("fork")
-        process = fork.Process(target=self._snakemake, args=(command, said))
+        process = fork.Process(target=self._snakemake, args=(command, log))
         process.start()
         process.join()
         assert process.exitcode is not None
-        return process.exitcode, said.read_text()
+        return process.exitcode, log.read_text()
 
-    def _snakemake(self, command: list[str], said: Path) -> None:
+    def _snakemake(self, command: list[str], log: Path) -> None:
         from snakemake.cli import main
 
-        with said.open("w") as file, chdir(self.folder):
+        with log.open("w") as file, chdir(self.folder):
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
@@ -118,12 +118,12 @@ class Project:
 
     def make(self, *arguments: str) -> None:
         """Have Snakemake make what is asked for."""
-        status, said = self.snakemake(*arguments)
-        assert status == 0, said
+        status, log = self.snakemake(*arguments)
+        assert status == 0, log
 
     def jobs(self) -> dict[str, int]:
         """The jobs that would run now, by rule."""
-        status, said = self.snakemake("--dry-run")
-        assert status == 0, said
-        stats = re.findall(r"^([a-z_0-9]+) +(\d+)$", said, re.MULTILINE)
+        status, log = self.snakemake("--dry-run")
+        assert status == 0, log
+        stats = re.findall(r"^([a-z_0-9]+) +(\d+)$", log, re.MULTILINE)
         return {rule: int(count) for rule, count in stats if rule not in ("total", "all")}

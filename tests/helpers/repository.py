@@ -21,7 +21,7 @@ def tracked(*paths: str) -> list[str]:
     Skips the test in an unpacked archive, which has no list of its files.
     """
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *paths]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
-    if not listed:
+    paths_in_git = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not paths_in_git:
         pytest.skip("this is not a git checkout")
-    return [file for file in listed if (ROOT / file).exists()]
+    return [file for file in paths_in_git if (ROOT / file).exists()]

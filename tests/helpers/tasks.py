@@ -18,8 +18,8 @@ def changed(task: LocalTask, **values: Any) -> LocalTask:
     """
     if "behind" in values:
         task = replace(task, moments=replace(task.moments, steps=values.pop("behind")))
-    own = {field.name for field in fields(task)} & values.keys()
-    task = replace(task, **{name: values.pop(name) for name in own})
+    own_fields = {field.name for field in fields(task)} & values.keys()
+    task = replace(task, **{name: values.pop(name) for name in own_fields})
     for name in ("minibatches", "moments", "terms", "tracked"):
         part = getattr(task, name)
         inner = {field.name for field in fields(part)} & values.keys()
@@ -44,21 +44,21 @@ def in_double(task: LocalTask) -> LocalTask:
 def everything(task: LocalTask) -> dict[str, Tensor]:
     """All that a training changes, with a row for each model."""
     tracked = task.tracked
-    found = {"rows": task.rows}
+    rows_by_name = {"rows": task.rows}
     if tracked.gradients is not None:
-        found["gradients"] = tracked.gradients
+        rows_by_name["gradients"] = tracked.gradients
     if tracked.average is not None:
-        found["average"] = tracked.average.rows
-    return found
+        rows_by_name["average"] = tracked.average.rows
+    return rows_by_name
 
 
 def forecasts_of(forecaster: LstmMlpNetwork, rows: Tensor, windows: Tensor) -> Tensor:
     """Forecasts (S, B) of models `rows` (S, P) by PyTorch's own layers, one after the other."""
     module = forecaster.module().to(rows.dtype)
     names = [name for name, _ in module.named_parameters()]
-    found = []
-    for s, own in enumerate(windows):
+    forecasts = []
+    for s, client_windows in enumerate(windows):
         values = [view[0] for view in forecaster.layout.views(rows[s : s + 1]).values()]
         parameters = dict(zip(names, values, strict=True))
-        found.append(functional_call(module, parameters, (own,)))
-    return torch.stack(found)
+        forecasts.append(functional_call(module, parameters, (client_windows,)))
+    return torch.stack(forecasts)

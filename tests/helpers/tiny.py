@@ -78,7 +78,7 @@ def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.Da
     rounding noise of differences of a register."""
     random = np.random.default_rng(5)
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
-    found = {}
+    tables_by_client = {}
     for name in "abcdefgh"[:clients]:
         day = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + random.random())
         table = pd.DataFrame({"load": day + 0.1 * random.random(rows)}, stamps)
@@ -86,8 +86,8 @@ def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.Da
         if name == flat:
             register = 12345.67 + 0.05 * np.arange(rows + 1)
             table.loc[stamps[int(0.9 * rows) :], "load"] = np.diff(register)[int(0.9 * rows) :]
-        found[name] = table
-    return found
+        tables_by_client[name] = table
+    return tables_by_client
 
 
 def cell(name: str, of: Study) -> Cell:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,5 +156,6 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
     data = make_images(of)
     network = trainer.network_of(of, of.window_shape)
     evaluator = CommonEvaluator(data, Knowing(network, data, CPU))
-    scores = evaluator._scores(torch.zeros(10, 1), data)
+    federation: Any = SimpleNamespace(client_data=SimpleNamespace(dataset=data))
+    scores = evaluator.examine(federation, torch.zeros(10, 1), is_last=False).scores
     assert len(evaluator.starts["test"]) > 14 and (scores["error"] == 0).all()

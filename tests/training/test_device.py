@@ -45,9 +45,9 @@ RECIPE = {"clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
     [
         {"client_opt": CLIENTS, "recipe": RECIPE, "refused": "skip"},
         {"server_opt": SERVERS, "refused": "skip"},
-        {"of": [name for name in METHODS if name not in {"fedadc_dm", *STEPWISE}]},
-        {"of": ["fedadc_dm"], "client_opt": ["sgdm"]},
-        {"of": sorted(STEPWISE)},
+        {"method_names": [name for name in METHODS if name not in {"fedadc_dm", *STEPWISE}]},
+        {"method_names": ["fedadc_dm"], "client_opt": ["sgdm"]},
+        {"method_names": sorted(STEPWISE)},
     ],
     ids=["clients", "servers", "methods", "fedadc_dm", "stepwise"],
 )
@@ -60,7 +60,7 @@ def test_it_trains_elsewhere(options: dict[str, Any], monkeypatch: pytest.Monkey
         there = trained(few, THERE, monkeypatch)
     for name, records in here.items():
         pd.testing.assert_frame_equal(there[name], records, rtol=1e-4)
-    if STEPWISE.isdisjoint(options.get("of", [])):
+    if STEPWISE.isdisjoint(options.get("method_names", [])):
         with elsewhere() as others:
             trained(many, THERE, monkeypatch)
         assert while_training(waits) == while_training(others) != {}
