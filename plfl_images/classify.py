@@ -48,7 +48,7 @@ class Classify(Task):
     def window_shape(self, data: Data, windows: Windows) -> WindowShape:
         return _source_of(data).shape
 
-    def dealt(self, data: Data) -> dict[str, Any]:
+    def split_settings(self, data: Data) -> dict[str, Any]:
         return {"clients": [data.most_clients, skew_of(data).model_dump(mode="json")]}
 
     def problems(
@@ -103,7 +103,7 @@ class Classify(Task):
             case _:
                 assert_never(term)
 
-    def taught(
+    def mix_teacher(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
         """Targets (n, K, B, 1 + C): the label, then C numbers that the term needs."""

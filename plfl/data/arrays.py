@@ -60,7 +60,7 @@ class Rows:
             assert self._folder is not None
             raise explained(error, self._folder) from error
 
-    def whole(self) -> Array:
+    def as_array(self) -> Array:
         """All parts."""
         first_part, shape = self._parts[0], (self._rows, *self._parts[0].shape[1:])
         if self._file is None or not first_part[:0].itemsize * np.prod(shape):

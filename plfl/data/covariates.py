@@ -60,7 +60,7 @@ class Series:
         """The target row g + h of each row; the last row if the series ends earlier."""
         return np.minimum(self.rows + self.windows.look_ahead + h, len(self.load) - 1)
 
-    def back(self, steps: int) -> Floats:
+    def shift(self, steps: int) -> Floats:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
         rows = self.rows - steps
         is_inside = (rows >= self.training.start) & (steps >= 0)
@@ -164,7 +164,7 @@ def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Flo
     first row is replaced by y_l.
     """
     steps = lag_steps(series.windows, distances, around, day)
-    loads = np.stack([series.back(n) for n in steps], axis=1)
+    loads = np.stack([series.shift(n) for n in steps], axis=1)
     zero = series.load[:, None] if series.windows.is_relative else series.offset
     return np.asarray((loads - zero) / series.scale, float)
 
@@ -214,7 +214,7 @@ def encoding(series: Series, edges: Floats) -> Floats:
 def _encoded(series: Series) -> list[Floats]:
     """The four numbers of `encoding`."""
     steps = encoded_steps(series.windows)
-    return [series.load, *(series.load - series.back(n) for n in steps)]
+    return [series.load, *(series.load - series.shift(n) for n in steps)]
 
 
 def encoded_steps(windows: Windows) -> list[int]:

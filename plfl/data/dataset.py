@@ -325,7 +325,7 @@ def join_datasets(parts: Iterable[Dataset], folder: Path | None = None) -> Datas
             numbers = getattr(part, name)
             blocks.append(numbers + first_row if name.endswith("bounds") else numbers)
         first_row += len(part.load)
-    fields: dict[str, Any] = {name: part_rows.whole() for name, part_rows in rows.items()}
+    fields: dict[str, Any] = {name: part_rows.as_array() for name, part_rows in rows.items()}
     fields |= {name: np.concatenate(blocks) for name, blocks in of_clients.items()}
     return replace(part, **fields)
 

@@ -287,7 +287,7 @@ def _scales(
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     if windows.target == "change":
-        unit = Unit.from_load(cut.trained[:, 0], windows.look_ahead, windows.horizons)
+        unit = Unit.from_load(cut.training_loads[:, 0], windows.look_ahead, windows.horizons)
         offset[0], scale[0] = unit.mean, unit.change
     return offset, scale
 
@@ -386,7 +386,7 @@ class Cut:
         return slice(*self.edges[0, :2].tolist())
 
     @property
-    def trained(self) -> NDArray[np.float64]:
+    def training_loads(self) -> NDArray[np.float64]:
         """The values of these rows."""
         return self.table.to_numpy(float)[self.training]
 
@@ -458,4 +458,4 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
 
 def _limits(cut: Cut) -> Limits:
     """Minimum and maximum (F,) of each feature in the training set; NaN of gaps are left out."""
-    return np.fmin.reduce(cut.trained), np.fmax.reduce(cut.trained)
+    return np.fmin.reduce(cut.training_loads), np.fmax.reduce(cut.training_loads)

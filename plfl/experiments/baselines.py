@@ -142,7 +142,7 @@ def _tables(
     weeks = []
     for i, _ in clients:
         starts = task.week(dataset, i)
-        week = task.shown(dataset, i, starts, {"forecast": predict(i, starts)})
+        week = task.week_table(dataset, i, starts, {"forecast": predict(i, starts)})
         weeks.append(week.drop(columns=["truth", "persistence"]).assign(**keys))
     errors = []
     for i, client in clients:

@@ -78,7 +78,7 @@ class Evaluator:
         """Score the models that the clients forecast with, and `received_rows`, as `evaluate`
         does."""
         if received_rows is not None:
-            mixed_outputs = f.method.mixed(f, f.state, received_rows, self.starts)
+            mixed_outputs = f.method.mix_outputs(f, f.state, received_rows, self.starts)
             if mixed_outputs is not None:
                 return self._evaluation_of(
                     mixed_outputs, self.engine.predict(received_rows, self.starts)
@@ -136,7 +136,7 @@ class Evaluator:
                     str(m): self._part(i, "test", forecasts_of_model[i])[rows]
                     for m, forecasts_of_model in forecasts.items()
                 }
-                tables.append(self.task.shown(self.dataset, i, starts, week_forecasts))
+                tables.append(self.task.week_table(self.dataset, i, starts, week_forecasts))
             return pd.concat(tables)
 
         def errors() -> pd.DataFrame:

@@ -67,4 +67,4 @@ def _corrected_targets(
     teacher_outputs = torch.stack(
         [client_outputs[place] for client_outputs, place in zip(outputs, places, strict=True)]
     )
-    return client_data.task.taught(term, teacher_outputs, client_data.targets(starts), clients)
+    return client_data.task.mix_teacher(term, teacher_outputs, client_data.targets(starts), clients)

@@ -156,7 +156,9 @@ class _Part:
             outputs = torch.stack(engine.predict(teachers, list(starts.flatten(1))))
             teacher_outputs = outputs.unflatten(1, starts.shape[1:])
         targets = f.client_data.targets(starts)
-        return f.client_data.task.taught(instructions.term, teacher_outputs, targets, self.clients)
+        return f.client_data.task.mix_teacher(
+            instructions.term, teacher_outputs, targets, self.clients
+        )
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
         """Store what the clients have after the `task`, and their mean losses (n,)."""

@@ -133,7 +133,7 @@ class Method(Algorithm):
         cls.selects = cls.strata is not Method.strata or cls.select is not Method.select
         cls.has_own_model = cls.scored is not Method.scored
         cls.adapts = cls.adapt is not Method.adapt
-        cls.mixes = cls.mixed is not Method.mixed
+        cls.mixes = cls.mix_outputs is not Method.mix_outputs
 
     # Optional: what a study with it must not ask for.
 
@@ -228,7 +228,7 @@ class Method(Algorithm):
         `scored`."""
         return None
 
-    def mixed(
+    def mix_outputs(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor] | None:
         """Outputs of each client i for the windows `starts[i]`, if a model alone does not give

@@ -91,7 +91,7 @@ class Task(Selectable):
         """Why it cannot be trained with these settings, one line for each problem."""
         return iter(())
 
-    def dealt(self, data: Data) -> dict[str, Any]:
+    def split_settings(self, data: Data) -> dict[str, Any]:
         """The settings that decide how examples are divided among clients after they are read."""
         return {}
 
@@ -101,10 +101,10 @@ class Task(Selectable):
 
     @abstractmethod
     def objective(self, loss: str, term: Term | None = None) -> Objective:
-        """The loss of local steps, made from `federation.loss`, for the targets that `taught`
+        """The loss of local steps, made from `federation.loss`, for the targets that `mix_teacher`
         returns for the same `term`."""
 
-    def taught(
+    def mix_teacher(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
         """Targets (n, K, B, ...) that replace the `targets` of n clients, as a method's `term`
@@ -189,7 +189,7 @@ class Task(Selectable):
         """Start rows of windows of a client's test set whose predictions are kept for figures."""
         raise NotImplementedError
 
-    def shown(
+    def week_table(
         self,
         dataset: Dataset,
         client: int,

@@ -57,7 +57,7 @@ class KnnPer(FedOpt):
     windows: int | None = Field(None, ge=1)
     """Largest number of training windows that a client stores; null: all."""
 
-    def mixed(
+    def mix_outputs(
         self, f: Federation, state: MethodState, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor]:
         data, engine = f.client_data, f.client_data.engine

@@ -23,7 +23,7 @@ from plfl.base import Module, Tensor
 from plfl.base.lazy import torch
 from plfl.layout import KernelForm, ParameterLayout
 
-TOGETHER = 4096
+WINDOWS_PER_PASS = 4096
 """Most windows that are forecast together, because a forward pass keeps all of them."""
 
 
@@ -132,7 +132,7 @@ class LstmMlpNetwork:
 
     def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (S, B) of the models `rows`."""
-        parts = sequence.split(TOGETHER, 1)
+        parts = sequence.split(WINDOWS_PER_PASS, 1)
         return torch.cat([self.forward_pass(rows, windows)[0] for windows in parts], 1)
 
     def forward_pass(
@@ -187,7 +187,7 @@ class LstmMlpNetwork:
         into `out` (S, P). `forecast` and `features` are the gradients of the loss with respect to
         the forecasts, in their shape, and, if the loss uses them, to `states` and `penultimate` of
         `kept`."""
-        p, by = self.layout.views(rows), self.layout.views(out)
+        p, gradient_views = self.layout.views(rows), self.layout.views(out)
         d = forecast[:, None] if self.outputs == 1 else forecast.mT
         if self.absolute:
             d = d * kept.sums[-1].sign()
@@ -195,22 +195,23 @@ class LstmMlpNetwork:
         for layer in range(last, -1, -1):
             if layer < last:
                 z, slope = kept.sums[layer], p[f"mlp.{layer}.slope"][..., None]
-                torch.sum(d * z.clamp(max=0), -1, out=by[f"mlp.{layer}.slope"])
+                torch.sum(d * z.clamp(max=0), -1, out=gradient_views[f"mlp.{layer}.slope"])
                 d = torch.where(z > 0, d, d * slope)
-            torch.bmm(d, kept.inputs[layer].mT, out=by[f"mlp.{layer}.weight"])
-            torch.sum(d, -1, out=by[f"mlp.{layer}.bias"])
+            torch.bmm(d, kept.inputs[layer].mT, out=gradient_views[f"mlp.{layer}.weight"])
+            torch.sum(d, -1, out=gradient_views[f"mlp.{layer}.bias"])
             d = torch.bmm(p[f"mlp.{layer}.weight"].mT, d)
             if layer == last and "penultimate" in features:
                 d = d + features["penultimate"]
         if "states" in features:
             d = d + features["states"]
-        _lstm(p["lstm.weight_hh"], kept, d.view_as(kept.cells), by)
+        _lstm(p["lstm.weight_hh"], kept, d.view_as(kept.cells), gradient_views)
 
 
 def _lstm(
-    weight_hh: Tensor, activations: Activations, states: Tensor, by: dict[str, Tensor]
+    weight_hh: Tensor, activations: Activations, states: Tensor, gradient_views: dict[str, Tensor]
 ) -> None:
-    """Write the LSTM's gradients into `by`, given those of its hidden `states` (S, T, H, B)."""
+    """Write the LSTM's gradients into `gradient_views`, given those of its hidden `states` (S, T,
+    H, B)."""
     S, T, H, B = states.shape
     i, f, g, o = activations.gates.split(H, 2)
     # The derivative of c (for o: of h) with respect to the input of each gate.
@@ -220,14 +221,14 @@ def _lstm(
     slopes[:, 0, H : 2 * H] = 0
     slopes[:, 1:, H : 2 * H] *= activations.cells[:, :-1]
     slopes[:, :, 3 * H :] *= activations.squashed
-    through = o * (1 - activations.squashed * activations.squashed)
+    cell_slope = o * (1 - activations.squashed * activations.squashed)
     by_gates = torch.empty_like(activations.gates)
-    c = through.new_zeros(S, H, B)
+    c = cell_slope.new_zeros(S, H, B)
     for t in range(T - 1, -1, -1):
         h = states[:, t]
         if t + 1 < T:
             h = torch.baddbmm(h, weight_hh.mT, by_gates[:, t + 1])
-        c.addcmul_(h, through[:, t])
+        c.addcmul_(h, cell_slope[:, t])
         to_c = slopes[:, t, : 3 * H].unflatten(1, (3, H))
         torch.mul(to_c, c[:, None], out=by_gates[:, t, : 3 * H].unflatten(1, (3, H)))
         torch.mul(slopes[:, t, 3 * H :], h, out=by_gates[:, t, 3 * H :])
@@ -235,7 +236,7 @@ def _lstm(
     flat, read = (rows.transpose(1, 2).flatten(2) for rows in (by_gates, activations.read))
     by_weight = torch.bmm(flat, read.mT)
     inputs = by_weight.shape[-1] - H
-    by["lstm.weight_ih"].copy_(by_weight[..., :inputs])
-    by["lstm.weight_hh"].copy_(by_weight[..., inputs:])
-    torch.sum(flat, -1, out=by["lstm.bias_ih"])
-    by["lstm.bias_hh"].copy_(by["lstm.bias_ih"])
+    gradient_views["lstm.weight_ih"].copy_(by_weight[..., :inputs])
+    gradient_views["lstm.weight_hh"].copy_(by_weight[..., inputs:])
+    torch.sum(flat, -1, out=gradient_views["lstm.bias_ih"])
+    gradient_views["lstm.bias_hh"].copy_(gradient_views["lstm.bias_ih"])

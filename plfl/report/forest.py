@@ -46,7 +46,7 @@ class Scale:
         values = [marked, *(value for value in numbers if math.isfinite(value))]
         return cls(min(values), max(values), marked)
 
-    def at(self, value: float) -> float:
+    def position_of(self, value: float) -> float:
         """The position of a value in percent."""
         share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
         return round(_EDGE + (100 - 2 * _EDGE) * share, 2)
@@ -58,10 +58,10 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(span / 4))
         step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k * 4 >= span)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        value_at = {self.at(self.marked): self.marked}
+        value_at = {self.position_of(self.marked): self.marked}
         for value in (step * k for k in range(first, last + 1)):
-            if abs(self.at(value) - self.at(self.marked)) >= _APART:
-                value_at[self.at(value)] = value
+            if abs(self.position_of(value) - self.position_of(self.marked)) >= _APART:
+                value_at[self.position_of(value)] = value
         return [
             (position, f"{value:+g}" if value else "0")
             for position, value in sorted(value_at.items())
@@ -104,7 +104,7 @@ def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:
     forecasters were compared, on which data, and what would decide the claim."""
     place = f"{row['place'][0].upper()}{row['place'][1:]}: " if row["place"] else ""
     places = {
-        name: scale.at(row[column])
+        name: scale.position_of(row[column])
         if row["score"] not in (*COUNTED, LOADS) and math.isfinite(row[column])
         else None
         for name, column in (("at", "difference"), ("start", "low"), ("end", "high"))

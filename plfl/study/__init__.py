@@ -477,7 +477,7 @@ class Study(Section):
         }
         if self.task.name != DEFAULT_TASK or self.task.widening != "none":
             settings["task"] = self.task.settings
-        settings |= self.task.dealt(self.data)
+        settings |= self.task.split_settings(self.data)
         if scheme := self.schemes.get(cell.sharing):
             settings["scheme"] = scheme.model_dump(mode="json", exclude_none=True)
         if self.tuning.rounds:

@@ -78,7 +78,7 @@ class Forecast(LoadTask):
         scale = 1 + term.weight if isinstance(term, Distillation) else 1.0
         return Objective(POINT[loss], scale)
 
-    def taught(
+    def mix_teacher(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
         assert outputs is not None

@@ -196,7 +196,7 @@ class LoadTask(Task):
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
         return dataset.first_week(client)
 
-    def shown(
+    def week_table(
         self,
         dataset: Dataset,
         client: int,

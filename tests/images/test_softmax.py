@@ -64,7 +64,7 @@ def test_terms_of_methods(term: Term | None, loss: float, slope: tuple[float, ..
     """What the task makes of them for a window of the second client."""
     task, labels = Classify(), torch.zeros(1, 1, 1).double()
     taught = TAUGHT[None, None, None]
-    targets = labels if term is None else task.taught(term, taught, labels, torch.tensor([1]))
+    targets = labels if term is None else task.mix_teacher(term, taught, labels, torch.tensor([1]))
     objective = task.objective("mse", term)
     assert objective.scale == 1
     z, of = Z[None, None, None], objective.loss
@@ -77,7 +77,7 @@ def test_not_true_distillation_with_a_temperature() -> None:
     z = torch.tensor([0.3, 2, -1, 0.7, 0], dtype=torch.float64)
     taught = torch.tensor([1, 0.2, -0.4, 1.6, -2], dtype=torch.float64)
     term, label = NotTrueDistillation(0, 1.0, 3.0), torch.tensor([[[1.0]]]).double()
-    targets = Classify().taught(term, taught[None, None, None], label, torch.tensor([0]))
+    targets = Classify().mix_teacher(term, taught[None, None, None], label, torch.tensor([0]))
     loss = Classify().objective("mse", term).loss
     assert loss.evaluate(z, targets).item() == pytest.approx(0.4934217394, abs=5e-11)
     found = loss.slope(z[None, None, None], targets).flatten()

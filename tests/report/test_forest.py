@@ -21,12 +21,12 @@ def comparisons(*rows: dict[str, Any]) -> pd.DataFrame:
 
 def test_positions_are_linear_and_zero_is_inside() -> None:
     scale = Scale.from_numbers([0.5, 0.2, 0.8, -0.3, -0.4, 0.1, np.nan])
-    assert scale.at(-0.4) == 6 and scale.at(0.8) == 94
-    assert scale.at(0.2) == pytest.approx(50)
+    assert scale.position_of(-0.4) == 6 and scale.position_of(0.8) == 94
+    assert scale.position_of(0.2) == pytest.approx(50)
     ticks = dict(scale.ticks)
-    assert ticks[scale.at(0)] == "0"
+    assert ticks[scale.position_of(0)] == "0"
     for at, text in ticks.items():
-        assert at == scale.at(float(text))
+        assert at == scale.position_of(float(text))
         assert 6 <= at <= 94
     places = sorted(ticks)
     assert all(b - a >= 13 for a, b in pairwise(places))
@@ -53,6 +53,6 @@ def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
     assert counted["evidence"] == "Based on 12 clients, 5 weeks, 5 seeds."
     assert (second["text"], second["verdict"]) == ("1 week of history: A against B", "")
     assert first["evidence"] == second["evidence"] == "A against b."
-    assert second["end"] < plot.scale.at(0) < first["start"] < first["at"] < first["end"]
+    assert second["end"] < plot.scale.position_of(0) < first["start"] < first["at"] < first["end"]
     assert (counted["effect"], counted["at"]) == ("5.81% [5.81%, 5.81%]", None)
     assert forest(tiny.study(), comparisons().head(0)) is None
