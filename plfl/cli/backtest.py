@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
 from plfl.base.extras import require
@@ -21,7 +21,11 @@ from plfl.cli.common import (
     add_unit,
     for_each_meter,
     print_by_text,
+    share_messages,
 )
+
+if TYPE_CHECKING:
+    from plfl.forecast.choice import Forecasters
 
 BACKTEST = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
@@ -52,8 +56,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
-    from plfl.base.spreadsheets import as_csv
-    from plfl.forecast.backtest import backtest
     from plfl.forecast.choice import Forecasters
 
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
@@ -68,7 +70,16 @@ def run(options: argparse.Namespace) -> int:
     if not new:
         raise PlflError(f"{results}: name files of new readings after it")
     forecasters = Forecasters(results, options.accept_misfits)
-    keys = first_day.keys_for_study(options, results)
+    with share_messages():
+        return _of_study(options, forecasters, new)
+
+
+def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[Path]) -> int:
+    """Print the errors of a study's forecasters."""
+    from plfl.base.spreadsheets import as_csv
+    from plfl.forecast.backtest import backtest
+
+    keys = first_day.keys_for_study(options, forecasters.results)
     tables, problems = forecasters.any_model.read_all(new, keys=keys)
     problems = list(map(first_day.name_options, problems))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -93,6 +94,33 @@ def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
             bar.set_postfix_str(label)
 
         yield advance
+
+
+class _Messages(logging.Handler):
+    """The messages of a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def share_messages() -> Iterator[Callable[[str], None]]:
+    """Print lines about meters on the standard error at the end, what many share once: what plfl
+    logs, and what the function is called with."""
+    from plfl.data.meters.paths import share_lines
+
+    messages, logger = _Messages(), logging.getLogger("plfl")
+    logger.addHandler(messages)
+    try:
+        yield messages.lines.append
+    finally:
+        logger.removeHandler(messages)
+        for line in share_lines(messages.lines):
+            print(line, file=sys.stderr)
 
 
 def for_each_meter(

@@ -58,6 +58,7 @@ def run(options: argparse.Namespace) -> None:
         description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
+        print(first.windows.describe_times(interval))
         print(print_table(description[list(COLUMNS)].reset_index()))
         window_warnings = judge(description, first.windows, first.data.cut)
         warnings = [f"- {study.put_in_words(worry)}" for worry in window_warnings]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from plfl.cli.common import (
     add_which_model,
     for_each_meter,
     print_by_text,
+    share_messages,
 )
 from plfl.cli.init import KINDS
 
@@ -110,10 +112,11 @@ def run(options: argparse.Namespace) -> int:
     options.file, *options.new = options.paths
     if not options.new:
         raise PlflError(f"{options.file}: name files of new readings after it")
-    return _of_study(options)
+    with share_messages() as say:
+        return _of_study(options, say)
 
 
-def _of_study(options: argparse.Namespace) -> int:
+def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Forecast with the models of a study."""
     from plfl.data.checks import counted
     from plfl.forecast.choice import Forecasters
@@ -140,7 +143,7 @@ def _of_study(options: argparse.Namespace) -> int:
         raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-        model = _model(kept_forecasters, reader, name, readings, options)
+        model = _model(kept_forecasters, reader, name, readings, options, say)
         if kept_forecasters and not (options.newcomer or options.all):
             readings = kept_forecasters.with_earlier(name, readings, model.look_back)
         table = _forecasts(model, name, readings, options)
@@ -192,10 +195,12 @@ def _check_with(options: argparse.Namespace, is_folder: bool) -> None:
         raise DataError("--with: chooses among the forecasters of a results folder; name one")
 
 
-def _choose_model(kept_forecasters: Forecasters, client: str, forecaster: str) -> ForecastModel:
+def _choose_model(
+    kept_forecasters: Forecasters, client: str, forecaster: str, say: Callable[[str], None]
+) -> ForecastModel:
     """The model for a meter that took part; a line says why."""
     choice = kept_forecasters.of(client, forecaster)
-    print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
+    say(f"{client}: {choice.name}, {choice.why}")
     return kept_forecasters.model(choice.file)
 
 
@@ -205,19 +210,21 @@ def _model(
     client: str,
     readings: pd.DataFrame,
     options: argparse.Namespace,
+    say: Callable[[str], None],
 ) -> ForecastModel:
     """The model for a meter; of a results folder, a line says why."""
     if not options.newcomer:
         return (
-            _choose_model(kept_forecasters, client, options.wanted) if kept_forecasters else reader
+            _choose_model(kept_forecasters, client, options.wanted, say)
+            if kept_forecasters
+            else reader
         )
-    logging.basicConfig(format="%(message)s")
     logging.getLogger("plfl.forecast").setLevel(logging.INFO)
     if kept_forecasters is None:
         model = reader.adapt(readings, client)
     else:
         choice, model = kept_forecasters.of_new(client, readings, options.wanted)
-        print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
+        say(f"{client}: {choice.name}, {choice.why}")
     if options.save is not None:
         model.save(options.save)
         print(f"wrote {options.save}", file=sys.stderr)
@@ -271,7 +278,13 @@ def export(options: argparse.Namespace) -> None:
         path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
         of_client = (
-            _choose_model(kept_forecasters, client, options.wanted) if kept_forecasters else model
+            _choose_model(kept_forecasters, client, options.wanted, _say)
+            if kept_forecasters
+            else model
         )
         of_client.export(path, client, options.model)
         print(f"wrote {path}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -101,11 +101,18 @@ def run(options: argparse.Namespace) -> None:
         + ("" if "cuda" in devices else on_cores)
         + ", besides the start of jobs, figures and pages "
         f"({speed_text}{f', for {assumed}' if assumed else ''})\n"
+        f"{_describe_times(study)}\n"
         f"next: plfl study {options.config}"
     )
     notes = [undecidable(study), *left_out_claims(study.claims, study.data.states)]
     for note in filter(None, notes):
         print(f"note: {note}")
+
+
+def _describe_times(study: Study) -> str:
+    """What a forecast reads and is of, in a line for all variants or for each different one."""
+    lines = (v.windows.describe_times(v.data.interval) for v in study.variants.values())
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _check_states(study: Study) -> None:

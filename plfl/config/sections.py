@@ -560,6 +560,17 @@ class Windows(Section):
         """Rows from the last input row to the last target of a window."""
         return self.look_ahead + self.horizons - 1
 
+    def describe_times(self, interval: int) -> str:
+        """The times that a forecast reads and is of, in words; `interval`: minutes between rows."""
+        first, last = (f"{rows * interval / 60:g} h" for rows in (self.look_ahead, self.farthest))
+        reach = f"the next {last}" if self.look_ahead == 1 else f"{first} to {last} ahead"
+        if self.horizons == 1:
+            reach = f"the load {last} ahead"
+        return (
+            f"a forecast reads the last {self.look_back * interval / 60:g} h and is of {reach}, "
+            f"because windows count intervals of {interval} min"
+        )
+
     @property
     def covariates_width(self) -> int:
         """G, number of columns of the covariates."""

@@ -140,7 +140,7 @@ def share(
         subject, _, text = line.partition(": ")
         name = name_of(subject)
         nameless = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
-        key = re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", nameless) if text else line
+        key = re.sub(r"(?<![A-Za-z_])\d+(\.\d+)?(e[+-]?\d+)?", "#", nameless) if text else line
         lines_by_key.setdefault(key, {})[line] = name
     shared_lines: list[str] = []
     for names_of_lines in lines_by_key.values():

@@ -87,8 +87,8 @@ def _format_time(time: pd.Timedelta) -> str:
 
 def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) -> None:
     """Refuse readings that are all before those of the study, and those after a very long gap."""
-    begin, end = known_load.index[[0, -1]].strftime("%Y-%m-%d")
-    span = f"those of the study are from {begin} to {end}"
+    begin, end = known_load.index[0], known_load.index[-1]
+    span = f"those of the study are from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
     remedy = "correct the year, or say --accept-misfits if it is right"
     if load.index[-1] < known_load.index[0]:
         raise DataError(

@@ -219,5 +219,9 @@ def write(path: Path, study: dict[str, Any]) -> Path:
     raw = {"name": path.stem, **study}
     Study.parse(raw, str(path))
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    about = f"# Your own meters. All keys: {root()}/docs/configuration.md.\n"
+    about = (
+        f"# Your own meters. All keys: {root()}/docs/configuration.md.\n"
+        "# Windows count intervals: with another data.meters.interval, change look_back and "
+        "horizons, too.\n"
+    )
     return write_new(path, about + text)

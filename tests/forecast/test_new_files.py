@@ -1,6 +1,7 @@
 """New files are read as the study's own files were: `plfl init meters`, then `plfl forecast`."""
 
 import io
+import logging
 import re
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl.config.sections import Meters
+from plfl.cli.common import share_messages
+from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
 from plfl.pipeline.starter import recognise, write
 from plfl.study import Study
@@ -262,3 +264,41 @@ def test_what_many_files_share_is_told_once(results: Path, invoke: Callable) -> 
     error = invoke("forecast", results, "april", "--with", "naive_day", status=2).err
     assert error.startswith("plfl: 5 meters (attic, barn, cellar …): line 2: '2024.04.01 01:00'")
     assert error.count("\n") == 1 and "--date-format" in error
+
+
+def test_what_is_said_about_many_meters_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with share_messages() as say:
+        for number, name in enumerate("abcdef"):
+            logging.getLogger("plfl.forecast").warning("%s: %d gaps", name, number)
+            say(f"{name}: P2, chosen with --with")
+        say("b: P1, chosen with --with")
+    assert capsys.readouterr().err.splitlines() == [
+        "6 meters (a, b, c …), the first: 0 gaps",
+        "6 meters (a, b, c …): P2, chosen with --with",
+        "b: P1, chosen with --with",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("windows", "minutes", "words"),
+    [
+        (
+            {"look_back": 96, "look_ahead": 1, "horizons": 96},
+            15,
+            "reads the last 24 h and is of the next 24 h",
+        ),
+        (
+            {"look_back": 96, "look_ahead": 1, "horizons": 96},
+            60,
+            "reads the last 96 h and is of the next 96 h",
+        ),
+        ({"look_back": 12, "look_ahead": 4}, 15, "reads the last 3 h and is of the load 1 h ahead"),
+        (
+            {"look_back": 12, "look_ahead": 3, "horizons": 2},
+            30,
+            "reads the last 6 h and is of 1.5 h to 2 h ahead",
+        ),
+    ],
+)
+def test_what_another_interval_does_is_said(windows: dict, minutes: int, words: str) -> None:
+    assert words in Windows(**windows).describe_times(minutes)
