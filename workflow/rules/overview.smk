@@ -7,7 +7,7 @@ OVERVIEW = {
     "about": local(f"{study.results}/study.json"),
     "sums": local(f"{study.results}/SHA256SUMS"),
     "page": local(f"{study.results}/index.html"),
-    **{stem: local(f"{study.figures}/{stem}.png") for stem in REPORTING.drawn},
+    **{stem: local(f"{study.figures}/{stem}.png") for stem in REPORTING.drawn_files},
     **{k: local(f"{study.results}/{file}") for k, file in REPORTING.further.items()},
 }
 
