@@ -39,11 +39,11 @@ def test_no_personal_number_leaves(method, tmp_path):
 
     deployed.run(collect)
     assert min(map(len, numbers_by_part.values())) > 100
-    outside = [*deployed.loopback.crossed]
+    outside = [*deployed.loopback.crossed_messages]
     outside += [p.read_bytes() for p in (tmp_path / "server").rglob("*") if p.is_file()]
     assert not any(number in data for data in outside for number in numbers_by_part["personal"])
     # The search would find them: what the server sends, a client has started from.
-    sent = b"".join(deployed.loopback.crossed)
+    sent = b"".join(deployed.loopback.crossed_messages)
     start = safetensors.torch.load_file(tmp_path / "server" / "model.safetensors")["x"].numpy()
     assert all(number in sent for number in numbers(start))
 
@@ -58,7 +58,7 @@ def test_no_load_leaves(tmp_path):
     of = study(federation={"rounds": 1})
     deployed = Deployment(of, by_split(of)["P1"], tmp_path)
     deployed.run()
-    sent = b"".join(deployed.loopback.crossed)
+    sent = b"".join(deployed.loopback.crossed_messages)
     for client in deployed.loopback.clients.values():
         loads = client.table["load"].to_numpy()
         # Only the smallest and the largest are sent, by which all scale alike.

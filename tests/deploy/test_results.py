@@ -23,7 +23,7 @@ def deployed(tmp_path_factory):
     of = study(federation={"rounds": 2, "evaluate_every": 1})
     folder = tmp_path_factory.mktemp("deployed")
     deployment = Deployment(of, by_split(of)["P2"], folder / "run")
-    deployment.loopback.lost = lambda name, message: (
+    deployment.loopback.is_lost = lambda name, message: (
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
     result = deployment.server.run()
@@ -54,7 +54,7 @@ def test_a_deployment_in_which_nobody_was_scored_is_saved(tmp_path):
 
     of = study(federation={"rounds": 2, "evaluate_every": 1})
     deployment = Deployment(of, by_split(of)["P2"], tmp_path)
-    deployment.loopback.lost = lambda name, message: message.about["kind"] == "evaluate"
+    deployment.loopback.is_lost = lambda name, message: message.about["kind"] == "evaluate"
     result = deployment.server.run()
     described = deployment.server.members.descriptions
     server_app.write_results(of, deployment.cell, result, described, tmp_path / "results")

@@ -31,13 +31,13 @@ def records(about: dict[str, Any], errors: dict[int, float], local: float) -> pd
         for t in range(1, 21)
         for c in "ab"
     ]
-    scored = [("global", t, error, error) for t, error in errors.items()]
-    scored.append(("local", max(errors), 0.5, local))
+    errors_of_models = [("global", t, error, error) for t, error in errors.items()]
+    errors_of_models.append(("local", max(errors), 0.5, local))
     rows = [row | {"model": model} for row in rows for model in ("global", "local")]
-    for model, t, error, own in scored:
+    for model, t, error, own_error in errors_of_models:
         for split in ("validation", "test"):
             for client in "ab":
-                scores = {"error": error, "own_error": own, "cross_entropy": 1.0}
+                scores = {"error": error, "own_error": own_error, "cross_entropy": 1.0}
                 place = {"round": t, "client": client, "split": split, "model": model}
                 rows.append(place | scores)
     return pd.DataFrame([about | row for row in rows])
@@ -59,13 +59,13 @@ def of_cells(study: Study, errors: Errors) -> pd.DataFrame:
 def write(study: Study, folder: Path, errors: Errors) -> None:
     """Write the tables of a study without axes."""
     folder.mkdir(parents=True)
-    whole = of_cells(study, errors)
-    write_table(whole, folder / "records.parquet")
+    all_records = of_cells(study, errors)
+    write_table(all_records, folder / "records.parquet")
     baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]
     write_table(pd.DataFrame(rows), folder / "baselines.parquet")
     about = {"study": study.description(), "cells": {}, "sources": {}}
-    conclude(folder, classification.summarise(whole, "digits", 0.8), about, None)
+    conclude(folder, classification.summarise(all_records, "digits", 0.8), about, None)
 
 
 def noise(cell: Cell, salt: int = 0) -> float:

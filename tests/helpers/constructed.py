@@ -57,7 +57,7 @@ def scored(
     """
     rng = np.random.default_rng(7)
     seeds, clients = study.grid.seeds, study.data.most_clients
-    found = {}
+    scores_by_state = {}
     for state in study.data.states:
         combinations = _combinations(study)
         mase = {}
@@ -71,16 +71,18 @@ def scored(
             table = np.concatenate([np.reshape(cells, (-1, len(seeds))), rivals])
             mase[split] = table[..., None] * np.linspace(0.98, 1.02, clients)
             mase[split] *= np.exp(rng.normal(0, noise, mase[split].shape))
-        found[state] = _scores(study, state, mase["test"], mase["validation"].mean(axis=(1, 2)))
-    return found
+        scores_by_state[state] = _scores(
+            study, state, mase["test"], mase["validation"].mean(axis=(1, 2))
+        )
+    return scores_by_state
 
 
 def variant(study: Study, of_models: Mapping[Model, dict[str, list[Forecaster]]]) -> Variant:
     """A study without files that has these scores of each model."""
-    found = Variant("", {}, Tables(Path("nowhere")))
-    vars(found.tables)["study"] = study
-    vars(found)["scores"] = of_models
-    return found
+    made_up_variant = Variant("", {}, Tables(Path("nowhere")))
+    vars(made_up_variant.tables)["study"] = study
+    vars(made_up_variant)["scores"] = of_models
+    return made_up_variant
 
 
 def judged(study: Study, level: Level, **chance: Any) -> list[dict[str, Any]]:

@@ -28,14 +28,14 @@ MISSING = object()
 """The value of a fact that is left out."""
 
 
-def altered(about: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
-    """Facts of which some are `changed`."""
-    return {key: value for key, value in (about | changed).items() if value is not MISSING}
+def altered(about: dict[str, Any], new_facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts of which some are `new_facts`."""
+    return {key: value for key, value in (about | new_facts).items() if value is not MISSING}
 
 
-def facts(**changed: object) -> Forge:
+def facts(**new_facts: object) -> Forge:
     """The true answer with other facts."""
-    return lambda about, arrays: Message(altered(about, changed), arrays).pack()
+    return lambda about, arrays: Message(altered(about, new_facts), arrays).pack()
 
 
 def array(name: str, change: Callable[[Tensor], Tensor]) -> Forge:
@@ -55,20 +55,20 @@ def bytes_of(data: bytes) -> Forge:
     return lambda about, arrays: data
 
 
-def row(**changed: object) -> Forge:
+def row(**new_scores: object) -> Forge:
     """True scores but for the first row."""
 
     def forge(about: dict[str, Any], arrays: dict[str, Tensor]) -> bytes:
-        first, *others = about["scores"]
-        return Message(about | {"scores": [altered(first, changed), *others]}, arrays).pack()
+        first, *other_rows = about["scores"]
+        return Message(about | {"scores": [altered(first, new_scores), *other_rows]}, arrays).pack()
 
     return forge
 
 
-def description(**changed: object) -> Forge:
+def description(**new_keys: object) -> Forge:
     """A true join but for the description of the series."""
     return lambda about, arrays: Message(
-        about | {"describes": about["describes"] | changed}, arrays
+        about | {"describes": about["describes"] | new_keys}, arrays
     ).pack()
 
 

@@ -47,15 +47,15 @@ def dataset(study: Study) -> Dataset:
 class Loopback:
     """Hands every message to a client in this process, and keeps all bytes that cross.
 
-    The answers to messages that `lost` chooses do not arrive; clients that are `absent` are not
+    The answers to messages that `is_lost` chooses do not arrive; clients that are `absent` are not
     connected. `forged` returns what a client sends instead of its answer.
     """
 
     def __init__(self, clients: Mapping[str, DeployedClient]):
         self.clients = dict(clients)
-        self.crossed: list[bytes] = []
+        self.crossed_messages: list[bytes] = []
         self.absent: set[str] = set()
-        self.lost: Callable[[str, Message], bool] = lambda name, message: False
+        self.is_lost: Callable[[str, Message], bool] = lambda name, message: False
         self.forged: Callable[[str, Message, bytes], bytes] = lambda name, message, answer: answer
 
     def connected(self) -> set[str]:
@@ -71,9 +71,9 @@ class Loopback:
                 continue
             message = messages[name]
             answer = self.clients[name].answer(message)
-            self.crossed += [message, answer]
+            self.crossed_messages += [message, answer]
             opened = Message.unpack(message)
-            if not self.lost(name, opened):
+            if not self.is_lost(name, opened):
                 answers[name] = self.forged(name, opened, answer)
         return answers
 

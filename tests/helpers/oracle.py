@@ -99,16 +99,18 @@ class Reference:
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        placed = self._placed(rows, starts)
-        return [self.module.features(inputs[0], "penultimate") for inputs in placed]
+        inputs_by_row = self._placed(rows, starts)
+        return [self.module.features(inputs[0], "penultimate") for inputs in inputs_by_row]
 
     @torch.inference_mode()
-    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
-        found = []
+    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
+        features = []
         for k in range(minibatches.starts.shape[1]):
-            placed = self._placed(rows, list(minibatches.starts[:, k]))
-            found.append(torch.stack([self.module.features(x[0], which).mT for x in placed]))
-        return torch.stack(found, 1)
+            inputs_by_row = self._placed(rows, list(minibatches.starts[:, k]))
+            features.append(
+                torch.stack([self.module.features(x[0], layer).mT for x in inputs_by_row])
+            )
+        return torch.stack(features, 1)
 
     def _placed(self, rows: Tensor, starts: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
         """For each row, puts its parameters into the module and yields the inputs of its
@@ -154,16 +156,16 @@ class _Row:
             y = torch.where(terms.frozen, self.start, y)
         self._place(y)
         if (average := task.tracked.average) is not None:
-            mean, taken = average.rows[s], float(average.steps[s]) + k
-            decay = min(average.decay, (1 + taken) / (10 + taken))
+            mean, steps_taken = average.rows[s], float(average.steps[s]) + k
+            decay = min(average.decay, (1 + steps_taken) / (10 + steps_taken))
             mean.copy_(decay * mean + (1 - decay) * y)
         return loss
 
     def _updated(self, y: Tensor, g: Tensor, paced: ClientOpt, k: int) -> Tensor:
         """The parameters after the step of the optimiser along `g`."""
         if self.optimiser is None:
-            own, moments = slice(self.s, self.s + 1), self.task.moments.state
-            state = {name: rows[own] for name, rows in moments.items()}
+            own_row, moments = slice(self.s, self.s + 1), self.task.moments.state
+            state = {name: rows[own_row] for name, rows in moments.items()}
             paced.step(y[None], paced.decayed(y, g)[None], state, k)
             return y
         self._place(y)
@@ -173,25 +175,25 @@ class _Row:
         self.optimiser.step()
         return self._parameters()
 
-    def _gradient(self, at: Tensor, k: int) -> tuple[float, Tensor]:
-        """Loss of the model `at` some parameters (P,) on minibatch `k`, from 1, and the gradient
+    def _gradient(self, y: Tensor, k: int) -> tuple[float, Tensor]:
+        """Loss of the model with parameters `y` (P,) on minibatch `k`, from 1, and the gradient
         (P,)."""
         terms, engine, (loss, scale) = self.terms, self.engine, self.task.objective
-        given, s = self.task.minibatches, self.s
-        starts = given.starts[s, k - 1]
-        self._place(at)
+        minibatches, s = self.task.minibatches, self.s
+        starts = minibatches.starts[s, k - 1]
+        self._place(y)
         self.module.zero_grad()
         inputs = engine.inputs(starts)
         output, oracle = self.module(*inputs), ORACLES.get(loss.name)
         targets = engine.targets_of(starts)
-        if given.targets is not None:
-            targets = given.targets[s, k - 1].to(engine.dtype)
+        if minibatches.targets is not None:
+            targets = minibatches.targets[s, k - 1].to(engine.dtype)
         mean = oracle(output, targets) if oracle else loss.evaluate(output, targets).mean()
-        total = further = scale * mean
+        total = whole_loss = scale * mean
         if terms.by_feature is not None:
             features = self.module.features(inputs[0], terms.features)
-            further = total + (features.mT * terms.by_feature[s, k - 1]).sum()
-        further.backward()
+            whole_loss = total + (features.mT * terms.by_feature[s, k - 1]).sum()
+        whole_loss.backward()
         grads = [p.grad.flatten() for p in self.parameters if p.grad is not None]
         gradient = torch.cat(grads)
         if self.task.clip is not None:

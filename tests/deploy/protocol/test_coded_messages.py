@@ -38,7 +38,7 @@ def test_the_same_bits_and_bytes_cross(up, down, tmp_path):
     def lost(name, message):
         about = message.about
         if about["kind"] == "train":
-            crossed = (Message.unpack(data) for data in running.loopback.crossed[-2:])
+            crossed = (Message.unpack(data) for data in running.loopback.crossed_messages[-2:])
             rows = [{n: a for n, a in message.arrays.items() if n.isdigit()} for message in crossed]
             is_lost = (name, about["round"]) in {("102", 2), ("104", 3)}
             down, up = (sum(a.nbytes for a in arrays.values()) for arrays in rows)
@@ -51,7 +51,7 @@ def test_the_same_bits_and_bytes_cross(up, down, tmp_path):
             running.loopback.clients["101"] = running.client("101")
             raise InterruptedError
 
-    running.loopback.lost = lost
+    running.loopback.is_lost = lost
     with pytest.raises(InterruptedError):
         running.server.run(report)
     # The server died before it saved round 2, which is repeated.

@@ -35,7 +35,7 @@ def test_noise_and_draws_are_not_those_of_the_seed(tmp_path):
 )
 def test_a_round_without_answers_has_noise(drawn, clients, tmp_path):
     deployed = deployment(tmp_path, **drawn)
-    deployed.loopback.lost = lambda name, message: message.about["kind"] == "train"
+    deployed.loopback.is_lost = lambda name, message: message.about["kind"] == "train"
     deployed.run()
     moved = load_file(deployed.folder / "server" / MODEL)["x"]
     # Four rounds of 0.2 C each, divided by the expected clients, around the initial parameters.

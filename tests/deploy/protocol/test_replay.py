@@ -50,7 +50,7 @@ def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
         of = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1}, **blocks)
         deployed = Deployment(of, by_split(of)["P2"], tmp_path / name)
         deployed.run()
-        messages = [Message.unpack(data).arrays for data in deployed.loopback.crossed]
+        messages = [Message.unpack(data).arrays for data in deployed.loopback.crossed_messages]
         limits = [arrays for arrays in messages if "low" in arrays]
         assert len(limits) == 2 * len(NAMES)  # to the server, and back when they are pooled
         for arrays in limits:

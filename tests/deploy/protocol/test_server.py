@@ -35,7 +35,7 @@ def test_lost_answers_and_crashes_leave_no_trace(deployed):
         if summary.t == 3:
             raise RuntimeError("killed")
 
-    deployed.loopback.lost = lost
+    deployed.loopback.is_lost = lost
     with pytest.raises(RuntimeError, match="killed"):
         deployed.run(crash)
     # The clients are a round ahead of what the server has saved.
@@ -46,7 +46,7 @@ def test_lost_answers_and_crashes_leave_no_trace(deployed):
     pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
     # A crash before its results were safe: it has them, and nobody trains again.
     deployed.server = deployed.new_server()
-    crossed = deployed.loopback.crossed
+    crossed = deployed.loopback.crossed_messages
     crossed.clear()
     pd.testing.assert_frame_equal(deployed.run(), records, check_exact=True)
     kinds = {Message.unpack(data).about.get("kind", "answer") for data in crossed}
@@ -61,7 +61,7 @@ def took_parts(deployed):
 def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     of = study(federation={"rounds": 2, "evaluate_every": 2})
     deployed = Deployment(of, by_split(of)[split], tmp_path)
-    deployed.loopback.lost = lambda name, message: (
+    deployed.loopback.is_lost = lambda name, message: (
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
     records = deployed.server.run().records

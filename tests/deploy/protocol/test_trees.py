@@ -92,7 +92,7 @@ def test_a_client_that_leaves_ends_the_tree_and_not_the_run(scheme, at, tmp_path
     of = trees()
     deployed = Deployment(of, by_split(of)[scheme], tmp_path, minimum=3)
     place = Place()
-    deployed.loopback.lost = lambda name, message: place(name, message) == (2, at)
+    deployed.loopback.is_lost = lambda name, message: place(name, message) == (2, at)
     records = deployed.run()
     assert took_part(deployed) == [NAMES, OTHERS, NAMES]
     expected = replayed(deployed)
@@ -110,7 +110,7 @@ def test_a_tree_of_two_clients_ends_with_one_of_them(tmp_path):
     deployed = Deployment(of, by_split(of)["P1"], tmp_path, minimum=2)
     deployed.loopback.absent = {*OTHERS[1:]}
     place = Place()
-    deployed.loopback.lost = lambda name, message: place(name, message) == (2, 3)
+    deployed.loopback.is_lost = lambda name, message: place(name, message) == (2, 3)
     deployed.run()
     assert took_part(deployed) == [["101", "102"], [], ["101", "102"]]
     refused = deployed.server.history[1].refused
@@ -145,10 +145,10 @@ def test_a_server_that_is_killed_grows_the_tree_anew(tmp_path):
         if place(name, message) == (2, 5):
             raise RuntimeError("killed")
 
-    deployed.loopback.lost = kill
+    deployed.loopback.is_lost = kill
     with pytest.raises(RuntimeError, match="killed"):
         deployed.run()
-    deployed.loopback.lost = lambda name, message: False
+    deployed.loopback.is_lost = lambda name, message: False
     deployed.server = deployed.new_server()
     records = deployed.run()
     assert took_part(deployed) == [NAMES] * 3
