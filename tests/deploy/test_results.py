@@ -39,7 +39,7 @@ def test_measured_bytes_are_logged(deployed):
     (run,) = runs(Tables(folder))
     assert (run.name, run.params["engine"]) == ("XX-P2 fedopt adam+fedavg", "flower")
     assert run.diverged_round is None, "who did not answer has no loss"
-    clients = pd.read_csv(io.StringIO(run.clients))
+    clients = pd.read_csv(io.StringIO(run.tables["clients.csv"]))
     train = records[(records["split"] == "train") & (records["model"] == "local")]
     for way in ("down", "up"):
         points = {t: value for key, t, value in run.points if key == f"message_{way}"}
