@@ -87,6 +87,8 @@ def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[P
         return backtest(forecasters, client, readings, options.wanted)
 
     results_of_meters = for_each_meter(tables, problems, score)
+    if options.remember:
+        first_day.remember(forecasters.results, keys)
     print_by_text(forecasters.gaps({name: tables[name] for name in results_of_meters}))
     rows = [row for row, _, _ in results_of_meters.values()]
     for row in rows:

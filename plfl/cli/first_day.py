@@ -75,8 +75,7 @@ def is_study(options: argparse.Namespace) -> bool:
 
 def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, Any]:
     """The keys of `data.meters` for new files of a study, where they differ from its own: those of
-    the options, over those that its results folder remembers. With `--remember`, the folder gets
-    them.
+    the options, over those that its results folder remembers.
 
     Raises:
         PlflError: an option is wrong, or only for exports without a study.
@@ -95,13 +94,18 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
         keys |= meters_of(options_given).model_dump(exclude_unset=True)
     except ConfigError as error:
         raise DataError("\n".join(map(name_options, error.problems))) from None
-    if options.remember:
-        if not study_path.is_dir():
-            raise PlflError(f"--remember: {study_path} is no results folder; name one")
-        text = "# How `plfl forecast` and `plfl backtest` read new files: keys of data.meters.\n"
-        write_text(file, text + yaml.safe_dump(_as_yaml(keys), sort_keys=False))
-        print(f"wrote {file}", file=sys.stderr)
+    if options.remember and not study_path.is_dir():
+        raise PlflError(f"--remember: {study_path} is no results folder; name one")
     return keys
+
+
+def remember(study_path: Path, keys: dict[str, Any]) -> None:
+    """Write keys of `data.meters` with which new files were read into the results folder, so that
+    later ones are read alike."""
+    file = study_path / READING_FILE
+    text = "# How `plfl forecast` and `plfl backtest` read new files: keys of data.meters.\n"
+    write_text(file, text + yaml.safe_dump(_as_yaml(keys), sort_keys=False))
+    print(f"wrote {file}", file=sys.stderr)
 
 
 def _read_remembered(file: Path) -> dict[str, Any]:

@@ -152,6 +152,8 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         return table, model.name
 
     forecasts_of_meters = for_each_meter(tables, problems, forecast)
+    if options.remember:
+        first_day.remember(options.file, keys)
     if kept_forecasters and not (options.newcomer or options.all):
         print_by_text(kept_forecasters.gaps({name: tables[name] for name in forecasts_of_meters}))
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}

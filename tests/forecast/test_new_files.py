@@ -119,6 +119,9 @@ def test_an_option_says_how_other_files_are_written(results: Path, invoke: Calla
     invoke("forecast", results, "other", "--with", "naive_day", status=2)
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "other", *options), expected)
     invoke("forecast", results, "other", "--with", "naive_day", status=2)  # it was not asked to
+    wrong = ("--date-format", "%Y", "--remember", "--with", "naive_day")
+    invoke("forecast", results, "other", *wrong, status=2)
+    assert not (results / "reading.yaml").exists()  # options that do not help are not remembered
     pd.testing.assert_frame_equal(
         print_forecasts(invoke, results, "other", *options, "--remember"), expected
     )
