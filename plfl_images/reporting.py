@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from plfl.base.lazy import pandas as pd
+from plfl.data import sources
 from plfl.interfaces.baseline import Arrays
 from plfl.report.annotations import Variant
 from plfl.report.reporting import Reporting
@@ -40,7 +41,6 @@ class ImageReporting(Reporting):
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
         """The scores of the baselines; classifiers have no forecasts, and none is kept."""
-        from plfl.data import sources
         from plfl_images.baselines import evaluate
 
         images = cast("ImageDataset", sources.source_of(study.data).read(study, dataset))

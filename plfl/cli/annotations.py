@@ -4,7 +4,6 @@ which these packages import."""
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from plfl.data.dataset import Dataset as Dataset
     from plfl.data.meters.exports import Progress as Progress
     from plfl.deploy.protocol.rounds import RoundPolicy as RoundPolicy
     from plfl.deploy.protocol.rounds import RoundSummary as RoundSummary
@@ -17,5 +16,5 @@ if TYPE_CHECKING:
     from plfl.results.contest import Variant as Variant
     from plfl.results.records import CellResult as CellResult
 else:
-    Dataset = Progress = RoundPolicy = RoundSummary = Forecasters = RawMeter = ForecastModel = Any
+    Progress = RoundPolicy = RoundSummary = Forecasters = RawMeter = ForecastModel = Any
     BenchmarkTask = LeadTime = Kind = Variant = CellResult = Any

@@ -12,6 +12,7 @@ from plfl.base.errors import PlflError
 from plfl.base.extras import require
 from plfl.base.files import atomic, write_text
 from plfl.base.lazy import pandas as pd
+from plfl.base.spreadsheets import as_csv
 from plfl.cli import first_day
 from plfl.cli.common import (
     INCOMPLETE,
@@ -76,7 +77,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[Path]) -> int:
     """Print the errors of a study's forecasters."""
-    from plfl.base.spreadsheets import as_csv
     from plfl.forecast.backtest import backtest
 
     keys = first_day.keys_for_study(options, forecasters.results)

@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from plfl.base.errors import DataError, PlflError
 from plfl.cli.annotations import Progress
+from plfl.data.checks import list_names
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The type that `add_subparsers` returns."""
@@ -150,8 +151,6 @@ def for_each_meter(
 def print_by_text(text_of: Mapping[str, str]) -> None:
     """Print what there is to say about meters on the standard error, equal texts once; an empty
     text is none."""
-    from plfl.data.checks import list_names
-
     names_of: dict[str, list[str]] = {}
     for name, text in text_of.items():
         names_of.setdefault(text, []).append(name)

@@ -12,7 +12,11 @@ from plfl.base.errors import DataError
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table
 from plfl.cli.common import Commands, add_parser
+from plfl.data import sources
+from plfl.data.checks import counted
+from plfl.data.sources import check_loads, windows_of
 from plfl.study import Study
+from plfl.tasks import task_of
 
 EXAMPLES = """
 plfl data check config/meters.yaml
@@ -37,10 +41,7 @@ def run(options: argparse.Namespace) -> None:
     """Print one row per client, with the windows of the first variant of the study, and properties
     that may spoil a study of them."""
     study = Study.load(options.config)
-    from plfl.data import sources
-    from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
-    from plfl.data.sources import check_loads
 
     check_loads(study)
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
@@ -73,9 +74,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _refusal_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
     """Why variants of the study cannot make windows, or widths, of these clients; or empty."""
-    from plfl.data.sources import windows_of
-    from plfl.tasks import task_of
-
     of_data = [axis.key for axis in study.axes if axis.is_of_data]
     differ = {tuple(map(place.get, of_data)): label for label, place in study.places.items()}
     problems: list[str] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from plfl.base.errors import PlflError
 from plfl.cli.annotations import RoundPolicy, RoundSummary
 from plfl.cli.common import Commands, add_parser
+from plfl.deploy import flower
 from plfl.study import Cell, Study
 
 DEFAULT_PORT = 8000
@@ -132,8 +133,6 @@ def _federate(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from plfl.deploy import flower
-
     flower.require()  # first: keys need cryptography, which comes with Flower
     from plfl.deploy.folders import CellFolders
     from plfl.deploy.keys import ServerKeys
@@ -158,8 +157,6 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _attend(options: argparse.Namespace) -> None:
-    from plfl.deploy import flower
-
     flower.require()
     from plfl.deploy.client_host import attend
     from plfl.deploy.folders import CellFolders
@@ -183,8 +180,6 @@ def _forecasts(options: argparse.Namespace) -> None:
 
 
 def _keys(options: argparse.Namespace) -> None:
-    from plfl.deploy import flower
-
     flower.require()
     from plfl.deploy.keys import make
 

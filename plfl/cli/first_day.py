@@ -13,10 +13,12 @@ import yaml
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
+from plfl.base.spreadsheets import as_csv
 from plfl.cli.annotations import LeadTime, RawMeter
 from plfl.cli.common import INCOMPLETE, for_each_meter, progress_bar
 from plfl.cli.init import KINDS, add_layout_options, as_options, meters_of
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
@@ -180,7 +182,6 @@ def name_options(message: str) -> str:
 
 def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the forecasts; one line says what made them and how it did before."""
-    from plfl.data.checks import counted
     from plfl.forecast.first_day import summary
     from plfl.forecast.output import Form, table_as_csv, write
 
@@ -217,7 +218,6 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
 
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the errors of forecasts of the last weeks, meter by meter."""
-    from plfl.base.spreadsheets import as_csv
     from plfl.forecast.first_day import summary, tested
 
     if options.plot is not None:

@@ -27,6 +27,9 @@ from plfl.cli.common import (
     share_messages,
 )
 from plfl.cli.init import KINDS
+from plfl.cli.score import opened
+from plfl.data.checks import counted
+from plfl.public.models import card
 
 EXAMPLES = """
 plfl forecast exports/ --kind homes --timezone Europe/Berlin
@@ -100,8 +103,6 @@ def run(options: argparse.Namespace) -> int:
     """Print or write the forecasts; what else there is to say goes to the standard error. Returns
     the exit status."""
     if options.card is not None:
-        from plfl.public.models import card
-
         print(card(options.card), end="")
         return 0
     if not options.paths:
@@ -118,7 +119,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Forecast with the models of a study."""
-    from plfl.data.checks import counted
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.misfits import check_fit
     from plfl.forecast.model import load
@@ -253,7 +253,6 @@ def export(options: argparse.Namespace) -> None:
     if str(options.file) == "clients":
         if options.study is None:
             raise PlflError("export: `clients` needs a study, as in `plfl export clients STUDY`")
-        from plfl.cli.score import opened
         from plfl.outside import clients as outside
 
         paths = outside.export(opened(options)[0], options.to)

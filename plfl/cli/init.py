@@ -15,6 +15,7 @@ from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.cli.annotations import Kind, LeadTime
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Meters
+from plfl.pipeline import shipped
 from plfl.study import Study
 
 EXAMPLES = """
@@ -103,8 +104,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 def run(options: argparse.Namespace) -> None:
     """Write the file of a study and print what to do with it, or list the studies."""
-    from plfl.pipeline import shipped
-
     layout_keys = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
     exports = layout_keys.pop("exports")
     if layout_keys and not exports:

@@ -12,13 +12,21 @@ from typing import Any
 
 import yaml
 
+from plfl import methods as of_methods
+from plfl import plugins
 from plfl.base.errors import DataError
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
+from plfl.config.sections import Calibration
+from plfl.data.checks import collect_problems, counted
+from plfl.interfaces.method import Method
+from plfl.optimizers import client, server
+from plfl.pipeline.jobs import duration
 from plfl.plugins.registry import Algorithm, Section
 from plfl.study import Study
 from plfl.study.checks import left_out_claims
+from plfl.study.generated import write
 
 CELLS = """
 plfl cells                          # config.yaml, the study of the paper
@@ -67,10 +75,8 @@ def run(options: argparse.Namespace) -> None:
         return
     _check_states(study)
     from plfl.data import sources
-    from plfl.data.checks import counted
     from plfl.experiments.trainer import place_computation
     from plfl.experiments.workload import measured_speed, seconds, workload
-    from plfl.pipeline.jobs import duration
     from plfl.results.statistics import undecidable
     from plfl.training.engines import choose
 
@@ -117,7 +123,6 @@ def _describe_times(study: Study) -> str:
 
 def _check_states(study: Study) -> None:
     from plfl.data import sources
-    from plfl.data.checks import collect_problems
 
     problems: list[str] = []
     for variant in study.variants.values():
@@ -153,8 +158,6 @@ def privacy(options: argparse.Namespace) -> None:
 
 def methods(options: argparse.Namespace) -> None:
     """Print what a study can name: its own plug-ins and those of installed packages, too."""
-    from plfl import plugins
-
     study = Study.load(options.config) if options.config else None
     algorithms = _algorithms()
     algorithms["plug-ins"] = {
@@ -170,12 +173,7 @@ def _algorithms() -> dict[str, dict[str, Any]]:
     """The algorithms by the key of a study that names them, and by name: their `origin`, a package
     or a plug-in; the `citation` of their file; the `floats` of methods that say them (see
     `plfl.config.rules.Sizes`); and the defaults of their `parameters`."""
-    from plfl import methods as of_methods
-    from plfl import plugins
-    from plfl.config.sections import Calibration
     from plfl.federated import calibration
-    from plfl.interfaces.method import Method
-    from plfl.optimizers import client, server
 
     def described(block: type[Section], module: ModuleType) -> dict[str, Any]:
         paragraphs = (inspect.getdoc(module) or "").split("\n\n")
@@ -205,6 +203,4 @@ def _algorithms() -> dict[str, dict[str, Any]]:
 
 def schema(_options: argparse.Namespace) -> None:
     """Write the generated files below the working directory and print their paths."""
-    from plfl.study.generated import write
-
     print("\n".join(map(str, write(Path()))))

@@ -1,6 +1,7 @@
 """`plfl publish`, `plfl track` and `plfl ui`: a finished study as an RO-Crate, and in MLflow."""
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 
 from plfl.base.extras import require
@@ -38,8 +39,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the crate, and say what it does not contain."""
-    from datetime import UTC, datetime
-
     require("publish", "plfl publish")
     from plfl.publish.crate import publish, read_citation
     from plfl.results.records import read_about

@@ -10,6 +10,8 @@ from pathlib import Path
 from plfl.base.extras import require
 from plfl.cli.annotations import Variant
 from plfl.cli.common import Commands, add_parser, add_results, add_trust
+from plfl.report import reporting
+from plfl.report.reporting import figures_of, make
 
 CLAIMS = """
 plfl claims results/demo
@@ -47,7 +49,6 @@ def add(commands: Commands) -> None:
 
 def claims(options: argparse.Namespace) -> None:
     """Print the verdict on each claim."""
-    from plfl.report import reporting
     from plfl.results import claims as verdicts
     from plfl.results import comparisons
     from plfl.results.overview import study_of
@@ -70,7 +71,6 @@ def claims(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Print the differences, with intervals."""
-    from plfl.report import reporting
     from plfl.results import claims, comparisons
     from plfl.results import compare as sides
     from plfl.results.overview import study_of
@@ -106,7 +106,6 @@ def _print_notes(variants: Sequence[Variant]) -> None:
 def report(options: argparse.Namespace) -> None:
     """Draw the figures, write the page, print its path, and open it if asked."""
     require("study", "plfl report")
-    from plfl.report.reporting import figures_of, make
     from plfl.results.overview import study_of
 
     results, path = options.results, options.results / "index.html"

@@ -8,8 +8,10 @@ from typing import Any
 
 from plfl.base.errors import PlflError
 from plfl.base.lazy import pandas as pd
+from plfl.base.text import list_names, print_table
 from plfl.cli.annotations import BenchmarkTask
 from plfl.cli.common import Commands, add_parser
+from plfl.pipeline.shipped import root
 from plfl.study import Study
 
 EXAMPLES = """
@@ -63,7 +65,6 @@ def run(options: argparse.Namespace) -> None:
     """Print the scores, and add rows to the leaderboard."""
     from plfl.outside.clients import datasets, examples
     from plfl.outside.leaderboard import BOARDS, append, check_row
-    from plfl.pipeline.shipped import root
 
     study, task = opened(options)
     if options.submit == Path() and not task:
@@ -106,7 +107,6 @@ def _of_predictions(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
-    from plfl.base.text import list_names, print_table
     from plfl.outside.score import score
     from plfl.results.dominance import deciding
 
@@ -135,7 +135,6 @@ def _of_results(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""
-    from plfl.base.text import print_table
     from plfl.outside.leaderboard import rows_of
 
     stated_keys = {name: submission.get(name, "") for name in ("version", "used", "command")}

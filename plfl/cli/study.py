@@ -9,8 +9,13 @@ from pathlib import Path
 
 from plfl.base.errors import PlflError
 from plfl.base.extras import require
-from plfl.cli.annotations import CellResult, Dataset
+from plfl.base.files import hold
+from plfl.cli.annotations import CellResult
 from plfl.cli.common import Commands, add_parser, progress_bar
+from plfl.data import sources
+from plfl.data.dataset import Dataset
+from plfl.pipeline import shipped
+from plfl.report import reporting
 from plfl.study import Cell, Study
 
 EXAMPLES = """
@@ -45,9 +50,6 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Replace this process by Snakemake, so that signals and the exit status are Snakemake's."""
     require("study", "plfl study")
-    from plfl.base.files import hold
-    from plfl.data import sources
-    from plfl.pipeline import shipped
     from plfl.results.statistics import undecidable
 
     snakemake_options = options.snakemake
@@ -102,10 +104,7 @@ def train_cell(options: argparse.Namespace) -> None:
         raise PlflError(
             f"--models: the task {study.task.name} does not forecast loads; leave it out"
         )
-    from plfl.data import sources
-    from plfl.data.dataset import Dataset
     from plfl.experiments.train import train
-    from plfl.report import reporting
     from plfl.results.records import write_table
 
     dataset = sources.source_of(study.data).examples_of(study, cell.state)

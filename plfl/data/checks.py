@@ -1,14 +1,16 @@
 """Checks that the series of every source must pass before training."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.base.lazy import pandas as pd
 
 MOST_NAMES = 3
 """Meters that a line names, of those that it is about."""

@@ -1,14 +1,16 @@
 """The examples of a federation that clients train on, such as windows of series or images, and the
 tables of clients that windows are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Self, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.lazy import pandas as pd
 from plfl.data.dataset import Dataset, Split, join_datasets
 from plfl.layout import WindowShape
 
@@ -69,7 +71,7 @@ def on_one_table(
     return of_state
 
 
-class ExampleTables(Mapping[str, pd.DataFrame]):
+class ExampleTables(Mapping[str, "pd.DataFrame"]):
     """The tables of clients by name, in order. Each is read when it is accessed, and not kept."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]):

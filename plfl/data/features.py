@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+from plfl.base.lazy import pandas as pd
 
 
 def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:

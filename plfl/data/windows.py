@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.base.files import digest
+from plfl.base.lazy import pandas as pd
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
 from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, join_datasets, no_clients

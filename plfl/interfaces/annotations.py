@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from plfl.data.dataset import Dataset as Dataset
     from plfl.data.dataset import Split as Split
     from plfl.data.examples import Examples as Examples
-    from plfl.data.examples import ExampleTables as ExampleTables
-    from plfl.data.windows import Limits as Limits
     from plfl.federated.client_data import ClientData as ClientData
     from plfl.federated.federation import Federation as Federation
     from plfl.federated.forest import TreeGrower as TreeGrower
@@ -25,6 +23,6 @@ if TYPE_CHECKING:
     from plfl.tasks.losses import Loss as Loss
 else:
     Data = FederationSettings = Windows = Dataset = Split = Any
-    Examples = ExampleTables = Limits = Study = Any
+    Examples = Study = Any
     Forecaster = ProgramParts = Network = Loss = Any
     ClientData = TreeGrower = Federation = Session = TrainInstructions = TrainResult = Any

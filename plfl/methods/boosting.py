@@ -32,6 +32,7 @@ from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.training.batches import stream
 
 UNUSED = (
     "local_steps",
@@ -156,7 +157,6 @@ class Boosting(Method):
     def _grow(self, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
         from plfl.federated.collectives.server import Noise
-        from plfl.training.batches import stream
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         grower = self.tree_grower(f.client_data, f.layout)

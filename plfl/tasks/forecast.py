@@ -19,6 +19,7 @@ from plfl.interfaces.terms import (
     Restriction,
     Term,
 )
+from plfl.tasks import metrics
 from plfl.tasks.loads import LoadTask
 
 
@@ -116,8 +117,6 @@ class Forecast(LoadTask):
     ) -> dict[str, float]:
         """Scores of the forecast (W,) or (W, H) and, with widths (W, H, 3), of its interval: its
         `coverage` and its `width` in kWh, as `coverage_90`, and a `coverage` at each target."""
-        from plfl.tasks import metrics
-
         if predictions.ndim < 3:
             return metrics.of_split(dataset, client, split, predictions)
         scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))

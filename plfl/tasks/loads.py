@@ -14,7 +14,7 @@ from plfl.base.lazy import torch
 from plfl.data.dataset import SPLITS
 from plfl.interfaces.annotations import Dataset
 from plfl.interfaces.task import Floats, Task
-from plfl.tasks import conformal
+from plfl.tasks import conformal, metrics
 
 
 class LoadTask(Task):
@@ -168,16 +168,12 @@ class LoadTask(Task):
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
         """Errors of the point forecasts."""
-        from plfl.tasks import metrics
-
         if predictions.ndim == 3:
             predictions = self.point(dataset, predictions)
         return metrics.of_days(dataset, client, predictions)
 
     def interval_scores(self, truth: Floats, bands: Floats) -> dict[str, float]:
         """The coverage of each interval and its width in kWh, as `coverage_90` and `width_90`."""
-        from plfl.tasks import metrics
-
         scores = {}
         for percent, (low, high) in self.intervals.items():
             ends = bands[..., low], bands[..., high]
@@ -187,8 +183,6 @@ class LoadTask(Task):
 
     def widest_coverage(self, truth: Floats, bands: Floats, column: str) -> dict[str, float]:
         """The coverage of the widest interval, as `coverage_90` with the `column` appended."""
-        from plfl.tasks import metrics
-
         percent, (low, high) = next(iter(self.intervals.items()))
         covered = metrics.coverage(truth, bands[..., low], bands[..., high])
         return {f"coverage_{percent}{column}": covered}

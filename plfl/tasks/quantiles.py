@@ -11,9 +11,11 @@ from pydantic import Field, model_validator
 from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.config.messages import refusal
+from plfl.data.dataset import naive_error
 from plfl.interfaces.annotations import Dataset, Split
 from plfl.interfaces.task import Floats, Objective, Widening
 from plfl.interfaces.terms import Term
+from plfl.tasks import metrics
 from plfl.tasks.loads import LoadTask
 
 MEDIAN = 0.5
@@ -127,9 +129,6 @@ class Quantiles(LoadTask):
         `scaled_crps`: the same over the error of persistence, and for each interval its `coverage`
         and its `width` in kWh, as `coverage_90`. Each target has a `crps` and the `coverage` of the
         widest interval."""
-        from plfl.data.dataset import naive_error
-        from plfl.tasks import metrics
-
         scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
@@ -147,8 +146,6 @@ class Quantiles(LoadTask):
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
         """Errors of the medians, and the CRPS."""
-        from plfl.tasks import metrics
-
         truth = dataset.truth(dataset.starts(client, "test")).reshape(predictions.shape[:2])
         crps = 2 * metrics.pinball(truth, predictions, self.levels).mean(axis=-1)
         return metrics.of_days(dataset, client, self.point(dataset, predictions), crps)

@@ -14,6 +14,7 @@ from plfl.interfaces.annotations import Study
 from plfl.interfaces.source import CC_BY, Counts, Origin, Receipt, Source
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
+from plfl_images.data import cifar, digits
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
     from plfl_images.data.dataset import ImageDataset as ImageDataset
@@ -119,8 +120,6 @@ class Digits(Images):
     sizes = Counts(1200, 597)
 
     def pool(self, data: Data) -> ImagePool:
-        from plfl_images.data import digits
-
         return digits.read()
 
 
@@ -139,13 +138,9 @@ class Cifar10(Images):
     sizes = Counts(50_000, 10_000)
 
     def archives(self, data: Data) -> list[Path]:
-        from plfl_images.data import cifar
-
         return [cifar.fetch(cifar.ARCHIVES[self.name], data.folder / "cifar")]
 
     def pool(self, data: Data) -> ImagePool:
-        from plfl_images.data import cifar
-
         (archive,) = self.archives(data)
         return cifar.read(cifar.ARCHIVES[self.name], archive)
 

@@ -27,6 +27,7 @@ from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
+from plfl.training.batches import stream
 from plfl_reproductions.methods.clusters import by_name, check_count, numbered
 
 
@@ -43,8 +44,6 @@ class FedCluster(FedOpt):
     """The order σ: drawn anew in every round, or the order of the clusters."""
 
     def init(self, f: Federation) -> ClusterState:
-        from plfl.training.batches import stream
-
         check_count(f, self.clusters)
         labels = np.empty(len(f.local), dtype=np.int64)
         shuffled = stream(f.seed, "/fedcluster", 0).permutation(by_name(f, f.everyone))
@@ -56,8 +55,6 @@ class FedCluster(FedOpt):
         return state.cluster
 
     def groups(self, f: Federation, state: ClusterState, t: int, present: Tensor) -> list[Tensor]:
-        from plfl.training.batches import stream
-
         cluster = state.cluster
         order = np.arange(int(cluster.max()) + 1)
         if self.order == "reshuffle":

@@ -33,6 +33,7 @@ from plfl.interfaces.method import ClusterState, Sizes
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
+from plfl.training.batches import stream
 from plfl_reproductions.methods.clusters import Clustered
 
 
@@ -64,8 +65,6 @@ class Ifca(Clustered):
         return self.averaging != "model"
 
     def init(self, f: Federation) -> ClusterState:
-        from plfl.training.batches import stream
-
         seeds = stream(f.seed, "/ifca", 0).integers(2**32, size=self.clusters - 1).tolist()
         other_starts = [f.draw(seed)[f.shared] for seed in seeds]
         self.open(f, torch.stack([f.x0, *other_starts]))

@@ -3,8 +3,8 @@
 `plfl.interfaces.source` has their class, and this file what all sources of series of loads do.
 `load_dataset` fetches, saves and reads in one call.
 
-Functions import the code for reading and writing series only when they need it, because the
-workflow lists files and clients each time it starts.
+Sources import the code for reading and writing files only when they need it, because the workflow
+lists files and clients each time it starts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from plfl.base import DataFrame
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
 from plfl.config.sections import Data, Windows
-from plfl.interfaces.annotations import Dataset, Examples, ExampleTables, Limits, Study
+from plfl.data.dataset import YEAR, Dataset
+from plfl.data.examples import Examples, ExampleTables
+from plfl.data.features import assemble, resampled
+from plfl.data.windows import Limits, build
+from plfl.interfaces.annotations import Study
 from plfl.interfaces.source import Counts, Receipt
 from plfl.interfaces.source import Source as Source
 
@@ -79,9 +85,6 @@ class LoadSource(Source):
         """The series that `load` reads, before they are resampled and reduced to the features."""
 
     def load(self, data: Data, state: str) -> ExampleTables:
-        from plfl.data.examples import ExampleTables
-        from plfl.data.features import assemble, resampled
-
         series = self.series(data, state)
 
         def table(name: str) -> DataFrame:
@@ -96,8 +99,6 @@ class LoadSource(Source):
         windows_of(study, self.load(study.data, state), folder=path.parent).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
-        from plfl.data.dataset import Dataset
-
         return Dataset.load_file(path)
 
     def examples_of(self, study: Study, state: str) -> Examples:
@@ -105,8 +106,6 @@ class LoadSource(Source):
         return windows_of(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
-        from plfl.data.dataset import YEAR
-
         rows = YEAR // data.interval
         train = int(windows.split[0] * YEAR / data.interval)
         return Counts(train, rows - train)
@@ -114,10 +113,6 @@ class LoadSource(Source):
     def noise(self, study: Study, clients: int = 1) -> Examples:
         """A year of random numbers for each client, or ten windows if that is longer. ConfigError
         if a window is longer than a year."""
-        import numpy as np
-
-        from plfl.data.dataset import YEAR, Dataset
-
         windows, data = study.windows, study.data
         random, year = np.random.default_rng(0), YEAR // data.interval
         window = windows.look_back + windows.farthest
@@ -156,9 +151,7 @@ def windows_of(
     folder: Path | None = None,
 ) -> Dataset:
     """The windows of a study's clients, given their tables; see `plfl.data.windows.build`."""
-    from plfl.data import windows
-
-    return windows.build(
+    return build(
         tables,
         study.windows,
         limits,
@@ -194,7 +187,7 @@ def load_dataset(study: Study, state: str) -> Dataset:
         PlflError: the disk is full or `data.folder` cannot be written.
     """
     check_loads(study)
-    return cast("Dataset", source_of(study.data).examples_of(study, state))
+    return cast(Dataset, source_of(study.data).examples_of(study, state))
 
 
 def check_loads(study: Study) -> None:

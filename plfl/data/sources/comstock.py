@@ -10,8 +10,8 @@ from plfl.base.extras import require
 from plfl.base.files import sweep
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
+from plfl.data.examples import ExampleTables
 from plfl.data.sources import LoadSource
-from plfl.interfaces.annotations import ExampleTables
 from plfl.interfaces.source import CC_BY, Origin, Receipt
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from plfl.base.lazy import pandas as pd
+from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays
 from plfl.report import figures
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
+from plfl.tasks import task_of
 
 
 class LoadReporting(Reporting):
@@ -31,9 +33,7 @@ class LoadReporting(Reporting):
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
         from plfl.baselines.storage import pack
-        from plfl.data.dataset import Dataset
         from plfl.experiments.baselines import evaluate
-        from plfl.tasks import task_of
 
         data, baseline_keys = Dataset.load_file(dataset), study.baselines
         tables = evaluate(
