@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plfl.base.errors import PlflError
 from plfl.base.extras import require
@@ -14,6 +14,7 @@ from plfl.base.files import atomic, write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
 from plfl.cli import first_day
+from plfl.cli.annotations import Forecasters
 from plfl.cli.common import (
     INCOMPLETE,
     Commands,
@@ -24,9 +25,6 @@ from plfl.cli.common import (
     print_by_text,
     share_messages,
 )
-
-if TYPE_CHECKING:
-    from plfl.forecast.choice import Forecasters
 
 BACKTEST = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin

@@ -1,7 +1,7 @@
 """What the keys of a study can name, with the facts that a configuration needs about it: sources of
 data, baselines and codecs; and blocks that select a class by their key `name`.
 
-`plfl.config.rules` has models, tasks and methods.
+`plfl.config.rules` has models and tasks.
 """
 
 import math

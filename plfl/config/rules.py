@@ -1,4 +1,4 @@
-"""The facts about models, tasks and methods that a configuration needs, and how it names them."""
+"""How a configuration names models and tasks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    SerializeAsAny,
-)
+from pydantic import BeforeValidator, SerializeAsAny
 
 from plfl.config.messages import refusal
 from plfl.config.named import choose_class
