@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from plfl.base.errors import DataError, PlflError
 from plfl.cli.annotations import Progress
@@ -20,6 +20,25 @@ T = TypeVar("T")
 R = TypeVar("R")
 INCOMPLETE = 3
 """The exit status if a command could not do its work for some meters."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of a command whose options may stand between its files, too."""
+
+    _is_parsing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of `argparse`. Commands with commands of their own, and those that hand words on, keep
+        the order of their words."""
+        if self._is_parsing:
+            return super().parse_known_args(args, namespace)
+        self._is_parsing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        except TypeError:  # argparse refuses to mix words that belong to another parser
+            return super().parse_known_args(args, namespace)
+        finally:
+            self._is_parsing = False
 
 
 def add_parser(

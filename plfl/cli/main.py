@@ -11,6 +11,7 @@ from plfl import __version__
 from plfl.base.errors import PlflError
 from plfl.base.text import Visible
 from plfl.cli import backtest, data, deploy, forecast, init, plan, publish, results, score, study
+from plfl.cli.common import Parser
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
@@ -63,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`plfl COMMAND --help` shows the options of a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"plfl {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
     return parser
