@@ -24,14 +24,14 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def escape_formula(value: Any) -> Any:
     """A value for a CSV file: a text that a spreadsheet would evaluate begins with an apostrophe.
 
-    >>> harmless("=1+1"), harmless(-1.0)
+    >>> escape_formula("=1+1"), escape_formula(-1.0)
     ("'=1+1", -1.0)
     """
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def as_csv(table: pd.DataFrame, digits: int = 6) -> str:
-    """A table as CSV, numbers with some significant digits, texts `harmless` unless all of their
+    """A table as CSV, numbers with some significant digits, texts escaped unless all of their
     column are numbers. A warning says which texts were changed."""
     safe = table.rename(columns=escape_formula)
     changed_texts = [str(name) for name in table if escape_formula(name) is not name]
