@@ -35,7 +35,7 @@ plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --p
 
 def add(commands: Commands) -> None:
     about = "score the forecasts for readings after the training, meter by meter"
-    parser = add_parser(commands, "backtest", about, BACKTEST, run)
+    parser = add_parser(commands, "backtest", about, BACKTEST, run, takes_files=True)
     add_trust(parser)
     text = (
         "first the results folder of a study, then files of new readings, or folders of them: "

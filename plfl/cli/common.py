@@ -23,22 +23,19 @@ INCOMPLETE = 3
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of a command whose options may stand between its files, too."""
+    """A parser of a command."""
 
-    _is_parsing = False
+    takes_files = False
+    """Whether it takes any number of files, between which its options may stand."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of `argparse`. Commands with commands of their own, and those that hand words on, keep
-        the order of their words."""
-        if self._is_parsing:
+        if not self.takes_files:
             return super().parse_known_args(args, namespace)
-        self._is_parsing = True
+        self.takes_files = False  # the function below calls this one
         try:
             return self.parse_known_intermixed_args(args, namespace)
-        except TypeError:  # argparse refuses to mix words that belong to another parser
-            return super().parse_known_args(args, namespace)
         finally:
-            self._is_parsing = False
+            self.takes_files = True
 
 
 def add_parser(
@@ -47,9 +44,11 @@ def add_parser(
     about: str,
     examples: str,
     run: Callable[[argparse.Namespace], int | None],
+    takes_files: bool = False,
 ) -> argparse.ArgumentParser:
     """Add a subcommand, still without arguments. Its help begins with `about` and ends with the
-    `examples`, one command per line. `run` returns the exit status; None is 0."""
+    `examples`, one command per line. `run` returns the exit status; None is 0. `takes_files`: see
+    `Parser`."""
     example_lines = "".join(f"\n  {line.strip()}" for line in examples.strip().splitlines())
     parser = commands.add_parser(
         name,
@@ -59,6 +58,8 @@ def add_parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
+    if isinstance(parser, Parser):
+        parser.takes_files = takes_files
     return parser
 
 

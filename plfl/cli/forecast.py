@@ -49,7 +49,7 @@ plfl export clients config/demo.yaml --to arrays
 def add(commands: Commands) -> None:
     """Add `forecast` and `export` to the commands of `plfl`."""
     about = "forecast the next hours of meters, with the models of a study or of public meters"
-    parser = add_parser(commands, "forecast", about, EXAMPLES, run)
+    parser = add_parser(commands, "forecast", about, EXAMPLES, run, takes_files=True)
     add_trust(parser)
     text = (
         "first a results folder, of which each meter gets what was best for it on validation, or a "
