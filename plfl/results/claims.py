@@ -107,7 +107,7 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
     correction."""
     scored_contests = [contest for contest in pairs if contest.comparison.scored]
     blocking, excused = (
-        sorted({n for contest in pairs for n in contest.lost_names[i]}) for i in (0, 1)
+        sorted({n for contest in pairs for n in contest.diverged_forecasters[i]}) for i in (0, 1)
     )
     lost_cells = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
     if not scored_contests:

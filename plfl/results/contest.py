@@ -170,7 +170,7 @@ class Contest:
 
     pairs: list[tuple[Contender, Contender]]
     """The best of the first set and of the second, in each state of each variant."""
-    lost_names: tuple[list[str], list[str]]
+    diverged_forecasters: tuple[list[str], list[str]]
     """The cells of sides that have no score because every one of their cells diverged."""
     margin: float = 0.0
     """What is added to the errors of the second set, as a share of them."""
@@ -286,14 +286,14 @@ def contests(
 
 def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: float) -> Contest:
     pairs: list[tuple[Contender, Contender]] = []
-    lost_names: tuple[list[str], list[str]] = ([], [])
+    diverged_forecasters: tuple[list[str], list[str]] = ([], [])
     for pair in sides:
         best_contenders = [best(side) for side in pair]
-        for side, best_of_side, to in zip(pair, best_contenders, lost_names, strict=True):
+        for side, best_of_side, to in zip(pair, best_contenders, diverged_forecasters, strict=True):
             to += [] if best_of_side else [contender.forecaster.name for contender in side]
         if best_contenders[0] and best_contenders[1]:
             pairs.append((best_contenders[0], best_contenders[1]))
-    return Contest(pairs, lost_names, margin)
+    return Contest(pairs, diverged_forecasters, margin)
 
 
 def best(among: Sequence[Contender]) -> Contender | None:

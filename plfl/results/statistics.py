@@ -45,7 +45,7 @@ POWER = 0.8
 """Probability that the recommended number decides a claim."""
 MANY_CLIENTS = 30
 """Number of clients from which on differences of moderate size are decided."""
-LARGEST_NUMBERS = {"seeds": 50, "clients": 1000, "weeks": 104}
+LARGEST_SAMPLES = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
 """Recommended numbers if a factor has too few levels to show any variation."""
@@ -280,23 +280,23 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least. `level`: the
     significance level after correction for all other claims; `sufficient`: of how many comparisons
     any one could have decided it."""
-    parts, effect, level = comparison.parts, comparison.effect, level / sufficient
+    variance_parts, effect, level = comparison.parts, comparison.effect, level / sufficient
     if comparison.missing_factors:
         return too_few(comparison.missing_factors)
     needed_levels = {}
-    for factor in (name for name in LARGEST_NUMBERS if name in parts):
-        for number in range(parts[factor].levels + 1, LARGEST_NUMBERS[factor] + 1):
-            if _decides(_parts_at(parts, factor, number), effect, level):
+    for factor in (name for name in LARGEST_SAMPLES if name in variance_parts):
+        for number in range(variance_parts[factor].levels + 1, LARGEST_SAMPLES[factor] + 1):
+            if _decides(_parts_at(variance_parts, factor, number), effect, level):
                 needed_levels[factor] = number
                 break
     if not needed_levels:
         return (
-            f"More {join_words(parts, 'or')} alone would not decide it: the difference is too "
-            "small, or several vary too much."
+            f"More {join_words(variance_parts, 'or')} alone would not decide it: the difference is "
+            "too small, or several vary too much."
         )
-    factor = min(needed_levels, key=lambda name: needed_levels[name] / parts[name].levels)
+    factor = min(needed_levels, key=lambda name: needed_levels[name] / variance_parts[name].levels)
     return (
         f"With about {needed_levels[factor]} {factor}{' of test' * (factor == 'weeks')} "
-        f"({parts[factor].levels} now) it would be decided, if the difference stays as it is; "
-        "fewer do not suffice."
+        f"({variance_parts[factor].levels} now) it would be decided, if the difference stays as it "
+        "is; fewer do not suffice."
     )

@@ -309,11 +309,11 @@ def _missing_columns(form: Format, headers: Sequence[_Header]) -> str:
     rules = form.recognise
     if not rules.header or not headers:
         return ""
-    missing_names: Mapping[int, list[str]] = {
+    missing_cells: Mapping[int, list[str]] = {
         number: [names[0] for names in rules.header if not _has(names, header.cells)]
         for number, header in enumerate(headers)
     }
-    number, fewest = min(missing_names.items(), key=lambda entry: len(entry[1]))
+    number, fewest = min(missing_cells.items(), key=lambda entry: len(entry[1]))
     if not fewest:
         return ""
     missing = ", ".join(map(repr, fewest))
