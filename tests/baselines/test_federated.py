@@ -22,6 +22,7 @@ from plfl.federated.collectives import server as server_module
 from plfl.federated.collectives.interface import connect, disconnect
 from plfl.federated.collectives.layout import ROOT, SETTINGS
 from plfl.federated.collectives.messages import packed, unpacked
+from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import Noise, Server
 from plfl.federated.trees import GrowingClient, Part, Tree, binned, grow, releases
 from plfl.interfaces.baseline import FitSettings, Floats
@@ -164,6 +165,7 @@ def test_what_crosses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         crossed[:, client] += len(message), len(answer)
         return answer
 
+    check_layout()  # once in a process, with messages of its own
     monkeypatch.setattr(Server, "exchange", counts)
     channel = Channel(0, 4)
     grow(parts(), BINS, 15, 0.3, channel=channel)
@@ -187,9 +189,9 @@ class Recorded(Noise):
 
     sums: list[tuple[Floats, float]]
 
-    def on(self, total: Floats, most: float) -> Floats:
+    def add_to(self, total: Floats, most: float) -> Floats:
         self.sums.append((total, most))
-        return super().on(total, most)
+        return super().add_to(total, most)
 
 
 def recorded(some: list[Part], multiplier: float) -> list[tuple[Floats, float]]:
@@ -216,7 +218,7 @@ def test_a_window_changes_no_released_sum_by_more_than_is_accounted_for() -> Non
 
 def test_noise_has_the_deviation_that_is_accounted_for() -> None:
     noise = Noise(4, np.random.default_rng(0))
-    added = noise.on(np.zeros(100_000), 3)
+    added = noise.add_to(np.zeros(100_000), 3)
     assert added.std() == pytest.approx(12, rel=0.01)
     assert (added == np.rint(added)).all()
 

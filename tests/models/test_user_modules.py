@@ -64,7 +64,7 @@ def test_an_unseen_client_equals_a_plain_loop(name: str) -> None:
     of = study(name, ["new"])
     part = part_of(of)
     trained(part)
-    plan, seed = part.plan, of.cells[0].seed
+    plan, seed = part.fold, of.cells[0].seed
     members, scored = (data.dataset for data in plan.data(seed))
     shared = of.parameters(["*"])
     build, size = BUILDERS[name], of.federation.batch_size
