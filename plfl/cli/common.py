@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from plfl.base.errors import DataError, PlflError
+from plfl.base.lazy import pandas as pd
 from plfl.cli.annotations import Progress
-from plfl.data.checks import list_names
+from plfl.data.checks import counted, list_names
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The type that `add_subparsers` returns."""
@@ -177,3 +178,22 @@ def print_by_text(text_of: Mapping[str, str]) -> None:
     for text, names in names_of.items():
         if text:
             print(f"{list_names(names)}: {text}", file=sys.stderr)
+
+
+def deliver_forecasts(
+    table: pd.DataFrame, out: Path | None, meters: int, problems: list[str]
+) -> int:
+    """Print forecasts, or write them to the file `out`, and say of how many meters they are if some
+    have `problems`; return the exit status."""
+    from plfl.forecast.output import table_as_csv, write
+
+    if out is None:
+        print(table_as_csv(table), end="")
+    else:
+        write(out, table)
+        print(f"wrote {out}", file=sys.stderr)
+    if not problems:
+        return 0
+    left_out = counted(len(problems), "problem")
+    print(f"{counted(meters, 'meter')} forecast, {left_out}: see above", file=sys.stderr)
+    return INCOMPLETE

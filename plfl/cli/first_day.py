@@ -15,10 +15,9 @@ from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
 from plfl.cli.annotations import LeadTime, RawMeter
-from plfl.cli.common import INCOMPLETE, for_each_meter, progress_bar
+from plfl.cli.common import INCOMPLETE, deliver_forecasts, for_each_meter, progress_bar
 from plfl.cli.init import KINDS, add_layout_options, as_options, meters_of
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
@@ -183,7 +182,7 @@ def name_options(message: str) -> str:
 def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the forecasts; one line says what made them and how it did before."""
     from plfl.forecast.first_day import summary
-    from plfl.forecast.output import Form, table_as_csv, write
+    from plfl.forecast.output import Form
 
     meters, problems = read(options, paths)
     if options.client is not None:
@@ -204,16 +203,7 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     table = form.table(tables, forecasters)
     seen_meters = sum(meters[name].is_seen(options.kind) for name in forecasts)
     print(f"{form.unit_of_loads}, {summary(forecasts, options.kind, seen_meters)}", file=sys.stderr)
-    if options.out is None:
-        print(table_as_csv(table), end="")
-    else:
-        write(options.out, table)
-        print(f"wrote {options.out}", file=sys.stderr)
-    if not problems:
-        return 0
-    left_out = counted(len(problems), "problem")
-    print(f"{counted(len(forecasts), 'meter')} forecast, {left_out}: see above", file=sys.stderr)
-    return INCOMPLETE
+    return deliver_forecasts(table, options.out, len(forecasts), problems)
 
 
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:

@@ -15,20 +15,19 @@ from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
 from plfl.cli.annotations import Forecasters, ForecastModel
 from plfl.cli.common import (
-    INCOMPLETE,
     Commands,
     add_model,
     add_parser,
     add_trust,
     add_unit,
     add_which_model,
+    deliver_forecasts,
     for_each_meter,
     print_by_text,
     share_messages,
 )
 from plfl.cli.init import KINDS
 from plfl.cli.score import opened
-from plfl.data.checks import counted
 from plfl.public.models import card
 
 EXAMPLES = """
@@ -122,7 +121,7 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.misfits import check_fit
     from plfl.forecast.model import load
-    from plfl.forecast.output import Form, table_as_csv, write
+    from plfl.forecast.output import Form
 
     is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
     kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
@@ -163,16 +162,7 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     names_used = ", ".join(dict.fromkeys(forecasters.values()))
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
-    if options.out is None:
-        print(table_as_csv(table), end="")
-    else:
-        write(options.out, table)
-        print(f"wrote {options.out}", file=sys.stderr)
-    if not problems:
-        return 0
-    left_out = counted(len(problems), "problem")
-    print(f"{counted(len(forecasts), 'meter')} forecast, {left_out}: see above", file=sys.stderr)
-    return INCOMPLETE
+    return deliver_forecasts(table, options.out, len(forecasts), problems)
 
 
 def _check_out(options: argparse.Namespace) -> None:
