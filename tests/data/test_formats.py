@@ -276,6 +276,8 @@ def test_rows_of_json_have_several_forms(content: object, rows: list[dict[str, o
         ('rows = [{ column = "way", leave_out = { x = "*" } }]', ("no readings of consum",)),
         ('load = { columns = "kWh", unit_pattern = "Unit (.*)" }', ("data.meters.unit",)),
         ('load.columns = "watts"', ("has no column 'watts' (load.columns of the format",)),
+        ('quality = { column = "status" }', ("no column 'status' (quality.column of the format",)),
+        ('quality = { column = "way", measured = "in" }', ("line 3", "mark 'both' is unknown")),
         ('recognise.header = ["a"]', ("not in the format", "line 1 has no 'a'", "'plain'")),
         ('time = { marks = "start" }', ("mine.toml", "time.column: name the column")),
         ('load.colums = "kWh"', ("mine.toml", "load.colums: unknown key", "columns")),

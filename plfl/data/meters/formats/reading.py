@@ -269,7 +269,7 @@ class _Reader:
             "clock": self._column(time.clock, "time.clock"),
             "number": self._column(time.number, "time.number"),
             "register": self._column(form.meters.registers, "meters.registers"),
-            "mark": self._column(form.quality.column, "quality", False) if form.quality else None,
+            "mark": self._quality_column(),
         }
         frame = pd.DataFrame({r: cells[c] for r, c in roles.items() if c}, index=cells.index)
         if factors is not None:
@@ -342,6 +342,13 @@ class _Reader:
             )
         return values
 
+    def _quality_column(self) -> str | None:
+        """The column of the marks of quality, if the format has one."""
+        quality = self.form.quality
+        if quality is None:
+            return None
+        return self._column(quality.column, "quality.column", not quality.is_optional)
+
     def _mark(self, frame: pd.DataFrame, readings: pd.DataFrame) -> None:
         """Count the readings with marks, and take out those that are none."""
         quality = self.form.quality
@@ -349,6 +356,14 @@ class _Reader:
             return
         marks = as_text(frame["mark"])
         is_missing, is_estimated = _fit(marks, quality.missing), _fit(marks, quality.estimated)
+        is_known = is_missing | is_estimated | _fit(marks, quality.measured)
+        if quality.measured and not is_known.all():
+            line = marks.index[~is_known][0]
+            raise DataError(
+                f"{self._place_of(line)}: the mark {marks[line]!r} is unknown to the format "
+                f"{self.recognised_file.name} ({counted(int((~is_known).sum()), 'such row')}); add "
+                "it to quality.measured, quality.estimated or quality.missing of the format"
+            )
         self.mark_counts["marked as missing"] = int(is_missing.sum())
         self.mark_counts["estimated"] = int(is_estimated.sum())
         readings.loc[is_missing] = np.nan

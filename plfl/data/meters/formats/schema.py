@@ -184,6 +184,10 @@ class Quality(Section):
     """Marks of rows without a reading, whatever their number says."""
     estimated: Names = []
     """Marks of readings that are estimated; they are used, and counted."""
+    measured: Names = []
+    """Marks of readings that are measured. If any, a mark that no key names is refused."""
+    is_optional: bool = False
+    """Whether files of this form may lack the column."""
 
 
 class MeterNames(Section):
