@@ -40,7 +40,7 @@ class Blocks:
     """Numbers of parameters; they sum to d."""
 
     @cached_property
-    def block_starts(self) -> NDArray[np.int64]:
+    def starts(self) -> NDArray[np.int64]:
         """Where the blocks start."""
         return np.cumsum([0, *self.lengths[:-1]])
 

@@ -46,7 +46,7 @@ class Quantised(Codec):
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
         w = np.abs(rows)
-        scales = np.maximum.reduceat(w, blocks.block_starts, axis=1)
+        scales = np.maximum.reduceat(w, blocks.starts, axis=1)
         w /= blocks.spread(np.where(scales > 0, scales, np.float32(1)))
         w *= np.float32(self.steps)
         level = w.astype(np.uint8)  # rounded downwards

@@ -26,7 +26,7 @@ class Sign(Codec):
         return Field(len(blocks.lengths)), Field(blocks.width, "code", levels=2)
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
-        sums = np.add.reduceat(np.abs(rows).astype(np.float64), blocks.block_starts, axis=1)
+        sums = np.add.reduceat(np.abs(rows).astype(np.float64), blocks.starts, axis=1)
         return [(sums / blocks.lengths).astype(np.float32), rows >= 0]
 
     def decode(
