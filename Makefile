@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce map ui test smoke lint size docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock
+.PHONY: help setup demo reproduce map ui test smoke lint size docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock address
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -108,6 +108,11 @@ gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it;
 # The screenshots of the documentation, from results/demo; needs chromium.
 screenshots: $(READY)
 	$(BIN)/python docs/screenshots.py
+
+# The owner's part of a first release.
+address: ## write where this repository is published into its files; REPOSITORY=ACCOUNT/NAME
+	@test -n "$(REPOSITORY)" || { echo "REPOSITORY=ACCOUNT/NAME is needed, as in github.com/ACCOUNT/NAME" >&2; exit 1; }
+	@python3 release/address.py "$(REPOSITORY)"
 
 # Updates the locks; needs uv. PyTorch's has no hashes: its CPU build is on an index of its own, and has others than
 # that of PyPI. Flower is not in the locks, but its versions fit theirs.

@@ -1,4 +1,5 @@
-"""Puts the workflow, the ready-made studies, the guides and the compiled kernel into the wheel.
+"""Puts the workflow, the ready-made studies, the guides and the compiled kernel into the wheel, and
+README.md, with links that lead somewhere from PyPI, into its metadata.
 
 pyproject.toml has the rest.
 """
@@ -6,9 +7,11 @@ pyproject.toml has the rest.
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -22,6 +25,22 @@ SHIPPED = (
 )
 """Files that `plfl/pipeline/shipped.py` looks for in `plfl/shipped/`."""
 NATIVE = Path("plfl", "training", "native")
+
+
+def description() -> str:
+    """README.md as the page on PyPI. Its links and pictures lead to GitHub, to the tag of this
+    version."""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    repository = project["urls"]["Repository"]
+    (version,) = re.findall(r'^__version__ = "(.*)"$', _text("plfl/__init__.py"), re.MULTILINE)
+    files = repository.replace("github.com", "raw.githubusercontent.com") + f"/v{version}/"
+    pages = f"{repository}/blob/v{version}/"
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\g<1>{files}", _text("README.md"))
+    return re.sub(r"(\]\()(?!https?:|#)", rf"\g<1>{pages}", text)
+
+
+def _text(name: str) -> str:
+    return Path(name).read_text(encoding="utf-8")
 
 
 def compiler() -> list[str]:
@@ -78,4 +97,9 @@ class Wheel(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
-setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Platform)
+setup(
+    cmdclass={"build_py": Build, "bdist_wheel": Wheel},
+    distclass=Platform,
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)

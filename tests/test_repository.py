@@ -1,6 +1,10 @@
 """The files that a public repository needs fit the project."""
 
+import json
 import re
+import shutil
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,7 @@ import pytest
 import yaml
 
 import plfl
+from tests.helpers.repository import tracked
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMON = ["keep-going", "rerun-incomplete", "show-failed-logs", "max-checksum-file-size", "quiet"]
@@ -17,6 +22,58 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 def read(name: str) -> Any:
     return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The files of the repository in a repository of their own."""
+    for name in tracked():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name, follow_symlinks=False)
+    for command in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in tracked() if (folder / name).is_file()}
+
+
+def fill(folder: Path, repository: str) -> str:
+    """What `make address` prints, run in a folder."""
+    command = ["make", "--silent", "address", f"REPOSITORY={repository}"]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def test_one_command_fills_the_address_everywhere(copy: Path) -> None:
+    before, old = contents(copy), (copy / "release" / "address.txt").read_text().strip()
+    account, name = old.split("/")
+    new = "/".join(["Some-One", "loads"])  # in one piece, this file would change as well
+    filled = fill(copy, new).split()
+    after = contents(copy)
+    assert set(filled) == {name for name in before if before[name] != after[name]}
+    assert "release/address.txt" in filled
+    left = rb"%b/%b(?![\w-])|%b.github.io" % (account.encode(), name.encode(), account.encode())
+    assert [name for name in after if re.search(left, after[name], re.IGNORECASE)] == []
+    project = tomllib.loads(after["pyproject.toml"].decode())["project"]["urls"]
+    described, cited = json.loads(after["codemeta.json"]), yaml.safe_load(after["CITATION.cff"])
+    repository = f"https://github.com/{new}"
+    assert project["Repository"] == described["codeRepository"] == repository
+    assert cited["repository-code"] == repository
+    site = "https://{}.github.io/{}/".format(*new.lower().split("/"))
+    assert project["Documentation"] == described["softwareHelp"] == cited["url"] == site
+    assert f"site_url: {site}\n".encode() in after["mkdocs.yml"]
+    # A second run finds what the first has written.
+    fill(copy, old)
+    assert contents(copy) == before
+
+
+def test_an_address_that_is_none_changes_nothing(copy: Path) -> None:
+    before = contents(copy)
+    for name in ("", "plfl", "https://github.com/a/b", "a/b/c", "-a/b", "a/.."):
+        with pytest.raises(subprocess.CalledProcessError):
+            fill(copy, name)
+    assert contents(copy) == before
 
 
 def test_the_version_is_cited() -> None:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from plfl import __version__
 from plfl.training.native import flags
 from tests.helpers.installed import Installed, write_study_with_plugin
 from tests.helpers.repository import ROOT, tracked
@@ -40,6 +41,21 @@ def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
     assert {path for path in wanted if not path.is_file()} == set()
     (points,) = installed.packages.glob("plfl-*.dist-info/entry_points.txt")
     assert "images-data = plfl_images.data\n" in points.read_text()
+
+
+def test_its_page_on_pypi_has_links_that_lead_there(installed: Installed) -> None:
+    (about,) = installed.packages.glob("plfl-*.dist-info/METADATA")
+    page = about.read_text(encoding="utf-8")
+    files = tracked()
+    targets = re.findall(r"(!?)\[[^]]*\]\(([^)#\s]+)", page)
+    root = "(github.com/.*/blob|raw.githubusercontent.com/.*)"
+    own = [(mark, re.fullmatch(rf"https://{root}/v{__version__}/(.*)", t)) for mark, t in targets]
+    assert all(match and match[2] in files for _, match in own if match), "of this version"
+    assert all(target.startswith("https://") for _, target in targets)
+    pictures = {match[2] for mark, match in own if mark and match and "raw" in match[1]}
+    assert "docs/images/map.png" in pictures
+    assert {"docs/findings.md", "CHANGELOG.md"} <= {match[2] for _, match in own if match}
+    assert "Description-Content-Type: text/markdown" in page
 
 
 def test_it_has_the_kernel_for_every_instruction_set(installed: Installed) -> None:
