@@ -1,4 +1,4 @@
-"""`plfl data check`: what the files of a study hold, before training."""
+"""`plfl data`: what the files of a study hold, before training, and the formats of exports."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ from plfl.tasks import task_of
 EXAMPLES = """
 plfl data check config/meters.yaml
 """
+FORMAT_EXAMPLES = """
+plfl data formats              # list them
+plfl data formats octopus      # read its samples
+plfl data formats mine.toml    # read those of a format of your own
+"""
 COLUMNS = (
     *("rows", "first", "last", "mean", "min", "max", "gaps", "filled", "windows", "skipped"),
     "features",
@@ -35,6 +40,10 @@ def add(commands: Commands) -> None:
     about = "describe the series of a study and list possible problems"
     check = add_parser(commands_of_data, "check", about, EXAMPLES, run)
     check.add_argument("config", type=Path, help="configuration of the study")
+    about = "list the known formats of exports, or read the samples of one"
+    formats = add_parser(commands_of_data, "formats", about, FORMAT_EXAMPLES, run_formats)
+    text = "name of a format, or file of your own, whose samples are read and compared"
+    formats.add_argument("format", nargs="?", metavar="FORMAT", help=text)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -70,6 +79,28 @@ def run(options: argparse.Namespace) -> None:
     if problems:
         raise DataError("\n".join(problems))
     print(f"next: plfl cells {options.config}, then plfl study {options.config}")
+
+
+def run_formats(options: argparse.Namespace) -> None:
+    """Print one line per known format, or per sample of a format. PlflError: a sample was read
+    otherwise than its format expects."""
+    from plfl.data.meters.formats.schema import shipped_formats
+    from plfl.pipeline.format_samples import read_samples
+
+    if options.format is None:
+        width = max(map(len, shipped_formats()))
+        for name, form in shipped_formats().items():
+            print(f"{name:{width}}  {form.about}")
+        return
+    problems = []
+    for sample in read_samples(options.format):
+        print(f"{sample.path}: {sample.words}")
+        for meter, kwh in sample.kwh.items():
+            print(f"  {meter}: {kwh:.6g} kWh")
+        problems += [f"{sample.path}: {difference}" for difference in sample.differences]
+    if problems:
+        raise DataError("\n".join(problems))
+    print("all samples are read as the format expects")
 
 
 def _refusal_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
+from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data import meters
 from plfl.data.meters.exports import Exports
@@ -84,6 +85,47 @@ def test_the_format_on_the_page_reads_its_export(here: Path) -> None:
     (words,) = exports.forms.values()
     assert words.endswith("left out: money, feed-in (1 row)")
     assert study["data"]["meters"]["timezone"] == "Europe/Vienna"
+
+
+def test_the_samples_of_a_format_are_compared_on_demand(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "formats", "octopus"]) == 0
+    assert "all samples are read as the format expects" in capsys.readouterr().out
+    form = (
+        HEAD
+        + """
+    recognise.header = ["Time", "Load"]
+    time = { column = "Time", marks = "end", zone = "UTC" }
+    load = { columns = "Load", unit = "Wh" }
+    [left_out]
+    money = "Prise*"
+    [[sample]]
+    file = "mine.sample.csv"
+    minutes = 60
+    first = 2023-01-31T01:00:00Z
+    rows = 2
+    kwh = 0.7
+    """
+    )
+    Path("mine.toml").write_text(form, encoding="utf-8")
+    rows = "Time,Load,Price\n2023-01-31 01:00,250,8\n2023-01-31 02:00,350,8\n"
+    Path("mine.sample.csv").write_text(rows, encoding="utf-8")
+    assert main(["data", "formats", "mine.toml"]) == 2
+    printed = capsys.readouterr()
+    assert "left_out.money fits no column" in printed.out
+    assert "mine.sample: 0.6 kWh" in printed.out
+    assert "kwh of mine.sample: 0.6, but the format expects 0.7" in printed.err
+
+
+def test_a_named_format_says_the_columns(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["Time", "Load"]
+    time = { column = "Time", marks = "end", zone = "UTC" }
+    load = { columns = "Load", unit = "Wh" }
+    """
+    with pytest.raises(DataError, match=r"data\.meters\.columns\.load: the format .* says it"):
+        read(tmp_path, form, "Time,Load\n2023-01-31 01:00,250\n", columns={"load": "Load"})
 
 
 # -- what a format file can say --------------------------------------------------------------------

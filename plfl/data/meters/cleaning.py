@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.base.text import short_number
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, counted, is_register
@@ -79,13 +80,15 @@ class Meter:
 
     @property
     def summary(self) -> str:
-        """The meter in a few words: its readings, their span in standard time, and the changes."""
+        """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, their
+        span in standard time, and the changes."""
         local = pd.DatetimeIndex(self.load.index).tz_localize(None) + standard_offset(self.zone)
         changes = [f"{change}: {number}" for change, number in self.changes.items()]
         if gap := longest_gap(self.load.set_axis(local), self.minutes):
             changes.append(f"longest gap: {gap}")
         return (
-            f"{len(local)} readings, {local[0]:%Y-%m-%d} to {local[-1]:%Y-%m-%d}; "
+            f"{len(local)} readings, {short_number(self.load.sum())} kWh, "
+            f"{local[0]:%Y-%m-%d} to {local[-1]:%Y-%m-%d}; "
             f"{', '.join(changes) or 'nothing changed'}"
         )
 

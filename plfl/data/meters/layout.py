@@ -567,7 +567,10 @@ def is_chosen(name: str, meters: Meters) -> bool:
 
 def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
     """Refuse patterns that fit none of the names, and those that leave no meter. If these are the
-    meters of `one_of_several` states, `timezones` may be for the others."""
+    meters of `one_of_several` states, `timezones` may be for the others. Without names, no file
+    could be read, and nothing is refused here."""
+    if not names:
+        return
     for key in ("only", "leave_out", *(["timezones"] if not one_of_several else [])):
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):
@@ -575,5 +578,5 @@ def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = Fa
                     f"data.meters.{key}: there is no meter {pattern!r}; there are "
                     f"{_name_list(names)}{did_you_mean(pattern, names)}"
                 )
-    if names and not any(is_chosen(name, meters) for name in names):
+    if not any(is_chosen(name, meters) for name in names):
         raise DataError("data.meters.only and data.meters.leave_out leave no meter; choose others")

@@ -75,6 +75,8 @@ class _Reader:
         """The columns of readings and inputs, in the rows of `_frame`."""
         self.left_out: dict[str, int] = {}
         """Rows that are left out, by what they are; 0: columns are."""
+        self.unused_names: list[str] = []
+        """Names in a format of one's own that fit nothing, in words."""
         self.mark_counts: Counter[str] = Counter()
         """Readings by what their quality marks say."""
 
@@ -148,7 +150,10 @@ class _Reader:
     def _leave_out_columns(self) -> None:
         """Note the columns with values that are left out."""
         loads = find_columns(self.form.load.columns, self.cells)
+        is_own = str(self.recognised_file.name).endswith(".toml")
         for kind, names in self.form.left_out.items():
+            if is_own and not find_columns(names, self.cells):
+                self.unused_names.append(f"left_out.{kind} fits no column")
             columns = [name for name in find_columns(names, self.cells) if name not in loads]
             if any(as_text(self.cells[column]).str.strip("0.,- ").any() for column in columns):
                 self.left_out[kind] = 0
@@ -587,7 +592,7 @@ class _Reader:
             parts.append(f"sheets not read: {', '.join(map(repr, recognised_file.other_sheets))}")
         if left_out := self._left_out():
             parts.append(left_out)
-        return "; ".join(parts)
+        return "; ".join(parts + self.unused_names)
 
     def _left_out(self) -> str:
         """What is left out, in words."""

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.config.sections import METER_ROLES, Meters
+from plfl.config.sections import NOT_INPUTS, Meters
 from plfl.data.meters.formats import records, trees
 from plfl.data.meters.formats.schema import (
     PLAIN,
@@ -74,9 +74,8 @@ class _Header:
 
 def is_by_format(meters: Meters) -> bool:
     """Whether a format may say how files are read, because no key does."""
-    roles = (*METER_ROLES, "load")
     settled = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
-    return not settled and not any(role in meters.columns for role in roles)
+    return not settled and not any(role in meters.columns for role in NOT_INPUTS)
 
 
 def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
@@ -92,6 +91,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
     if meters.format is not None:
         form = load_format(meters.format)
         settled = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
+        settled += [f"columns.{role}" for role in NOT_INPUTS if role in meters.columns]
         if not form.time.format:
             settled = [key for key in settled if key != "date_format"]
         if settled:
