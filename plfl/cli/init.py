@@ -164,6 +164,13 @@ def _of_exports(
             f"{name}: takes no part, with less than two weeks of readings; after the study, "
             f"forecast it as a new meter:\n  {command} --client {shlex.quote(name)}"
         )
+    if starter.are_all_short(exports_read):
+        files = " ".join(shlex.quote(str(file)) for file in exports)
+        print(
+            "all meters have less than two weeks of readings, too few for a study to test "
+            "forecasts; the model of public meters forecasts them now:\n"
+            f"  plfl forecast {files} --kind {kind or 'homes'}"
+        )
     if kind is None:
         print(
             "without --kind homes or --kind buildings, no model of public meters is compared with "

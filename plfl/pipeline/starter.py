@@ -55,8 +55,16 @@ def recognise(
 
 def too_short(exports: Exports) -> list[str]:
     """The meters that have too few readings to take part, if others have enough."""
-    short = [name for name, m in exports.meters.items() if len(m.load) * m.minutes < FEWEST]
-    return short if len(short) < len(exports.meters) else []
+    return [] if are_all_short(exports) else _short(exports)
+
+
+def are_all_short(exports: Exports) -> bool:
+    """Whether every meter has too few readings for a study to test its forecasts."""
+    return len(_short(exports)) == len(exports.meters)
+
+
+def _short(exports: Exports) -> list[str]:
+    return [name for name, m in exports.meters.items() if len(m.load) * m.minutes < FEWEST]
 
 
 def zone_problem(exports: Exports, meters: Meters) -> str:

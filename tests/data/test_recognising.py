@@ -427,6 +427,17 @@ def write_export(path: Path, beginning: str) -> None:
     assert path.read_text(encoding="utf-8").startswith(beginning)
 
 
+def test_meters_with_few_readings_are_forecast_without_a_study(here, invoke):
+    Path("short.csv").write_text("\n".join(["at,x", *text(hours(rows=200), loads(200))]))
+    said = invoke("init", "meters", "short.csv", "--timezone", "UTC").out
+    assert "plfl forecast short.csv --kind homes" in said
+    Path("long.csv").write_text("\n".join(["at,y", *text(hours(rows=400), loads(400))]))
+    command = ("init", "meters", "short.csv", "long.csv", "--timezone", "UTC", "--name", "both")
+    said = invoke(*command).out
+    assert "all meters have less than two weeks" not in said
+    assert "x: takes no part, with less than two weeks of readings" in said
+
+
 @pytest.mark.parametrize(
     ("header", "columns", "tried"),
     [
