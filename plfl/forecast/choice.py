@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -17,10 +17,8 @@ from plfl.data.windows import scalings
 from plfl.forecast.fitting import AS_RECEIVED
 from plfl.forecast.misfits import check_fit, describe_gap
 from plfl.forecast.model import ForecastModel, load
+from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.tables import Tables
-
-MOST = 4
-"""Forecasters that a reason lists."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Forecasters:
         """A model that tells how files of meters are read: all of a study read them alike."""
         return self.model(self.folder / self.index["file"].iloc[0])
 
-    @property
+    @cached_property
     def clients(self) -> dict[str, str]:
         """The state of each client, by name."""
         table = self.tables.clients.drop_duplicates("client")
@@ -97,13 +95,17 @@ class Forecasters:
         here = self.index[self.index["state"] == self.clients[client]]
         if wanted:
             return self._wanted(here, wanted)
-        # A meter whose load hardly changes has no MASE.
-        for score, unit in (("mase", "MASE"), ("mae", "kWh")):
-            errors = self._errors(self.clients[client], client, score)
-            errors = errors.reindex(here["name"]).dropna().sort_values()
-            if len(errors):
-                return self._least(here, errors, f"least error of its validation set, {unit}")
-        raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
+        if (assignment := self._assignments.get(client)) is None:
+            raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
+        return self._choice(here, assignment.forecaster, assignment.reason)
+
+    @cached_property
+    def _assignments(self) -> dict[str, Assignment]:
+        """What each client is assigned, of the forecasters that the folder keeps."""
+        assignments: dict[str, Assignment] = {}
+        for state, kept_rows in self.index.groupby("state", sort=False):
+            assignments |= assign(self.tables, str(state), kept_rows["name"].tolist())
+        return assignments
 
     def of_new(
         self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
@@ -202,20 +204,6 @@ class Forecasters:
             if client in self.readings
         }
 
-    def _errors(self, state: str, client: str, score: str) -> pd.Series[float]:
-        """A score of a client's validation set by forecaster, mean over seeds."""
-        tables, errors = self.tables, {}
-        equal = {"state": state, "client": client, "split": "validation"}
-        rounds = tables.study.federation.rounds
-        for name in self.index["name"][self.index["state"] == state]:
-            if cell := tables.best("local", state=state, sharing=name):
-                axes = {axis: value for axis, value in asdict(cell).items() if axis != "seed"}
-                scores = tables.records([score], **equal | axes, model="local", round=rounds)
-                errors[name] = float(scores[score].mean())
-        scored = tables.baselines
-        scored = scored[(scored[[*equal]] == pd.Series(equal)).all(axis=1)]
-        return pd.Series(errors | scored.set_index("baseline")[score].to_dict(), dtype=float)
-
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
         known = among["name"].drop_duplicates().tolist()
         if wanted not in known:
@@ -227,9 +215,7 @@ class Forecasters:
 
     def _least(self, among: pd.DataFrame, errors: pd.Series[float], reason: str) -> Choice:
         """The forecaster of least error, which comes first among the `errors`."""
-        others = [f"{name} {error:.3g}" for name, error in errors.iloc[1:MOST].items()]
-        why = f"{reason} {errors.iloc[0]:.3g}" + f" ({', '.join(others)})" * bool(others)
-        return self._choice(among, str(errors.index[0]), why)
+        return self._choice(among, str(errors.index[0]), list_errors(errors, reason))
 
     def _choice(self, among: pd.DataFrame, name: str, why: str) -> Choice:
         file = among.loc[among["name"] == name, "file"].iloc[0]

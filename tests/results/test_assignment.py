@@ -1,0 +1,57 @@
+"""The forecaster that each client is assigned, and the scores of the mixture."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.results.assignment import IN_USE, assign, candidates, mixture
+from plfl.results.scores import scores
+from tests.helpers import fake_results
+
+
+def test_each_client_gets_what_had_the_least_error_on_its_validation_set(tmp_path: Path) -> None:
+    tables = fake_results.write(tmp_path, fake_results.METERS)
+    for state in tables.study.data.states:
+        errors = {}
+        for name, axes in candidates(tables, state).items():
+            if axes[0] == "baseline":
+                rows = tables.baselines[tables.baselines["baseline"] == name]
+            else:
+                equal = dict(zip(["sharing", "method", "client_opt", "server_opt"], axes))  # noqa: B905
+                rows = pd.read_parquet(tmp_path / "records.parquet").query("model == 'local'")
+                rows = rows[(rows[[*equal]] == pd.Series(equal)).all(axis=1)]
+                rows = rows[rows["round"] == 7]
+            rows = rows[(rows["state"] == state) & (rows["split"] == "validation")]
+            errors[name] = rows.groupby("client")["mase"].mean()
+        expected = pd.DataFrame(errors).idxmin(axis=1).to_dict()
+        found = assign(tables, state)
+        assert {client: one.forecaster for client, one in found.items()} == expected
+        assert "lightgbm_pooled" not in errors  # for which readings are sent
+        for client, one in found.items():
+            assert one.validation == pytest.approx(errors[one.forecaster][client])
+
+
+def test_only_the_names_that_are_kept_are_assigned(tmp_path: Path) -> None:
+    tables = fake_results.write(tmp_path, fake_results.TINY)
+    found = assign(tables, "CA", ["naive_day", "ridge", "absent"])
+    assert {one.forecaster for one in found.values()} == {"ridge"}
+    assert not assign(tables, "CA", ["absent"])
+
+
+def test_the_mixture_has_the_scores_of_what_each_client_is_assigned(tmp_path: Path) -> None:
+    tables = fake_results.write(tmp_path, fake_results.METERS)
+    forecasters = scores(tables, "local", baselines=True)["Ost"]
+    found = assign(tables, "Ost")
+    names = ["ridge", "lightgbm_lags", "alone"]
+    axes_of = candidates(tables, "Ost")
+    for (client, one), name in zip([*found.items()], names, strict=True):
+        found[client] = type(one)(name, axes_of[name], 0.5, "")
+    mixed = mixture(forecasters, found)
+    assert mixed is not None and mixed.axes[0] == IN_USE and mixed.validation == 0.5
+    for number, (client, name) in enumerate(zip(found, names, strict=True)):
+        (part,) = (one for one in forecasters if one.axes == axes_of[name])
+        np.testing.assert_array_equal(mixed.weekly[number], part.of([client])[0])
+        assert mixed.persistence[number] == part.persistence[part.clients.index(client)]
+    assert mixture(forecasters[:1], found) is None
