@@ -227,9 +227,8 @@ def _forecasts(
     model: ForecastModel, client: str, readings: pd.DataFrame, options: argparse.Namespace
 ) -> pd.DataFrame:
     """The forecasts for a meter, with the offsets of their stamps."""
-    forecasts = model.predict(readings, client, options.model)
-    if not options.all:
-        forecasts = model.upcoming(readings, forecasts)
+    predict = model.predict if options.all else model.predict_next
+    forecasts = predict(readings, client, options.model)
     if forecasts.empty:
         raise DataError(
             f"{client}: no forecast after the last reading, {readings.index[-1]}, because there is "

@@ -55,7 +55,7 @@ class Forecasts:
         """
         model = load(self.file)
         table = model.read(self.readings, self.name)
-        forecasts = model.upcoming(table, model.predict(table, self.name))
+        forecasts = model.predict_next(table, self.name)
         if forecasts.empty:
             raise DataError(
                 f"{self.name}: no forecast after the last reading, {table.index[-1]}, because "

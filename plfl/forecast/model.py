@@ -171,7 +171,43 @@ class ForecastModel(Contents):
         """
         client = self._client(client)
         self._check(frame, client)
-        frame_after, dataset, last = self._windows(frame, client, early)
+        windows = self._windows(frame, client, early)
+        return self._forecasts(frame, client, model, windows, windows[2])
+
+    def predict_next(
+        self, frame: pd.DataFrame, client: str | None = None, model: Model = "local"
+    ) -> pd.DataFrame:
+        """The forecasts of `predict` that `upcoming` selects, without those for earlier times, so
+        in much less time; see `predict` for the arguments and errors."""
+        client = self._client(client)
+        self._check(frame, client)
+        windows = self._windows(frame, client)
+        upcoming_rows = windows[2][windows[2] >= len(frame) - self._new_rows]
+        depends_on_earlier = self.study.task.widening == "adaptive"  # widths follow the errors
+        if len(upcoming_rows) and not depends_on_earlier:
+            try:
+                return self._forecasts(frame, client, model, windows, upcoming_rows)
+            except DataError:
+                pass  # there may be earlier forecasts: the error below says which it is
+        return self.upcoming(frame, self._forecasts(frame, client, model, windows, windows[2]))
+
+    @property
+    def _new_rows(self) -> int:
+        """The last rows whose forecasts are for times after the last reading."""
+        windows = self.study.windows
+        return 1 if windows.horizons > 1 else windows.look_ahead
+
+    def _forecasts(
+        self,
+        frame: pd.DataFrame,
+        client: str,
+        model: Model,
+        windows: tuple[pd.DataFrame, Dataset, NDArray[np.int64]],
+        last: NDArray[np.int64],
+    ) -> pd.DataFrame:
+        """The result of `predict` for the windows whose last input rows are `last`, given the
+        result of `_windows`."""
+        frame_after, dataset, _ = windows
         horizons, task = self.study.windows.horizons, task_of(self.study)
         starts = last - (dataset.look_back - 1)
         predictions = self._predictions(dataset, client, model, starts)

@@ -71,6 +71,9 @@ def test_stored_baselines_give_the_recorded_scores(
             truth = readings["load"].reindex(own.index)
             error = float((own["forecast"] - truth).abs().mean())
             assert error == pytest.approx(scores[name, client], rel=1e-9), (name, client)
+            pd.testing.assert_frame_equal(
+                model.predict_next(readings, client), model.upcoming(readings, forecasts)
+            )
 
 
 def test_a_stored_baseline_is_data_and_is_saved_again() -> None:

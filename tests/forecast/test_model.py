@@ -42,6 +42,9 @@ def test_forecasts_are_those_of_the_study(blocks: dict[str, Any]) -> None:
             found = loaded.predict(readings, str(client), kind)
             wanted = week.set_index("stamp")[kind]
             np.testing.assert_allclose(found["forecast"][wanted.index], wanted, rtol=1e-6)
+            after = loaded.predict_next(readings, str(client), kind)
+            pd.testing.assert_frame_equal(after, loaded.upcoming(readings, found), rtol=1e-6)
+            assert len(after) == loaded.study.windows.look_ahead
     assert not result.forecasts["local"].equals(result.forecasts["global"])
     assert len(result.forecasts) > 300
 
@@ -116,6 +119,8 @@ def test_a_gap_costs_the_forecasts_that_would_read_it(model: ForecastModel) -> N
     reads = (every["made_at"] >= readings.index[200]) & (every["made_at"] <= readings.index[211])
     assert reads.sum() == 12
     pd.testing.assert_frame_equal(kept, every[~reads])
+    assert model.predict_next(gaps[:205], "a").empty
+    assert len(model.predict_next(gaps[:213], "a")) == 1
 
 
 def test_what_is_refused(model: ForecastModel) -> None:
@@ -186,6 +191,9 @@ def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
     for column in ("", "_10", "_90"):
         ours = first[f"forecast{column}"].to_numpy()
         np.testing.assert_allclose(ours, week[f"local{column}"].to_numpy(), rtol=1e-5)
+    pd.testing.assert_frame_equal(
+        model.predict_next(readings, "b"), model.upcoming(readings, found), rtol=1e-6
+    )
     shape = (3, 2, 3, 1) if conformal == "adaptive" else (3, 3, 1)
     shapes = {} if conformal == "none" else {"local": shape, "global": shape}
     assert {m: own.shape for m, own in model.widths.items()} == shapes
