@@ -52,11 +52,11 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
 
 # A study with further axes has variants (docs/axes.md). Each is a study in a folder of its own; those
 # that differ in no axis of the data share their datasets.
-VARIANT = ["{variant}"] if study.axes else []
-INPUT = ["{inputs}"] if any(study.inputs.values()) else []
-RESULTS = "/".join([str(study.results), *VARIANT])
-FIGURES = "/".join([str(study.figures), *VARIANT])
-INPUTS = "/".join([str(study.results), *INPUT])
+VARIANT = ["{variant}"] if study.plan.axes else []
+INPUT = ["{inputs}"] if any(study.plan.inputs.values()) else []
+RESULTS = "/".join([str(study.paths.results), *VARIANT])
+FIGURES = "/".join([str(study.paths.figures), *VARIANT])
+INPUTS = "/".join([str(study.paths.results), *INPUT])
 
 
 wildcard_constraints:
@@ -67,7 +67,7 @@ wildcard_constraints:
     server_opt="[a-z0-9_]+",
     seed="[0-9]+",
     variant="|".join(map(re.escape, study.variants)),
-    inputs="|".join(map(re.escape, set(study.inputs.values()))),
+    inputs="|".join(map(re.escape, set(study.plan.inputs.values()))),
 
 
 include: "workflow/rules/common.smk"
@@ -91,7 +91,7 @@ OWN_FILES = [
 ]
 
 
-ALL_FILES = [*OVERVIEW.values()] if study.axes else OWN_FILES
+ALL_FILES = [*OVERVIEW.values()] if study.plan.axes else OWN_FILES
 
 
 rule all:
@@ -102,7 +102,7 @@ rule all:
         expand(list(itertools.chain(*CELLS.values())), variant=study.variants),
         # MLflow compares forecasters.
         (
-            local(f"{study.results}/tracked.json")
+            local(f"{study.paths.results}/tracked.json")
             if study.tracking.enabled and study.task.forecasts and find_spec("mlflow")
             else []
         ),
@@ -128,7 +128,7 @@ onstart:
             raise screen.refusal_of(error) from None
         screen.say(warn_of_replacement(study))
         screen.say("\n".join(left_out_claims(study.claims, study.data.states)))
-        screen.begin(study.name, study.results / "logs" / "snakemake.log")
+        screen.begin(study.name, study.paths.results / "logs" / "snakemake.log")
 
 
 onsuccess:

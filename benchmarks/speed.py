@@ -102,7 +102,7 @@ class Setting:
     @property
     def optimiser(self) -> Adam | AdamW:
         """The local optimiser, untuned."""
-        first = self.study.candidates(self.study.cells[0])[0]
+        first = self.study.plan.candidates(self.study.cells[0])[0]
         return cast("Adam | AdamW", first.client_opt)
 
     def task(
@@ -247,7 +247,7 @@ def _rounds(settings: Sequence[Setting]) -> list[float]:
         study, cell = each.study, each.study.cells[0]
         engine = make_engine(study.compute, each.network, each.dataset)
         client_data = ClientData(each.dataset, engine, study.federation, cell.seed)
-        f = federation_of(study, cell, study.candidates(cell)[0], each.network, client_data)
+        f = federation_of(study, cell, study.plan.candidates(cell)[0], each.network, client_data)
         runs.append(partial(rounds.run, [f], engine))
     seconds: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 1):

@@ -57,7 +57,7 @@ def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, Paramet
     study = Study.parse(raw, "trees.yaml")
     for site in given.sites:
         data = sources.source_of(study.data).examples_of(study, site).refit()
-        yield Trainer.for_study(study, data).client_data(1), study.layout
+        yield Trainer.for_study(study, data).client_data(1), study.plan.layout
 
 
 def pooled(data: ClientData, layout: ParameterLayout) -> None:

@@ -53,8 +53,11 @@ def train_locally(model: nn.Module, y: Tensor, dataset: plfl.Dataset, minibatche
 if __name__ == "__main__":
     study = plfl.Study.load("config/smoke.yaml")
     dataset = plfl.load_dataset(study, "NY")
-    for name, patterns in study.shared.items():  # P1, P2 and P3, as names of parameters
-        mask = torch.from_numpy(study.layout.mask(patterns))
+    for (
+        name,
+        patterns,
+    ) in study.plan.schemes.patterns.items():  # P1, P2 and P3, as names of parameters
+        mask = torch.from_numpy(study.plan.layout.mask(patterns))
         *_, models = run_rounds(study, dataset, mask, seed=10)
         spread = f"standard deviation between clients {models.std(dim=0).mean():.1e}"
         print(f"{name}: {int(mask.sum()):,} of {len(mask):,} parameters cross; {spread}")

@@ -113,9 +113,11 @@ def attacked(
     """
     check_loads(study)
     problem = ""
-    if study.is_alone(cell):
+    if study.plan.is_alone(cell):
         problem = "sends no update; choose a cell that shares parameters"
-    elif study.joins(cell.sharing) or not sends_only_updates(study.method(cell)):
+    elif study.plan.schemes.joins(cell.sharing) or not sends_only_updates(
+        study.hyperparameters.of_method(cell.method)
+    ):
         problem = "sends more than updates, so these alone tell too little; choose another cell"
     if problem:
         raise ConfigError(study.name, [f"{cell}: {problem} (`plfl cells --list`)"])
@@ -190,7 +192,7 @@ class _Attack:
     def _federation(
         self, settings: FederationSettings, client_opt: ClientOpt | None = None
     ) -> Federation:
-        candidate = self.trainer.study.combinations.untuned(*self.cell.combination)
+        candidate = self.trainer.study.plan.combinations.untuned(*self.cell.combination)
         data = self.trainer.client_data(self.cell.seed, settings=settings)
         candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)
         f = self.trainer.federation(self.cell, candidate, data)
@@ -358,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     study = Study.load(options.config)
     every = [(variant, cell) for variant in study.variants.values() for cell in variant.cells]
-    sending = [(variant, cell) for variant, cell in every if not variant.is_alone(cell)]
+    sending = [(variant, cell) for variant, cell in every if not variant.plan.is_alone(cell)]
     study, cell = study.find(options.cell) if options.cell else (sending or every)[0]
     given = {key: getattr(options, key) for key in ("clip", "noise")}
     privacy = {key: value for key, value in given.items() if value is not None}
@@ -366,7 +368,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     examples = load_dataset(study, cell.state)
     with tqdm(total=len(cells), desc=str(cell), unit="cell", disable=None) as bar:
         guesses = leakage(cells, examples, lambda done: bar.update())
-    write_csv(guesses, path := study.results / "leakage.csv")
+    write_csv(guesses, path := study.paths.results / "leakage.csv")
     print(f"{print_table(summary(guesses))}\n\n{path}")
 
 

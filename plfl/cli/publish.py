@@ -56,7 +56,7 @@ def track(options: argparse.Namespace) -> None:
     from plfl.publish import tracking
     from plfl.results.overview import study_of
 
-    print(tracking.track(options.results, study_of(options.results).figures))
+    print(tracking.track(options.results, study_of(options.results).paths.figures))
 
 
 def ui(options: argparse.Namespace) -> None:

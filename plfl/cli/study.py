@@ -64,13 +64,15 @@ def run(options: argparse.Namespace) -> None:
             f"{Path.cwd()}: cannot be written, but the results go there; change to a folder of "
             "your own"
         )
-    with_data = {study.inputs[label]: variant.data for label, variant in study.variants.items()}
+    with_data = {
+        study.plan.inputs[label]: variant.data for label, variant in study.variants.items()
+    }
     for data in with_data.values() if not elsewhere else ():
         for state in data.states:
             sources.source_of(data).own_files(data, state)
     if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(snakemake_options)):
         busy = "another process is running this study; wait until it has finished, or stop it"
-        hold(study.results / ".lock", busy=busy).release()
+        hold(study.paths.results / ".lock", busy=busy).release()
     if note := undecidable(study):
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.
@@ -108,7 +110,7 @@ def train_cell(options: argparse.Namespace) -> None:
     from plfl.results.records import write_table
 
     dataset = sources.source_of(study.data).examples_of(study, cell.state)
-    cells, total = study.with_all_seeds([cell]), study.federation.rounds
+    cells, total = study.plan.with_all_seeds([cell]), study.federation.rounds
     with progress_bar(str(cell)) as advance:
         result = train(study, cells, dataset, lambda t: advance("", t, total))[cell]
     if options.records:

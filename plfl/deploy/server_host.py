@@ -114,7 +114,7 @@ def serve(
     folder = folders.server
     private_folder(folder)
     busy = "another server uses this folder; stop it first"
-    largest = largest_answer(folders.study.layout.width)
+    largest = largest_answer(folders.study.plan.layout.width)
     with (
         hold(folder / ".lock", busy=busy),
         running_superlink(folder, host, port, keys, largest) as processes,

@@ -42,7 +42,7 @@ def local_steps(study: Study) -> int:
 def cost_of_step(study: Study) -> float:
     """Cost of a local step, relative to one of the paper's model with its minibatches of 16: the
     ratio of the operations of a forward pass, at least 1."""
-    operations = study.model.operations(study.window_shape)
+    operations = study.model.operations(study.plan.window_shape)
     return max(1.0, study.federation.batch_size * (operations or 0) / PAPER_STEP)
 
 
@@ -58,7 +58,7 @@ def stack_of(study: Study) -> str:
         return "study"
     of_state = Counter[str]()
     for cell in first_variant.cells:
-        of_state[cell.state] += first_variant.trials(cell) * first_variant.data.clients_of(
+        of_state[cell.state] += first_variant.plan.trials(cell) * first_variant.data.clients_of(
             cell.state
         )
     steps = (
@@ -76,5 +76,7 @@ def side_by_side(study: Study) -> int:
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
         clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
-        models[tuple(getattr(cell, axis) for axis in common_axes)] += study.trials(cell) * clients
+        models[tuple(getattr(cell, axis) for axis in common_axes)] += (
+            study.plan.trials(cell) * clients
+        )
     return max(models.values())

@@ -101,10 +101,10 @@ def _of_all(settings: FederationSettings, clients: int) -> FederationSettings:
 def make_folds(trainer: Trainer, cell: Cell) -> Iterator[Fold]:
     """The parts of a cell."""
     study, dataset, fold = trainer.study, trainer.dataset, partial(Fold, trainer)
-    if not isinstance(dataset, Dataset) or study.is_alone(cell):
+    if not isinstance(dataset, Dataset) or study.plan.is_alone(cell):
         yield fold(dataset, dataset)
         return
-    scheme = study.schemes.get(cell.sharing)
+    scheme = study.plan.schemes.joining.get(cell.sharing)
     federations = dataset.federations()
     if scheme is None and len(federations) == 1:
         yield fold(dataset, dataset)

@@ -65,7 +65,7 @@ def train(
     maker = _TrialMaker(Trainer.for_study(study, next(iter(of_state.values()))), of_state)
     cells_by_settings: dict[str, list[Cell]] = {}
     for cell in cells:
-        cells_by_settings.setdefault(digest(study.settings(cell)), []).append(cell)
+        cells_by_settings.setdefault(study.plan.fingerprint(cell), []).append(cell)
     all_trials = [
         trial
         for equal_cells in cells_by_settings.values()
@@ -77,7 +77,7 @@ def train(
     best = best_groups(all_trials, choice_of_group)
     final_trials = (
         _retrain_chosen(maker, all_trials, choice_of_group, checkpoint)
-        if study.retrains
+        if study.plan.retrains
         else all_trials
     )
     results: dict[Cell, CellResult] = {}
@@ -108,7 +108,7 @@ class _TrialMaker:
         rounds = self.study.federation.rounds
         return [
             self.make_trial(equal_cells, values, rounds)
-            for values in self.study.candidates(equal_cells[0])
+            for values in self.study.plan.candidates(equal_cells[0])
         ]
 
     def make_trial(self, equal_cells: list[Cell], candidate: Candidate, last_round: int) -> Trial:
@@ -118,20 +118,20 @@ class _TrialMaker:
         # Best models and widths depend on how the method scores; then methods share no rounds.
         if candidate.method and study.federation.keep == "last" and study.task.widening == "none":
             trained_candidate = replace(candidate, method=candidate.method.in_rounds())
-        trains_alone = study.is_alone(cell)
-        plan = f"{cell.state} {cell.sharing} {trains_alone}"
-        if plan not in self._folds:
+        trains_alone = study.plan.is_alone(cell)
+        fold_key = f"{cell.state} {cell.sharing} {trains_alone}"
+        if fold_key not in self._folds:
             trainer = replace(self.trainer, dataset=self.of_state[cell.state])
-            self._folds[plan] = list(make_folds(trainer, cell))
-        key = repr((plan, cell.seed, last_round, replace(trained_candidate, tuned=())))
+            self._folds[fold_key] = list(make_folds(trainer, cell))
+        key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned=())))
         if key not in self._parts:
             self._parts[key] = [
-                FoldTraining(cell, trained_candidate, trial) for trial in self._folds[plan]
+                FoldTraining(cell, trained_candidate, trial) for trial in self._folds[fold_key]
             ]
         parts = self._parts[key]
         return Trial(
             equal_cells,
-            digest(study.settings(cell) | {"cell": cell.state}),
+            digest(study.plan.settings(cell) | {"cell": cell.state}),
             candidate,
             parts,
             [Recorder.for_clients(part.dataset, study.federation) for part in parts],
@@ -190,7 +190,7 @@ class _Job:
         self.trainer, self.trials, self.running = trainer, trials, trials
         self.study, self.settings = trainer.study, trainer.study.federation
         self.progress, self.checkpoint, self.is_final = progress, checkpoint, is_final
-        chooses = self.study.retrains and not is_final
+        chooses = self.study.plan.retrains and not is_final
         self.round_choices = self.study.tuning.rounds if chooses else []
 
     def run(self) -> None:
@@ -290,7 +290,7 @@ def _results(
             log.info("%s, %s models: %s", cells[0], model, candidate.text)
         described[model] = candidate, trial.recorder
     steps = sum(trial.recorder.steps for trial in trials)
-    trains_alone, trial_count = study.is_alone(cells[0]), len(trials) * max(1, len(rounds))
+    trains_alone, trial_count = study.plan.is_alone(cells[0]), len(trials) * max(1, len(rounds))
     results = {cell: tables(cell, described, trains_alone, trial_count, steps) for cell in cells}
     if keeps:
         models_of_trial = {trial: trial.models() for trial in dict.fromkeys(chosen_trials.values())}

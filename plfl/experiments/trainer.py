@@ -89,7 +89,7 @@ def place_computation(study: Study) -> Compute:
 
 def network_of(study: Study, shape: WindowShape) -> Network:
     """The study's model for windows of some shape. The task decides how many outputs it has."""
-    outputs = study.window_shape.outputs
+    outputs = study.plan.window_shape.outputs
     return model_of(study).network(shape._replace(outputs=outputs))
 
 
@@ -97,7 +97,7 @@ def federation_of(
     study: Study, cell: Cell, candidate: Candidate, network: Network, client_data: ClientData
 ) -> Federation:
     """A cell of the study before its first round, trained with the rates of a candidate."""
-    mask = network.layout.mask(study.shared[cell.sharing])
+    mask = network.layout.mask(study.plan.schemes.patterns[cell.sharing])
     return Federation(
         method=candidate.method or FedOpt(),  # alone, the round shares nothing
         client_opt=candidate.client_opt,

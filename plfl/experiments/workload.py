@@ -7,7 +7,6 @@ from dataclasses import replace
 import pandas as pd
 import torch
 
-from plfl.base.files import digest
 from plfl.base.rounding import drawn_of
 from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
@@ -34,21 +33,23 @@ def workload(study: Study) -> pd.DataFrame:
     parameters cross once each way per round, not range-coded, or each tree once; `evaluations`:
     client models that are scored on all their evaluation windows."""
     f = study.federation
-    layout = study.layout
+    layout = study.plan.layout
     rows = []
     for state in study.data.states:
         clients = drawn_of(study.data.clients_of(state), f.participation)
         for scheme in study.grid.sharing:
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
-            distinct = {digest(study.settings(cell)): cell for cell in cells}
+            distinct = {study.plan.fingerprint(cell): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.
-            trial_counts = [len(study.candidates(cell)) for cell in distinct.values()]
+            trial_counts = [len(study.plan.candidates(cell)) for cell in distinct.values()]
             evaluation_count = sum(trial_counts) * sum(map(f.evaluates, range(1, f.rounds + 1)))
-            trial_counts = [trials + study.retrains for trials in trial_counts]
+            trial_counts = [trials + study.plan.retrains for trials in trial_counts]
             rounds = sum(trial_counts) * f.rounds
-            if study.joins(scheme) == "unseen":  # a client trains in all parts except its own
-                rounds *= study.schemes[scheme].turns - 1
-            shared = layout.mask(study.shared[scheme])
+            if (
+                study.plan.schemes.joins(scheme) == "unseen"
+            ):  # a client trains in all parts except its own
+                rounds *= study.plan.schemes.joining[scheme].turns - 1
+            shared = layout.mask(study.plan.schemes.patterns[scheme])
             lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
             sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers
             both_ways: float = sum(
@@ -59,7 +60,7 @@ def workload(study: Study) -> pd.DataFrame:
             )
             if study.model.only_method:  # each tree crosses once, and more than its numbers
                 both_ways /= f.rounds
-            models = 1 if study.combinations.shares_nothing(scheme) else 2
+            models = 1 if study.plan.schemes.shares_nothing(scheme) else 2
             evaluations = models * evaluation_count * study.data.clients_of(state)
             if study.task.common_windows:  # the server's, and last those of the clients
                 evaluations = evaluation_count + sum(trial_counts) * study.data.clients_of(state)
@@ -86,7 +87,7 @@ def measured_speed(study: Study) -> float:
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
     first = trainer.network.initial(0).to(engine.device)
-    if isinstance(method := study.method(study.cells[0]), Boosting):
+    if isinstance(method := study.hyperparameters.of_method(study.cells[0].method), Boosting):
         data, layout = trainer.client_data(0, dataset), trainer.network.layout
         method.own_trees(data, layout, first[None], 1)  # puts the windows into bins
         beginning = time.process_time()
@@ -138,7 +139,9 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
         steps = works[label]["client_steps"].sum() + evaluations
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
     if study.task.forecasts:
-        datasets = {study.inputs[label]: variant.data for label, variant in study.variants.items()}
+        datasets = {
+            study.plan.inputs[label]: variant.data for label, variant in study.variants.items()
+        }
         clients = (data.clients_of(state) for data in datasets.values() for state in data.states)
         total += BASELINES * sum(clients)
     return total / UNSURE, total * UNSURE

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from plfl import __version__, plugins
-from plfl.base.files import digest
 from plfl.baselines import BASELINE
 from plfl.data import windows
 from plfl.data.dataset import Dataset
@@ -96,9 +95,9 @@ class Contents:
             "study": self.study.description(),
             "code": plugins.digests_of(self.study.description()),
             "cell": asdict(self.cell),
-            "digest": "" if self.baseline else digest(self.study.settings(self.cell)),
+            "digest": "" if self.baseline else self.study.plan.fingerprint(self.cell),
             "parameters": {
-                name: list(shape) for name, shape in self.study.layout.all_shapes.items()
+                name: list(shape) for name, shape in self.study.plan.layout.all_shapes.items()
             },
             "model": self.study.model.settings,
             "columns": self.columns,

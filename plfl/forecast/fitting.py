@@ -53,11 +53,11 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
             "model of a scheme that shares parameters, such as P1 or P2"
         )
     start = np.asarray(model.models["global"].mean(axis=0), np.float32)
-    shared = study.layout.mask(study.shared[model.cell.sharing])
-    is_all_shared = study.layout.is_whole(shared)
+    shared = study.plan.layout.mask(study.plan.schemes.patterns[model.cell.sharing])
+    is_all_shared = study.plan.layout.is_whole(shared)
     trained_parameters = np.ones_like(shared) if is_all_shared else ~shared
     if study.model.only_method:  # a mean of trees is no tree, and own trees are no start
-        empty = network_of(study, study.window_shape).initial(0).numpy()
+        empty = network_of(study, study.plan.window_shape).initial(0).numpy()
         start, trained_parameters = np.where(shared, model.models["global"][0], empty), ~shared
     dataset = build_later(client, table, study.windows, scaling, training=True)
     steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained_parameters)
@@ -145,8 +145,8 @@ class OwnSteps:
         study = self.trainer.study
         if not study.model.only_method:
             return [*PASSES]
-        is_own = self.trained[study.layout.mask(["head"])].all()
-        leaf_limit = study.layout.shapes["head.value"][1] if is_own else 0
+        is_own = self.trained[study.plan.layout.mask(["head"])].all()
+        leaf_limit = study.plan.layout.shapes["head.value"][1] if is_own else 0
         return [*range(leaf_limit + 1)]
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
@@ -154,10 +154,14 @@ class OwnSteps:
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
         trained_mask = torch.from_numpy(self.trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
-        method = study.method(self.cell)
+        method = study.hyperparameters.of_method(self.cell.method)
         if isinstance(method, Boosting):
             number = min(epochs, self._numbers[-1])
-            return method.own_trees(data, study.layout, row, number)
+            return method.own_trees(data, study.plan.layout, row, number)
         return calibrate(
-            row, data, trained_mask, study.client_optimiser(self.cell), Calibration(epochs=epochs)
+            row,
+            data,
+            trained_mask,
+            study.hyperparameters.of_client_opt(self.cell.client_opt),
+            Calibration(epochs=epochs),
         )

@@ -235,7 +235,7 @@ class ForecastModel(Contents):
         widths; NaN where a baseline lacks a reading."""
         task = task_of(self.study)
         if not self.baseline:
-            network = network_of(self.study, self.study.window_shape)
+            network = network_of(self.study, self.study.plan.window_shape)
             engine = make_engine(Compute(device="cpu"), network, dataset)
             row = self._row(client, model)
             (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
@@ -333,7 +333,7 @@ class ForecastModel(Contents):
         if self.baseline:
             forecaster = of_baseline(self, client)
         else:
-            network = network_of(self.study, self.study.window_shape)
+            network = network_of(self.study, self.study.plan.window_shape)
             module = network.module(self._row(client, model))
             forecaster = ScaledNetwork(self, scaling, module)
         about = {
@@ -539,7 +539,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
             f"{path}: the file of the model, {study.model.summary}, is not the one of the "
             "training; restore it, run plfl in the folder of the study, or train again"
         )
-    known_shapes = {name: list(shape) for name, shape in study.layout.all_shapes.items()}
+    known_shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
     if known_shapes != header.parameters:
         raise ResultsError(
             f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
@@ -547,7 +547,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         )
     scalings = {name: Scaling.from_record(**stored) for name, stored in header.clients.items()}
     widths = {name: np.array(rows, float) for name, rows in header.widths.items()}
-    width = study.window_shape.inputs
+    width = study.plan.window_shape.inputs
     fitting = {
         "cell": header.cell in study.cells
         or (is_baseline and header.cell.method in storable(study.baselines)),
@@ -555,7 +555,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS)
         and all(np.isfinite([s.offset, s.scale]).all() for s in scalings.values()),
         "models": all(
-            rows.shape == (len(scalings), study.layout.width) for rows in models.values()
+            rows.shape == (len(scalings), study.plan.layout.width) for rows in models.values()
         ),
         "widths": all(own_widths.shape[:1] == (len(scalings),) for own_widths in widths.values()),
     }

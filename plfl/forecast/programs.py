@@ -200,7 +200,7 @@ class ScaledNetwork(nn.Module):
         super().__init__()
         windows = model.study.windows
         self.module, self.relative = module, windows.is_relative
-        self.look_back, self.shape = windows.look_back, model.study.window_shape
+        self.look_back, self.shape = windows.look_back, model.study.plan.window_shape
         self.scaling = scaling
 
     def forward(self, past_readings: PastReadings) -> Tensor:

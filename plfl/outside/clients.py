@@ -169,7 +169,7 @@ def datasets(study: Study) -> Datasets:
     Raises:
         ConfigError: the study has axes besides `data.origins`, or is not about loads.
     """
-    if any(axis.key != ORIGINS for axis in study.axes):
+    if any(axis.key != ORIGINS for axis in study.plan.axes):
         labels = list_names(list(study.variants), 3)
         problem = f"grid: the study has variants with data of their own; name one: {labels}"
         raise ConfigError(study.name, [problem])
@@ -181,7 +181,7 @@ def datasets(study: Study) -> Datasets:
 def examples(study: Study) -> Mapping[tuple[str, str], Examples]:
     """The examples of a study with no axes but `data.origins`, by origin and state."""
     return {
-        (str(variant.data.cut) if study.axes else "", state): sources.source_of(
+        (str(variant.data.cut) if study.plan.axes else "", state): sources.source_of(
             variant.data
         ).examples_of(variant, state)
         for variant in study.variants.values()

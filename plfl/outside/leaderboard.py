@@ -127,8 +127,8 @@ def rows_of(
     variants = fitting_variants(results, study, data)
     first_study = variants[0].tables.study
     for sharing, method in variants[0].tables.kinds():
-        trains_alone = first_study.combinations.shares_nothing(sharing)
-        models = "raw data" if first_study.joins(sharing) == "raw" else "models"
+        trains_alone = first_study.plan.schemes.shares_nothing(sharing)
+        models = "raw data" if first_study.plan.schemes.joins(sharing) == "raw" else "models"
         for model in variants[0].models(sharing, method):
             submission: dict[str, Any] = {"exchanged": "nothing" if trains_alone else models}
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
@@ -140,7 +140,7 @@ def rows_of(
                         summaries.append(variant.summarised(model, best_cells.name))
             if len(pieces) == len(variants) * len(first_study.data.states):
                 submission["seeds"] = len(pieces[0].seeds)
-                submission["trials"] = first_study.combinations.trials(*pieces[0].axes)
+                submission["trials"] = first_study.plan.combinations.trials(*pieces[0].axes)
                 shared = variants[0].shares_tests
                 partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
                 yield _row(submission, pieces, summaries, partners)
@@ -205,7 +205,7 @@ def fitting_variants(
             "study on its data, with no other axes than these"
         )
     for variant in variants:
-        origin = str(variant.tables.study.data.cut) if study.axes else ""
+        origin = str(variant.tables.study.data.cut) if study.plan.axes else ""
         for state in study.data.states:
             if isinstance(examples := data[origin, state], Dataset):
                 _check_data(variant, state, examples)

@@ -125,7 +125,7 @@ def _of_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
 def _read(file: Path, study: Study) -> pd.DataFrame:
     task = study.task
     required_columns = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
-    required_columns += ["origin"] * bool(study.axes)
+    required_columns += ["origin"] * bool(study.plan.axes)
     if isinstance(task, Quantiles):
         required_columns += [f"forecast_{100 * level:g}" for level in task.levels]
     try:
@@ -138,7 +138,7 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
         raise DataError(
             f"{file}: has no column {', '.join(missing_columns)}; docs/benchmark.md lists them"
         )
-    origins = table["origin"].astype(str).str[:10] if study.axes else ""
+    origins = table["origin"].astype(str).str[:10] if study.plan.axes else ""
     table = table.assign(client=table["client"].astype(str), origin=origins)
     for column in ("stamp", "made_at"):
         if column in required_columns:
@@ -249,7 +249,7 @@ def _rival_rows(
     else:
         for variant in fitting_variants(results, study, data):
             tables = variant.tables
-            origin = str(tables.study.data.cut) if study.axes else ""
+            origin = str(tables.study.data.cut) if study.plan.axes else ""
             rows.append(tables.baselines.assign(origin=origin))
             errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
             for of_state in variant.scored(metric)["local"].values():

@@ -19,10 +19,10 @@ from plfl.study import Study
 def remove_damaged(study: Study) -> str:
     """Remove the damaged files of a study, with the `SHA256SUMS` beside a damaged table; return a
     message about them, empty without any. While another process runs the study, nothing happens."""
-    if not study.results.is_dir():
+    if not study.paths.results.is_dir():
         return ""
     try:
-        lock = hold(study.results / ".lock", busy="another process is running this study")
+        lock = hold(study.paths.results / ".lock", busy="another process is running this study")
     except PlflError:
         return ""
     faults = dict(_faults(study))
@@ -35,8 +35,8 @@ def remove_damaged(study: Study) -> str:
 
 def _faults(study: Study) -> Iterator[tuple[Path, str]]:
     """The damaged files of a study, and what is wrong with each."""
-    inputs = {study.results / folder for folder in study.inputs.values()}
-    results = {study.results, *(variant.results for variant in study.variants.values())}
+    inputs = {study.paths.results / folder for folder in study.plan.inputs.values()}
+    results = {study.paths.results, *(variant.paths.results for variant in study.variants.values())}
     tables = [path for folder in sorted(inputs) for path in folder.glob("baselines/*.parquet")]
     tables += [path for folder in sorted(results) for path in folder.glob("cells/*.parquet")]
     for path in tables:

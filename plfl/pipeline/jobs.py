@@ -60,7 +60,7 @@ def of_job(study: Study, wildcards: Any) -> Study:
     """The variant of the study that a job is about, named by the wildcard `variant`; the study
     itself if it has no variants. A job about datasets has the wildcard `inputs` instead, which
     stands for all variants that read them; the first is returned."""
-    for label, inputs in study.inputs.items():
+    for label, inputs in study.plan.inputs.items():
         if label == wildcards.get("variant", "") or inputs == wildcards.get("inputs", None):
             return study.variants[label]
     return study
@@ -71,12 +71,12 @@ def claim(study: Study) -> None:
     temporary files of killed jobs. This replaces Snakemake's own locks, which remain when Snakemake
     is killed. PlflError: another Snakemake runs the study, or a folder cannot be written."""
     busy = "another Snakemake is running this study; wait until it has finished, or stop it"
-    lock = hold(study.results / ".lock", busy=busy)
+    lock = hold(study.paths.results / ".lock", busy=busy)
     atexit.register(lock.release)
-    for folder in (study.results, study.figures):
+    for folder in (study.paths.results, study.paths.figures):
         sweep(folder)
     # Fail now rather than after the training.
-    hold(study.figures / ".lock").release()
+    hold(study.paths.figures / ".lock").release()
 
 
 def duration(seconds: float) -> str:
@@ -93,9 +93,9 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
     algorithms: list[Algorithm] = [study.model, study.task, *study.channel.codecs]
     for cell in cells:
         algorithms += [
-            study.method(cell),
-            study.client_optimiser(cell),
-            study.server_optimiser(cell),
+            study.hyperparameters.of_method(cell.method),
+            study.hyperparameters.of_client_opt(cell.client_opt),
+            study.hyperparameters.of_server_opt(cell.server_opt),
         ]
     modules = {type(algorithm).__module__ for algorithm in algorithms}
     # Modules of plfl that users' files import. The users' code itself is part of the settings of
@@ -120,7 +120,7 @@ def warn_of_replacement(study: Study) -> str:
     """A warning that the results folder has results of other settings, which a run replaces, with
     the keys that differ; empty if it has none."""
     try:
-        text = (study.results / "study.json").read_text(encoding="utf-8")
+        text = (study.paths.results / "study.json").read_text(encoding="utf-8")
         existing = json.loads(text)["study"]
     except (OSError, ValueError, LookupError, TypeError):
         return ""
@@ -128,7 +128,7 @@ def warn_of_replacement(study: Study) -> str:
     if not (keys := list(_differing_keys(existing, now))):
         return ""
     return (
-        f"\n{study.results} holds results of other settings, which this run replaces: "
+        f"\n{study.paths.results} holds results of other settings, which this run replaces: "
         f"{list_names(keys, 5)}. To keep both, stop it and give this study another `name`.\n"
     )
 
@@ -145,12 +145,13 @@ def _differing_keys(existing: Any, now: Any, key: str = "") -> Iterator[str]:
 
 def announce(study: Study) -> str:
     """A message that says where the results of a study are; empty if it has no page."""
-    page = study.results / "index.html"
+    results = study.paths.results
+    page = results / "index.html"
     if not page.is_file():
         return ""
     return (
         f"\nStudy {study.name!r}{study.data.sample_suffix}:\n"
         f"  page     {page}\n"
-        f"  figures  {study.figures}\n"
-        f"  tables   {study.results / 'summary.csv'}; all numbers are in records.parquet there\n"
+        f"  figures  {study.paths.figures}\n"
+        f"  tables   {results / 'summary.csv'}; all numbers are in records.parquet there\n"
     )

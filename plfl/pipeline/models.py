@@ -43,15 +43,17 @@ def keep_models(
 
     `datasets`, `fitted_files`: the files of the datasets and of the fitted baselines, by state.
     """
-    tables = Tables(study.results)
+    tables = Tables(study.paths.results)
     rows: list[dict[str, str]] = []
     for state, path in datasets.items():
         dataset = Dataset.load_file(path)
-        schemes = [name for name in study.grid.sharing if name not in study.for_new]
+        schemes = [name for name in study.grid.sharing if name not in study.plan.schemes.for_new]
         best = [tables.best("local", state=state, sharing=name) for name in schemes]
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            models = CellCache(study.root / TRAINED_FOLDER).models(tables.about["cells"][str(cell)])
+            models = CellCache(study.paths.root / TRAINED_FOLDER).models(
+                tables.about["cells"][str(cell)]
+            )
             models = models or _trained_again(study, cell, dataset)
             widths: ConformalWidths = {}
             if study.task.widening != "none":
@@ -114,7 +116,7 @@ def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:
     from plfl.experiments.train import train
 
     log.info("%s: its models were not kept; it is trained again", cell)
-    cells = study.with_all_seeds([cell])
+    cells = study.plan.with_all_seeds([cell])
     models = train(study, cells, dataset)[cell].models
     assert models is not None  # the only combination is the best one, and it has a score
     return models

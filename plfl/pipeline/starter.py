@@ -20,7 +20,8 @@ from plfl.data.meters.stamps import standard_offset
 from plfl.pipeline.shipped import root, write_new
 from plfl.public.models import Kind, load
 from plfl.public.seen import is_meter_seen
-from plfl.study import PAPER_SCHEMES, Study
+from plfl.study import Study
+from plfl.study.keys import PAPER_SCHEMES
 
 LeadTime = Literal["hour", "day"]
 """What a study forecasts: the next hour, or the next day."""

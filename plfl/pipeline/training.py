@@ -55,12 +55,12 @@ def train_cells(
             # ones fragment what blocks of models leave, and the process grows by all models.
             ctypes.CDLL(None).mallopt(-3, 2**22)
     digests = _digests(study, cells, datasets, engine)
-    folder = study.root / TRAINED_FOLDER  # variants may share cells
+    folder = study.paths.root / TRAINED_FOLDER  # variants may share cells
     cache = CellCache(folder)
     name = digest(list(digests.values()))
     lock = folder / f".{name}.lock"
     with hold(lock, waiting=partial(log.warning, WAITS)):
-        new = study.with_all_seeds(
+        new = study.plan.with_all_seeds(
             cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )
         read = sources.source_of(study.data).read
@@ -116,13 +116,13 @@ def _reason_against(
         return "the examples of their states differ in more than the clients"
     if free is None:
         return ""
-    models = sum(study.trials(cell) * len(examples[cell.state].clients) for cell in cells)
+    models = sum(study.plan.trials(cell) * len(examples[cell.state].clients) for cell in cells)
     tables = sum(
         table.nbytes
         for dataset in data
         for table in (dataset.features, dataset.covariates, dataset.targets)
     )
-    needed_bytes = 4 * COPIES_KEPT * models * study.layout.width + tables
+    needed_bytes = 4 * COPIES_KEPT * models * study.plan.layout.width + tables
     if needed_bytes <= SHARE * free:
         return ""
     return (
@@ -169,7 +169,7 @@ def _digests(
     data = {state: sha256(path) for state, path in datasets.items()}
     return {
         cell: digest(
-            *(str(cell), study.settings(cell), training_code(study, [cell])),
+            *(str(cell), study.plan.settings(cell), training_code(study, [cell])),
             *(data[cell.state], *engine),
         )
         for cell in cells

@@ -303,10 +303,10 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
             records = dict(list(tables.records([*CELL, *columns], state=state).groupby(CELL)))
             for cell in study.cells:
                 key = astuple(cell)
-                if key not in records or study.combinations.repeats(*cell.combination):
+                if key not in records or study.plan.combinations.repeats(*cell.combination):
                     continue
                 rows, summary = records[key], summaries[key]
-                trains_alone = study.is_alone(cell)
+                trains_alone = study.plan.is_alone(cell)
                 algorithm_text = cell.client_opt
                 algorithm_text = (
                     algorithm_text
@@ -341,11 +341,16 @@ def _params(cell: Cell, study: Study, summary: pd.DataFrame) -> dict[str, object
     """The axes of a cell and all hyperparameters of its algorithms, such as `client_opt.lr`; tuned
     ones have the value that was chosen for the local model."""
     params = {axis: getattr(cell, axis) for axis in CELL}
-    algorithms: dict[str, Any] = {"client_opt": study.client_optimiser(cell)}
-    if study.is_alone(cell):
+    algorithms: dict[str, Any] = {
+        "client_opt": study.hyperparameters.of_client_opt(cell.client_opt)
+    }
+    if study.plan.is_alone(cell):
         params |= {"method": "none", "server_opt": "none"}
     else:
-        algorithms |= {"method": study.method(cell), "server_opt": study.server_optimiser(cell)}
+        algorithms |= {
+            "method": study.hyperparameters.of_method(cell.method),
+            "server_opt": study.hyperparameters.of_server_opt(cell.server_opt),
+        }
     for kind, algorithm in algorithms.items():
         values = algorithm.model_dump(mode="json")
         params |= {f"{kind}.{key}": value for key, value in values.items()}

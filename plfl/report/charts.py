@@ -303,7 +303,7 @@ def curves(tables: Tables) -> pd.DataFrame:
     best = last.loc[last.groupby(names, sort=False).idxmin()].reset_index()[CELL[:-1]]
     table = best.merge(table, on=CELL[:-1])  # in the order of the study
     local_cells = [
-        study.combinations.trains_alone(*pair)
+        study.plan.combinations.trains_alone(*pair)
         for pair in table[["sharing", "method"]].itertuples(index=False)
     ]
     table = table[~(np.array(local_cells, bool) & (table["model"] == "global"))]

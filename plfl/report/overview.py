@@ -70,11 +70,13 @@ def draw(overview: Overview) -> Figure:
     study, best = overview.study, overview.table(BEST)
     axis, other_axes = along(study)
     codecs = [
-        one_axis.column for one_axis in study.axes if _is_codec(one_axis) and one_axis is not axis
+        one_axis.column
+        for one_axis in study.plan.axes
+        if _is_codec(one_axis) and one_axis is not axis
     ]
     apart = [
         one_axis
-        for one_axis in study.axes
+        for one_axis in study.plan.axes
         if one_axis.column in other_axes and one_axis.column not in codecs
     ]
     groups = list(best.groupby(["state", *(one_axis.column for one_axis in apart)], sort=False))[
@@ -242,7 +244,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
             map=_map(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
-            standings=standings(overview.table(BEST), study.axes),
+            standings=standings(overview.table(BEST), study.plan.axes),
             files={name: (link(results / name, page), text) for name, text in FILES.items()},
         )
 

@@ -72,7 +72,7 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
     study = tables.study
     found: dict[str, tuple[str, ...]] = {}
     for sharing in study.grid.sharing:
-        if sharing not in study.for_new and (
+        if sharing not in study.plan.schemes.for_new and (
             cell := tables.best("local", state=state, sharing=sharing)
         ):
             found[sharing] = astuple(cell)[1:-1]

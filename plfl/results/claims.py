@@ -81,7 +81,7 @@ def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
 
 
 def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
-    columns = {axis.key: axis.column for axis in study.axes}
+    columns = {axis.key: axis.column for axis in study.plan.axes}
     keys = [key for key in claim.where if key in columns]
     about = [v for v in variants if all(v.place[columns[k]] in claim.labels(k) for k in keys)]
     states = claim.labels("data.states") if "data.states" in claim.where else ()

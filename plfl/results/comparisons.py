@@ -140,7 +140,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
 def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """The best federation against the best without one, over all states and in each, against
     clients that train alone, and against the best on the raw data of all clients."""
-    local_schemes = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
+    local_schemes = [s for s in study.grid.sharing if study.plan.schemes.shares_nothing(s)]
     rivals = {BEST_ALONE: [words.LOCAL], "local training": local_schemes}
     rivals["the best on the raw data of all"] = [words.RAW]
     questions = [(kind, "") for kind, rival_names in rivals.items() if rival_names]
@@ -167,7 +167,7 @@ def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
         for forecaster in forecasters
         if forecaster.is_naive and forecaster.reach <= WEEK
     ]
-    for scheme in study.for_new if naive else ():
+    for scheme in study.plan.schemes.for_new if naive else ():
         if contest := contest_of(study, group, [scheme], naive):
             text = (
                 f"{words.scheme(study, scheme)}: the others' model against the best naive forecast"
@@ -179,7 +179,7 @@ def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
 def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What each value of an axis changes against the first one, all else being equal: for the best
     of each sharing scheme, method and model. Values with other test sets are left out."""
-    for axis in (axis for axis in study.axes if axis.key != ORIGINS):
+    for axis in (axis for axis in study.plan.axes if axis.key != ORIGINS):
         first, *other_labels = axis.choices
         for group in grouped(variants, [axis.column, ORIGINS]):
             place = words.place(study, group[0].place, [ORIGINS, axis.key])

@@ -48,7 +48,7 @@ class Variant:
         return [
             cls(
                 label,
-                {axis.column: study.places[label][axis.key] for axis in study.axes},
+                {axis.column: study.plan.places[label][axis.key] for axis in study.plan.axes},
                 Tables(folder / label),
             )
             for label in study.variants
@@ -75,7 +75,9 @@ class Variant:
     def models(self, sharing: str, method: str) -> tuple[Model, ...]:
         """The different models: where clients train alone, there is only one."""
         return (
-            MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
+            MODELS[:1]
+            if self.tables.study.plan.combinations.trains_alone(sharing, method)
+            else MODELS
         )
 
     @property
@@ -123,7 +125,7 @@ class Contender(NamedTuple):
         study = self.variant.tables.study
         if sharing == BASELINE:
             return words.baseline(method)
-        trains_alone = study.combinations.trains_alone(sharing, method)
+        trains_alone = study.plan.combinations.trains_alone(sharing, method)
         axes = {"method": method, "client_opt": client, "server_opt": server}
         parts = {k: v if len(getattr(study.grid, k)) > 1 else "*" for k, v in axes.items()}
         parts |= {"method": "*", "server_opt": "*"} if trains_alone else {}
@@ -260,8 +262,8 @@ def contests(
     """The comparisons of two sets of forecasters in some variants: one, or one for each value of
     the axes `keys_each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a
     side has no forecaster, or the variants cannot be compared."""
-    places = [parsed(name, study.axes)[0] for name in (*better, *than)]
-    free = [axis.column for axis in study.axes if any(axis.key in place for place in places)]
+    places = [parsed(name, study.plan.axes)[0] for name in (*better, *than)]
+    free = [axis.column for axis in study.plan.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""
     for group in grouped(variants, free):
@@ -307,10 +309,10 @@ def candidates(
 ) -> list[Contender]:
     """The forecasters of a state that names in claims stand for, in some variants; NotInStudyError
     if no variant is at a place that a name says."""
-    columns = {axis.key: axis.column for axis in study.axes}
+    columns = {axis.key: axis.column for axis in study.plan.axes}
     candidates = []
     for full in names:
-        place, name = parsed(full, study.axes)
+        place, name = parsed(full, study.plan.axes)
         matching_variants = [
             v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
         ]
@@ -327,7 +329,7 @@ def candidates(
 def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
     """The forecasters of a state that a name without a place stands for, each training once."""
     study, of_state = variant.tables.study, variant.scored(score)
-    grid = study.combinations
+    grid = study.plan.combinations
     if name in WHOLE_KINDS:
         for model, scores in of_state.items():
             for forecaster in scores[state]:

@@ -56,7 +56,7 @@ def gather(
 ) -> None:
     """Write the joined tables of all variants and, made by `compare`, the tables that compare them
     into `folder`."""
-    variants = Variant.all_of(study, study.results)
+    variants = Variant.all_of(study, study.paths.results)
     name = "records.parquet"
     paths = [variant.tables.folder / name for variant in variants]
     join_tables(paths, folder / name, marks=[variant.columns for variant in variants])
@@ -65,7 +65,7 @@ def gather(
     with fitting(*(v.tables.folder for v in variants)):
         for name, table in compare(study, variants).items():
             write_csv(table, folder / name)
-    write_about(folder, git, {}, {"study": study.description(), "variants": study.places})
+    write_about(folder, git, {}, {"study": study.description(), "variants": study.plan.places})
     write_sums(folder)
 
 
@@ -198,8 +198,8 @@ def _of_place(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
 def along(study: Study) -> tuple[Axis, dict[str, str]]:
     """The axis with the most values, along which scores are shown, and the other axes: column to
     name."""
-    longest = max(study.axes, key=lambda axis: len(axis.choices))
-    return longest, {axis.column: axis.short for axis in study.axes if axis is not longest}
+    longest = max(study.plan.axes, key=lambda axis: len(axis.choices))
+    return longest, {axis.column: axis.short for axis in study.plan.axes if axis is not longest}
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Overview:
         path = self.folder / name
         about = ["variant", "state", "model", *CELL, "hyperparameters", "client", "best", *KINDS]
         text: Mapping[str, type] = dict.fromkeys(
-            [*about, *(a.column for a in self.study.axes)], str
+            [*about, *(a.column for a in self.study.plan.axes)], str
         )
         try:
             return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)

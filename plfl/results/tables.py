@@ -302,7 +302,7 @@ class Tables:
     def kinds(self) -> list[tuple[str, str]]:
         """Pairs of sharing scheme and method; one pair where clients train alone."""
         pairs = dict.fromkeys((cell.sharing, cell.method) for cell in self.study.cells)
-        local_pairs = [pair for pair in pairs if self.study.combinations.trains_alone(*pair)]
+        local_pairs = [pair for pair in pairs if self.study.plan.combinations.trains_alone(*pair)]
         first = dict(reversed(local_pairs))
         return [pair for pair in pairs if pair not in local_pairs or first[pair[0]] == pair[1]]
 
@@ -326,7 +326,7 @@ class Tables:
     def shown_cell(self, state: str) -> Cell | None:
         """The cell whose forecasts are shown for a state: the best federation, if there is one;
         None if every cell diverged; see `best`."""
-        federated = self.best("local", state=state, sharing=self.study.federated)
+        federated = self.best("local", state=state, sharing=self.study.plan.schemes.federated)
         return federated or self.best("local", state=state)
 
     def client_side(self, method: str, client_opt: str) -> str:

@@ -77,7 +77,7 @@ def place(study: Study, labels: Mapping[str, str], excluded_keys: Iterable[str] 
     single value, and those whose keys are in `excluded_keys`, are not mentioned."""
     return ", ".join(
         value(axis, labels[axis.column], study.participant)
-        for axis in study.axes
+        for axis in study.plan.axes
         if len(axis.choices) > 1 and axis.key not in excluded_keys and axis.column in labels
     )
 
@@ -161,14 +161,14 @@ def side(
     """A side of a comparison, given the `rival_names` of the other one: "the best federation
     (everything shared, or received without taking part)". `every_name`: every one of the names is
     meant, not the best."""
-    by_key = {axis.key: axis for axis in study.axes}
-    short = [parsed(name, study.axes)[1] for name in (*names, *rival_names)]
+    by_key = {axis.key: axis for axis in study.plan.axes}
+    short = [parsed(name, study.plan.axes)[1] for name in (*names, *rival_names)]
     # What both sides have in common is not told.
     schemes = {name.partition("-")[0] for name in short if "-" in name and BASELINE not in name}
     models = {name.endswith("-global") for name in short}
     words = []
     for full in names:
-        labels, name = parsed(full, study.axes)
+        labels, name = parsed(full, study.plan.axes)
         parts = [value(by_key[key], label, study.participant) for key, label in labels.items()]
         text = forecaster(study, name, len(schemes) > 1)
         if name.startswith(BASELINE) and len(names) > 1:
@@ -182,7 +182,7 @@ def side(
         return f"a model {words[0]}" if words[0].startswith("received") else words[0]
     if every_name:
         return f"each of {join_words(words)}"
-    kinds = {kind(study, parsed(name, study.axes)[1]) for name in names}
+    kinds = {kind(study, parsed(name, study.plan.axes)[1]) for name in names}
     if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
         return f"{_KINDS[kinds.pop()]} ({join_words(words, 'or')})"
     return f"the best of {join_words(words)}"
@@ -197,18 +197,18 @@ def kind(study: Study, name: str) -> str:
     if sharing == BASELINE:
         crosses = baselines.find(algorithms).crosses
         return next(kind for kind, crossing in CROSSES.items() if crossing == crosses)
-    if sharing == "*" or sharing in study.for_new:
+    if sharing == "*" or sharing in study.plan.schemes.for_new:
         return ""
-    if study.combinations.shares_nothing(sharing):
+    if study.plan.schemes.shares_nothing(sharing):
         return LOCAL
-    return RAW if study.joins(sharing) == "raw" else FEDERATION
+    return RAW if study.plan.schemes.joins(sharing) == "raw" else FEDERATION
 
 
 def claim(study: Study, named_claim: Claim) -> str:
     """A claim of a study in words."""
     if named_claim.text:
         return named_claim.text
-    by_key = {axis.key: axis for axis in study.axes}
+    by_key = {axis.key: axis for axis in study.plan.axes}
     conditions = [
         join_words(named_claim.labels(key), "or")
         if key not in by_key

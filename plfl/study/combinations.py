@@ -22,6 +22,7 @@ from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import KINDS, Algorithm, Kind, Value
+from plfl.study.schemes import SharingSchemes
 
 Values = tuple[tuple[str, Value], ...]
 """Paths with the name of the algorithm, such as `client_opt.adam.lr`, and their values."""
@@ -163,8 +164,7 @@ class Combinations:
     grid: Grid
     hyperparameters: Hyperparameters
     tuning: Tuning
-    sharing: Mapping[str, list[str]]
-    """The study's sharing schemes."""
+    schemes: SharingSchemes
 
     @cached_property
     def refusals(self) -> dict[tuple[str, str, str], str]:
@@ -202,14 +202,10 @@ class Combinations:
         """The methods of the grid, by name."""
         return {name: self.hyperparameters.of_method(name) for name in self.grid.method}
 
-    def shares_nothing(self, sharing: str) -> bool:
-        """Whether a sharing scheme shares no parameter."""
-        return not self.sharing[sharing]
-
     def trains_alone(self, sharing: str, method: str) -> bool:
         """Whether clients train alone, without a server, with a sharing scheme and a method."""
         ignores = self.hyperparameters.of_method(method).ignores_sharing
-        return self.shares_nothing(sharing) and not ignores
+        return self.schemes.shares_nothing(sharing) and not ignores
 
     def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
         """Whether a combination trains exactly like an earlier one. Without a server, for example,

@@ -67,7 +67,9 @@ def curves(study: Study, table: pd.DataFrame) -> Figure:
     for each variant. `table`: see `Results.curves`, with the columns of the variants, if any."""
     table = _with_names(table.assign(percent=100 * table["accuracy"]))
     groups = (
-        list(table.groupby("variant", sort=False))[:MAXIMUM_LINES] if study.axes else [("", table)]
+        list(table.groupby("variant", sort=False))[:MAXIMUM_LINES]
+        if study.plan.axes
+        else [("", table)]
     )
     lines, columns = list(dict.fromkeys(table["line"])), min(3, len(groups))
     rows = -(-len(groups) // columns)
@@ -123,7 +125,7 @@ def ends(overview: Overview) -> Figure:
 
 def _place(study: Study, part: pd.DataFrame, excluded_keys: Sequence[str] = ()) -> str:
     """The place of a panel on the axes, in words."""
-    labels = {axis.column: str(part[axis.column].iloc[0]) for axis in study.axes}
+    labels = {axis.column: str(part[axis.column].iloc[0]) for axis in study.plan.axes}
     text = words.place(study, labels, excluded_keys)
     return fit(text, 40, lines=2) if text else ""
 

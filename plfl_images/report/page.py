@@ -48,7 +48,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             compared = comparisons.read(results, of_study.study, [of_study])
         study = of_study.study
         captions = reporting.reporting_of(study).captions(study)
-        if study.axes:
+        if study.plan.axes:
             captions = {"overview": ENDS, "accuracy": captions["accuracy"]}
         write_page(
             path,
@@ -56,8 +56,8 @@ def write(results: Path, figures: Path, path: Path) -> None:
             about,
             "plfl_images.report",
             study=study,
-            column=None if study.axes else paper.column_of(study),
-            places=[axis.key for axis in study.axes],
+            column=None if study.plan.axes else paper.column_of(study),
+            places=[axis.key for axis in study.plan.axes],
             groups=[
                 list(_rows(study, variant_table))
                 for _, variant_table in table.groupby("variant", sort=False)
@@ -78,7 +78,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
 
 def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
     """The rows of a variant: global models, the most accurate first; local ones; baselines."""
-    column = None if study.axes else paper.column_of(study)
+    column = None if study.plan.axes else paper.column_of(study)
     cell_rows = rows_of(table[table["sharing"] != BASELINE])
     order = {"global": 0, "local": 1, BASELINE: 2}
     for row in table.sort_values("model", key=lambda m: m.map(order), kind="stable").to_dict(
@@ -89,7 +89,7 @@ def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
         published = column and column.of(row["method"], row["server_opt"])
         is_global, reached = row["model"] == "global", row.get("reached", 0)
         yield ForecasterRow(
-            [str(row[axis.column]) for axis in study.axes],
+            [str(row[axis.column]) for axis in study.plan.axes],
             name + ", clients' own models" * (row["model"] == "local")
             if name
             else row["method"].replace("_", " "),

@@ -24,7 +24,7 @@ def test_cells_says_what_will_run(project: Path, invoke) -> None:
     # P1 and P2 are trained under both servers, P3 once: 5 trainings of 3 clients.
     assert "6 cells, 5 trainings, 90 client-steps" in said
     # P1 under both servers: 2 trainings of 3 clients and 2 rounds, both ways, 4 bytes a number.
-    numbers = Study.load("my.yaml").layout.width
+    numbers = Study.load("my.yaml").plan.layout.width
     assert re.search(rf"P1 .* {2 * 3 * 2 * 2 * 4 * numbers / 1000:.3g} kB$", said, re.MULTILINE)
     assert CELL in invoke("cells", "--list", "my.yaml").out.split()
 

@@ -39,19 +39,22 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
     assert study.model_copy(update=plain) == defaults
     assert study.grid.seeds == [10, 11, 12]
     for cell in study.cells:
-        candidates = study.candidates(cell)
+        candidates = study.plan.candidates(cell)
         own, other = (
             [getattr(candidate, kind).lr for candidate in candidates]
             for kind in ("client_opt", "server_opt")
         )
-        if study.is_alone(cell):
+        if study.plan.is_alone(cell):
             own, other = other, own
         of_server = [3e-4, 3e-3, 3e-2] if cell.server_opt == "fedavgadaptive" else [0.01, 0.1, 1.0]
-        assert other == ([3e-4, 1e-3, 3e-3] if study.is_alone(cell) else of_server)
+        assert other == ([3e-4, 1e-3, 3e-3] if study.plan.is_alone(cell) else of_server)
         assert len(set(own)) == 1
         # What the study has by itself is within what is tried.
-        rates = study.client_optimiser(cell), study.server_optimiser(cell)
-        assert min(other) <= rates[not study.is_alone(cell)].lr <= max(other)
+        rates = (
+            study.hyperparameters.of_client_opt(cell.client_opt),
+            study.hyperparameters.of_server_opt(cell.server_opt),
+        )
+        assert min(other) <= rates[not study.plan.is_alone(cell)].lr <= max(other)
 
 
 def test_the_reference_has_every_key_with_its_meaning(generated: dict[str, str]) -> None:

@@ -25,9 +25,9 @@ def test_its_study_is_the_recipe() -> None:
     shown = Study.parse(raw, "docs/inputs.md")
     assert (shown.windows, shown.model) == (recipe.windows, recipe.model)
     assert shown.data.features == recipe.data.features
-    assert shown.window_shape.covariates == 96
+    assert shown.plan.window_shape.covariates == 96
     assert "12 + 96 = 108 inputs" in GUIDE and recipe.windows.look_back == 12
-    assert shown.layout.width == 11_201
+    assert shown.plan.layout.width == 11_201
 
 
 def test_every_transform_is_in_its_table() -> None:

@@ -310,7 +310,7 @@ def test_origins_are_an_axis() -> None:
         data={"origins": ["2018-04-01", "2018-07-01"]}, grid={"windows.history": [1, 4]}
     )
     assert len(both.variants) == 4
-    assert all(one.retrains for one in both.variants.values())
+    assert all(one.plan.retrains for one in both.variants.values())
     with naming(ConfigError, "data.origins"):
         Study.parse({"grid": {"data.origins": ["2018-04-01"]}}, "twice")
 

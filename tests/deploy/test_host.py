@@ -25,7 +25,7 @@ def test_no_personal_number_leaves(method, tmp_path):
         federation={"rounds": 2, "opt_state": "keep", "evaluate_every": 1},
     )
     deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    shared = of.layout.mask(of.shared["P2"])
+    shared = of.plan.layout.mask(of.plan.schemes.patterns["P2"])
     numbers_by_part = {name: set() for name in ("shared", "personal")}
 
     def collect(summary):

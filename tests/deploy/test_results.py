@@ -27,7 +27,7 @@ def deployed(tmp_path_factory):
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
     result = deployment.server.run()
-    place = folder / narrowed(of, deployment.cell).results
+    place = folder / narrowed(of, deployment.cell).paths.results
     server_app.write_results(
         of, deployment.cell, result, deployment.server.members.descriptions, place
     )

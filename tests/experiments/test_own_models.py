@@ -60,7 +60,7 @@ def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: 
 def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) -> None:
     of = study(guide["model"])
     layout = network_of(of, DATASET.shape).layout
-    assert of.parameters(["head"]) == [n for n in layout.names if n.startswith("head.")]
+    assert of.plan.parameters(["head"]) == [n for n in layout.names if n.startswith("head.")]
     results = train(of, of.cells, DATASET)
     sent = workload(of).set_index("sharing")["megabytes"]
     for cell, result in results.items():

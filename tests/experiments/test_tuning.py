@@ -25,7 +25,7 @@ def study(tuning: dict[str, Any], **grid: Any) -> Study:
 def tried(study: Study) -> dict[tuple[str, str, str], list[str]]:
     return {
         (cell.sharing, cell.method, cell.client_opt): [
-            candidate.text for candidate in study.candidates(cell)
+            candidate.text for candidate in study.plan.candidates(cell)
         ]
         for cell in study.cells
     }
@@ -42,7 +42,7 @@ def test_a_path_with_a_name_replaces_the_one_of_all_algorithms() -> None:
     search = {"server_opt.*.lr": [0.1, 1], "server_opt.fedadam.lr": [0.01, 0.02]}
     one = study({"search": search}, server_opt=["fedavg", "fedadam"], sharing=["P1"])
     rates = {
-        cell.server_opt: [candidate.text for candidate in one.candidates(cell)]
+        cell.server_opt: [candidate.text for candidate in one.plan.candidates(cell)]
         for cell in one.cells
     }
     assert rates == {
@@ -57,9 +57,12 @@ def test_a_path_with_a_name_replaces_the_one_of_all_algorithms() -> None:
 def test_the_values_are_set_on_the_algorithms() -> None:
     one = study({"search": LR | {"server_opt.fedavg.lr": [0.5]}}, sharing=["P1"])
     (cell, *_) = one.cells
-    rates = [(c.client_opt.lr, c.server_opt.lr) for c in one.candidates(cell)]
+    rates = [(c.client_opt.lr, c.server_opt.lr) for c in one.plan.candidates(cell)]
     assert rates == [(1e-3, 0.5), (1e-2, 0.5)]
-    assert one.client_optimiser(cell).lr == Study().hyperparameters.client_opt.sgd.lr  # type: ignore[attr-defined]
+    assert (
+        one.hyperparameters.of_client_opt(cell.client_opt).lr
+        == Study().hyperparameters.client_opt.sgd.lr
+    )  # type: ignore[attr-defined]
 
 
 def test_cells_without_a_server_have_a_search_of_their_own_and_as_many_trials() -> None:
@@ -126,10 +129,10 @@ def test_the_least_score_is_chosen_and_what_diverged_is_not() -> None:
 def test_seeds_train_together_where_they_choose_together() -> None:
     tuned = study({"search": LR}, seeds=[1, 2, 3])
     one = tuned.cells[0]
-    assert [cell.seed for cell in tuned.with_all_seeds([one])] == [1, 2, 3]
+    assert [cell.seed for cell in tuned.plan.with_all_seeds([one])] == [1, 2, 3]
     plain = study({}, seeds=[1, 2, 3])
-    assert plain.with_all_seeds(plain.cells[:1]) == plain.cells[:1]
+    assert plain.plan.with_all_seeds(plain.cells[:1]) == plain.cells[:1]
     # So the other seeds are part of what fixes a cell's numbers.
     fewer = study({"search": LR}, seeds=[1, 2])
-    assert tuned.settings(one) != fewer.settings(one)
-    assert plain.settings(one) == study({}, seeds=[1, 2]).settings(one)
+    assert tuned.plan.settings(one) != fewer.plan.settings(one)
+    assert plain.plan.settings(one) == study({}, seeds=[1, 2]).plan.settings(one)

@@ -111,7 +111,7 @@ def test_the_numbers_of_a_file_are_part_of_the_study(tmp_path) -> None:
     file.write_text("client,seconds\na,1\nb,2\nc,4\n")
     after = simulating(step_seconds=f"{file}:seconds")
     cell = before.cells[0]
-    assert before.settings(cell) != after.settings(cell)
+    assert before.plan.settings(cell) != after.plan.settings(cell)
     file.unlink()
     stored = Study.parse(before.description(), "results")
     assert stored.federation.simulation.step_seconds == {"a": 1, "b": 2, "c": 3}

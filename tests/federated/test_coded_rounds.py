@@ -148,8 +148,8 @@ def test_only_codecs_change_the_settings_of_cells():
     plain, none = tiny.study(), tiny.study(channel={"up": "none"})
     q3 = tiny.study(channel={"up": "q3"})
     for cell in plain.cells:
-        assert plain.settings(cell) == none.settings(cell)
-        assert (q3.settings(cell) == plain.settings(cell)) == plain.is_alone(cell)
+        assert plain.plan.settings(cell) == none.plan.settings(cell)
+        assert (q3.plan.settings(cell) == plain.plan.settings(cell)) == plain.plan.is_alone(cell)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def federation(study: Study, sharing: str, clients: int = 3) -> Federation:
     """The first cell of a sharing scheme, before round 1."""
     cell = next(cell for cell in study.cells if cell.sharing == sharing)
     trainer = Trainer.for_study(study, tiny.dataset(clients))
-    return trainer.federation(cell, study.candidates(cell)[0])
+    return trainer.federation(cell, study.plan.candidates(cell)[0])
 
 
 def of(initial: str, **blocks: Any) -> Study:
@@ -48,7 +48,7 @@ def test_the_draw_of_a_client_depends_on_its_name_and_the_seed() -> None:
     assert torch.equal(few.local, many.local[:2])
     (other,) = [cell for cell in study.cells if str(cell) == str(study.cells[-1])]
     trainer = Trainer.for_study(study, tiny.dataset())
-    reseeded = trainer.federation(other, study.candidates(other)[0])
+    reseeded = trainer.federation(other, study.plan.candidates(other)[0])
     assert (reseeded.local != many.local).any(1).all()
 
 

@@ -37,8 +37,8 @@ def test_the_plain_round_equals_the_engines(sharing: str, engine: str) -> None:
         server_opt={"fedavg": {"lr": 1.0}},
     )
     dataset, cell = tiny.dataset(), study.cells[0]
-    federation = Trainer.for_study(study, dataset).federation(cell, study.candidates(cell)[0])
-    mask = torch.from_numpy(study.layout.mask(study.shared[sharing]))
+    federation = Trainer.for_study(study, dataset).federation(cell, study.plan.candidates(cell)[0])
+    mask = torch.from_numpy(study.plan.layout.mask(study.plan.schemes.patterns[sharing]))
     run_rounds = runpy.run_path(str(PLAIN))["run_rounds"]
     plain = list(run_rounds(study, dataset, mask, cell.seed))
     for expected, models in zip(plain, trained_by_engine(study, federation), strict=True):

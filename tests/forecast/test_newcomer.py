@@ -49,7 +49,7 @@ def test_what_is_personal_or_else_everything_is_trained_and_helps(blocks: dict[s
     assert new.clients == ["d"] and model.clients == ["a", "b", "c"]
     (before,), (after,) = new.models["global"], new.models["local"]
     np.testing.assert_array_equal(before, model.models["global"].mean(axis=0))
-    trained = study.layout.mask(["*"] if blocks["sharing"] == "P1" else ["head"])
+    trained = study.plan.layout.mask(["*"] if blocks["sharing"] == "P1" else ["head"])
     np.testing.assert_array_equal(before[~trained], after[~trained])
     assert (before[trained] != after[trained]).mean() > 0.5
     errors = {}

@@ -134,7 +134,7 @@ def null(
     # Without a server, all ServerOpts are one training.
     split, server = AXES.index("sharing"), AXES.index("server_opt")
     trainings = [
-        key[:server] if study.combinations.shares_nothing(key[split]) else key for key in grid
+        key[:server] if study.plan.schemes.shares_nothing(key[split]) else key for key in grid
     ]
     code = [trainings.index(training) for training in trainings]
     K, S, C, B = len(grid), len(study.grid.seeds), study.data.most_clients, len(catalogue())

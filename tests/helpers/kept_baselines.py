@@ -55,7 +55,7 @@ def write_results(study: Study, name: str) -> Path:
     """Write the parts of a results folder that forecasts need: the only kept forecaster is the
     baseline with this name. Returns the folder."""
     (state,) = study.data.states
-    folder, dataset = study.results, plfl.load_dataset(study, state)
+    folder, dataset = study.paths.results, plfl.load_dataset(study, state)
     (folder / "models").mkdir(parents=True, exist_ok=True)
     (folder / "data").mkdir(exist_ok=True)
     dataset.save(folder / "data" / f"{state}.npz")

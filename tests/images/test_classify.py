@@ -154,7 +154,7 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("plfl_images.evaluation.IMAGES_PER_PASS", 7)
     of = make_study()
     data = make_images(of)
-    network = trainer.network_of(of, of.window_shape)
+    network = trainer.network_of(of, of.plan.window_shape)
     evaluator = CommonEvaluator(data, Knowing(network, data, CPU))
     federation: Any = SimpleNamespace(client_data=SimpleNamespace(dataset=data))
     scores = evaluator.examine(federation, torch.zeros(10, 1), is_last=False).scores

@@ -43,9 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(tmp_path_factory.mktemp("swept"))
         study = swept()
         for variant in study.variants.values():
-            classified.write(variant, variant.results, errors)
-        gather(study, study.results, None, compared)
-        yield study.results.resolve()
+            classified.write(variant, variant.paths.results, errors)
+        gather(study, study.paths.results, None, compared)
+        yield study.paths.results.resolve()
 
 
 def test_accuracies_of_every_variant_with_intervals(folder: Path) -> None:

@@ -93,7 +93,7 @@ def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective:
         first = sum(map(len, starts[:i]))
         expected = alone.predict(x[first : first + len(own)])
         np.testing.assert_allclose(found, expected, atol=1e-5)
-    layout = of.layout
+    layout = of.plan.layout
     features = np.concatenate(
         [
             layout.views(torch.from_numpy(models["global"][:1]))[f"{group}.feature"][0, 0]
@@ -121,7 +121,7 @@ def test_each_scheme_shares_its_trees_and_counts_their_bytes() -> None:
     for result in results.values():
         assert (np.diff(sums(result, "loss")) < 0).all()
         np.testing.assert_allclose(sums(result, "epochs"), 3)
-    body = study().layout.mask(["body"])
+    body = study().plan.layout.mask(["body"])
     both = [results[scheme].models["local"] for scheme in ("P1", "P2")]
     np.testing.assert_array_equal(both[0][:, body], both[1][:, body])
     assert (both[0][0] == both[0]).all()
@@ -132,7 +132,7 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of, everyone = study(grid={"sharing": ["P1"]}), range(3)
-    row = torch.zeros(3, of.layout.width)
+    row = torch.zeros(3, of.plan.layout.width)
     quantiles = GrowingClient._quantiles
 
     def fails(client: GrowingClient, leaves: Any, residuals: Any) -> Any:
@@ -141,7 +141,9 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
         return quantiles(client, leaves, residuals)
 
     def forester() -> TreeGrower:
-        return TreeGrower(Trainer.for_study(of, data()).client_data(1), of.layout, 7, 0.3, BINS)
+        return TreeGrower(
+            Trainer.for_study(of, data()).client_data(1), of.plan.layout, 7, 0.3, BINS
+        )
 
     grown = forester()
     monkeypatch.setattr(GrowingClient, "_quantiles", fails)
@@ -209,7 +211,7 @@ def test_quantiles_and_several_targets_have_trees_of_their_own() -> None:
     levels = {"name": "quantiles", "levels": [0.1, 0.5, 0.9]}
     raw = {"windows": WINDOWS | windows, "task": levels, "grid": {"sharing": ["P1"]}}
     of = study(**raw, federation={"loss": "mse"})
-    assert of.layout.shapes["body.value"] == (6, 4, 7)
+    assert of.plan.layout.shapes["body.value"] == (6, 4, 7)
     result = trained(of, data(**windows))["P1"]
     table = result.records.query("split == 'test'")
     assert (table[table["round"] == 6]["coverage_80"].between(0.4, 1)).all()
@@ -223,11 +225,11 @@ def test_a_new_meter_adds_own_trees(here: Path) -> None:
     model, readings = load("m.safetensors"), make_new_meter(rows=96 * 14)
     new = model.adapt(readings, "d", epochs=2)
     (received,), (own,) = new.models["global"], new.models["local"]
-    body = of.layout.mask(["body"])
+    body = of.plan.layout.mask(["body"])
     np.testing.assert_array_equal(received[body], model.models["global"][0][body])
     np.testing.assert_array_equal(received[body], own[body])
-    assert not of.layout.views(torch.from_numpy(received[None]))["head.value"].any()
-    assert of.layout.views(torch.from_numpy(own[None]))["head.value"].any()
+    assert not of.plan.layout.views(torch.from_numpy(received[None]))["head.value"].any()
+    assert of.plan.layout.views(torch.from_numpy(own[None]))["head.value"].any()
     model.adapt(readings, "e")  # with a number that it chooses
 
 

@@ -211,10 +211,12 @@ def test_it_sends_what_it_declares(name: str) -> None:
     """In the last round, and with what comes before round 1 in the first."""
     study, together = on_the_forecaster(name, tiny.CLIENT_OPTS.get(name, "adam"))
     cell, result = next(iter(together.items()))
-    method = study.candidates(cell)[0].method
+    method = study.plan.candidates(cell)[0].method
     assert method is not None and "sends" in vars(type(method))
     layout = network_of(study, DATASET.shape).layout
-    shared = method.shared_mask(torch.from_numpy(layout.mask(study.shared["P2"])), layout)
+    shared = method.shared_mask(
+        torch.from_numpy(layout.mask(study.plan.schemes.patterns["P2"])), layout
+    )
     values = method.model_dump() | {"d_s": shared.sum(), "d_φ": layout.mask(["body"]).sum()}
     if name == "fedfomo":
         values["models"] = min(values["models"], len(DATASET.clients) - 1)

@@ -200,7 +200,7 @@ def test_a_round_is_that_of_the_papers_loss(features):
     network, cell = network_of(study, data.shape), study.cells[0]
     engine = Stacked(network, data, torch.device("cpu"), torch.float64)
     clients = ClientData(data, engine, study.federation, cell.seed)
-    f = federation_of(study, cell, study.candidates(cell)[0], network, clients)
+    f = federation_of(study, cell, study.plan.candidates(cell)[0], network, clients)
     f.local = f.local + 0.3 * torch.randn(f.local.shape, generator=torch.manual_seed(0)).double()
     asked = f.broadcast(1, f.everyone)
     start = f.models(f.everyone, asked.start)

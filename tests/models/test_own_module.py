@@ -40,11 +40,11 @@ def study(
 
 def test_arguments_and_groups(tmp_path: Path) -> None:
     plain = study(tmp_path)
-    assert plain.parameters(["body"]) == ["read.weight", "read.bias"]
-    assert plain.parameters(["head"]) == ["out.weight", "out.bias"]
+    assert plain.plan.parameters(["body"]) == ["read.weight", "read.bias"]
+    assert plain.plan.parameters(["head"]) == ["out.weight", "out.bias"]
     other = study(tmp_path, arguments={"width": 7}, head=["read.*"])
-    assert other.layout.shapes["read.weight"] == (7, 12)
-    assert other.parameters(["body"]) == ["out.weight", "out.bias"]
+    assert other.plan.layout.shapes["read.weight"] == (7, 12)
+    assert other.plan.parameters(["body"]) == ["out.weight", "out.bias"]
     assert Study.parse(other.model_dump(mode="json"), "again") == other
 
 
@@ -73,7 +73,7 @@ class Net(nn.Module):
 def test_sizes_and_usual_values_go_by_the_names_of_arguments(
     tmp_path: Path, given: dict[str, int], hidden: int
 ) -> None:
-    shapes = study(tmp_path, USUAL_NAMES, arguments=given).layout.shapes
+    shapes = study(tmp_path, USUAL_NAMES, arguments=given).plan.layout.shapes
     assert shapes["read.weight_ih_l0"] == (3 * hidden, 1) and "read.weight_ih_l1" not in shapes
     assert shapes["out.weight"] == (1, hidden), "one forecast, not seven"
 
@@ -86,11 +86,13 @@ def test_covariates_that_forward_does_not_take_are_refused(tmp_path: Path) -> No
 def test_another_content_is_another_training(tmp_path: Path) -> None:
     before = study(tmp_path)
     cell = before.cells[0]
-    settings = before.settings(cell)
-    assert study(tmp_path).settings(cell) == settings
+    settings = before.plan.settings(cell)
+    assert study(tmp_path).plan.settings(cell) == settings
     after = study(tmp_path, GOOD.replace("tanh", "sin"))
-    assert after.settings(cell) != settings
-    assert before.settings(cell) == after.settings(cell), "the file counts, not when it was read"
+    assert after.plan.settings(cell) != settings
+    assert before.plan.settings(cell) == after.plan.settings(cell), (
+        "the file counts, not when it was read"
+    )
 
 
 FORWARD = "return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]"

@@ -29,7 +29,7 @@ DATASET = tiny.dataset()
 def part_of(of: Study) -> FoldTraining:
     """The first part of the study's only cell, before its first round."""
     trainer, cell = Trainer.for_study(of, DATASET), of.cells[0]
-    return FoldTraining(cell, of.candidates(cell)[0], next(iter(make_folds(trainer, cell))))
+    return FoldTraining(cell, of.plan.candidates(cell)[0], next(iter(make_folds(trainer, cell))))
 
 
 def trained(part: FoldTraining) -> torch.Tensor:
@@ -44,7 +44,7 @@ def trained(part: FoldTraining) -> torch.Tensor:
 def test_training_equals_a_plain_loop(name: str, sharing: str) -> None:
     of = study(name, [sharing])
     seed, settings = of.cells[0].seed, of.federation
-    shared = of.parameters(of.shared[sharing])
+    shared = of.plan.parameters(of.plan.schemes.patterns[sharing])
     _, clients = train_plainly(BUILDERS[name], DATASET, settings, shared, seed)
     part = part_of(of)
     found, buffers = trained(part), BUFFERS.get(name, [])
@@ -66,7 +66,7 @@ def test_an_unseen_client_equals_a_plain_loop(name: str) -> None:
     trained(part)
     plan, seed = part.fold, of.cells[0].seed
     members, scored = (data.dataset for data in plan.data(seed))
-    shared = of.parameters(["*"])
+    shared = of.plan.parameters(["*"])
     build, size = BUILDERS[name], of.federation.batch_size
     server, _ = train_plainly(build, members, of.federation, shared, seed)
     module = joined(build, server, shared, seed, scored, 0, size, OBSERVED)
@@ -81,7 +81,7 @@ def test_what_is_sent_are_the_shared_parameters_alone(name: str) -> None:
     records = train(of, of.cells, DATASET)[of.cells[0]].records
     sent = set(records.query("split == 'train' and round == 1")["bytes_up"])
     assert sent == {4 * sum(p.numel() for p in BUILDERS[name]().parameters())}
-    assert [*of.layout.buffers] == BUFFERS.get(name, [])
+    assert [*of.plan.layout.buffers] == BUFFERS.get(name, [])
 
 
 @pytest.mark.parametrize("name", ["CausalNet", "BranchingNet", "LSTMForecaster"])

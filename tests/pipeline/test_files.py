@@ -44,8 +44,8 @@ def small(**blocks: Any) -> Study:
 def about(here: Path) -> Path:
     """What the results folder of a study says about it."""
     study = small()
-    study.results.mkdir(parents=True)
-    about = study.results / "study.json"
+    study.paths.results.mkdir(parents=True)
+    about = study.paths.results / "study.json"
     about.write_text(json.dumps({"study": study.description()}), encoding="utf-8")
     return about
 

@@ -53,7 +53,7 @@ def test_states_train_together_if_they_fit(study, monkeypatch, caplog):
         monkeypatch.setattr(training, "memory_of", lambda _: device)
         cells = outputs(study)
         train_cells(study, cells, datasets, "all")
-        shutil.rmtree(study.results / "trained")
+        shutil.rmtree(study.paths.results / "trained")
         return [path.read_bytes() for files in cells.values() for path in files]
 
     def noted(study: Study, cells: list[Cell], *others: Any) -> Any:
@@ -117,14 +117,14 @@ def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
     train(study)
     cells = outputs(study)
     digests = {cell: str(cell_digest(files.records)) for cell, files in cells.items()}
-    cache = CellCache(study.results / TRAINED_FOLDER)
+    cache = CellCache(study.paths.results / TRAINED_FOLDER)
     kept = {cell: models for cell in cells if (models := cache.models(digests[cell]))}
     trained = experiment(study, [*cells], tiny.dataset())
     ((best, expected),) = ((cell, r.models) for cell, r in trained.items() if r.models)
     assert list(kept) == [best] and list(expected) == list(kept[best]) == ["local", "global"]
     assert all(np.array_equal(expected[model], kept[best][model]) for model in expected)
     # A damaged file counts as none.
-    file = study.results / TRAINED_FOLDER / f"{digests[best]}.safetensors"
+    file = study.paths.results / TRAINED_FOLDER / f"{digests[best]}.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\7")
     assert cache.models(digests[best]) is None
 
@@ -142,7 +142,7 @@ def test_an_interrupted_job_saves_its_round(study, number, monkeypatch, capsys):
     resumed = interrupting(monkeypatch, number, [])
     after = train(study)
     assert resumed == [5, 6, 7, 8, 9]
-    (study.results / "trained").rename("elsewhere")
+    (study.paths.results / "trained").rename("elsewhere")
     assert train(study) == after
 
 
@@ -151,7 +151,7 @@ def test_a_second_signal_ends_the_job_at_once(study, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         train(study)
     assert finished == [1, 2]
-    assert not list((study.results / "trained").glob("*.checkpoint/state.json"))
+    assert not list((study.paths.results / "trained").glob("*.checkpoint/state.json"))
 
 
 def test_a_signal_in_the_last_round_loses_nothing(study, monkeypatch):

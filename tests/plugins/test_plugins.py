@@ -75,8 +75,8 @@ def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
     study = project.load(hyperparameters=keys)
     assert study.plugins == [Path("mine/clipped.py"), Path("mine/signum.py")]
     cell = next(cell for cell in study.cells if str(cell).endswith(CELL))
-    assert study.method(cell).model_dump() == {"bound": 0.5}
-    assert study.client_optimiser(cell).lr == 1e-4
+    assert study.hyperparameters.of_method(cell.method).model_dump() == {"bound": 0.5}
+    assert study.hyperparameters.of_client_opt(cell.client_opt).lr == 1e-4
     assert study.description()["hyperparameters"]["method"]["clipped"] == {"bound": 0.5}
     # Its description, as the results and deployed processes have it, is the same study.
     assert Study.parse(study.model_dump(mode="json"), "again") == study
@@ -84,7 +84,9 @@ def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
 
 def test_the_example_method_bounds_what_a_client_moves(project: Project) -> None:
     study = project.load(hyperparameters={"method": {"clipped": {"bound": 0.2}}})
-    *_, last = trajectory(Sgd(lr=0.1), FedAvg(), study.method(study.cells[0]), rounds=1)
+    *_, last = trajectory(
+        Sgd(lr=0.1), FedAvg(), study.hyperparameters.of_method(study.cells[0].method), rounds=1
+    )
     # Q2: the clients move by −0.38 and −0.64; both are cut to −0.2.
     assert last.x.item() == pytest.approx(1.8)
     traffic = last.report.traffic
@@ -96,7 +98,10 @@ def test_a_changed_plugin_trains_its_cells_again(project: Project) -> None:
     def settings() -> dict[str, tuple[dict[str, Any], str]]:
         study = project.load(grid={"method": ["clipped", "fedopt"], "client_opt": ["sgd"]})
         return {
-            f"{cell.sharing}-{cell.method}": (study.settings(cell), training_code(study, [cell]))
+            f"{cell.sharing}-{cell.method}": (
+                study.plan.settings(cell),
+                training_code(study, [cell]),
+            )
             for cell in study.cells
         }
 
@@ -116,7 +121,7 @@ def test_a_codec_of_a_plugin_codes_messages_and_is_part_of_the_code(project: Pro
         return project.load(plugins=["half.py"], grid=grid, channel={"up": up})
 
     plain, changed = (
-        study.settings(study.cells[0])
+        study.plan.settings(study.cells[0])
         for study in (load("half", text) for text in ("", "\n# Changed.\n"))
     )
     assert plain != changed
@@ -229,10 +234,10 @@ def test_models_can_be_plugins(project: Project) -> None:
     }
     study = project.load(**blocks)
 
-    assert study.layout.names == ["last.weight", "last.bias"]
+    assert study.plan.layout.names == ["last.weight", "last.bias"]
 
     def code(study: Study) -> Any:
-        return study.settings(study.cells[0])["model"]["plugin"]
+        return study.plan.settings(study.cells[0])["model"]["plugin"]
 
     before = code(study)
     project.write("more.py", (project.folder / "more.py").read_text() + "# A change.\n")
@@ -251,7 +256,7 @@ def test_installed_packages_bring_plugins(project, tmp_path, monkeypatch, invoke
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     try:
         study = project.load(plugins=["clipped.py"])
-        assert "signum" in study.settings(study.cells[0])["plugins"]
+        assert "signum" in study.plan.settings(study.cells[0])["plugins"]
         listed = yaml.safe_load(invoke("methods", "mine/my.yaml").out)
         assert listed["client_opt"]["signum"]["origin"] == "gridopt 1.2"
         assert listed["plug-ins"]["mine/clipped.py"] == ["method clipped"]

@@ -240,9 +240,9 @@ def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(result
     swept = {**TINY, "name": "swept", "grid": {**TINY["grid"], "sharing": ["P1"], **axes}}
     study = Study.parse(swept, "swept")
     for variant in study.variants.values():
-        fake_results.write(variant.results, variant.description())
-    overview.gather(study, study.results, None)
-    track(study.results)
+        fake_results.write(variant.paths.results, variant.description())
+    overview.gather(study, study.paths.results, None)
+    track(study.paths.results)
     assert len(logged()[1]) == 4 + len(BASELINES)
     found = logged("swept")[1]
     for size in ("8", "16"):

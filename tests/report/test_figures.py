@@ -429,7 +429,7 @@ def skipping(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 
 def test_the_heat_map_has_no_number_there(skipping: Tables) -> None:
-    refused = {" ".join(cell) for cell in skipping.study.combinations.refusals}
+    refused = {" ".join(cell) for cell in skipping.study.plan.combinations.refusals}
     assert refused == {
         *("fedadc sgd slowmo", "fedadc prox slowmo", "fedprox prox fedavg", "fedprox prox slowmo")
     }

@@ -59,7 +59,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
         for variant in study.variants.values():
             long = variant.windows.history == 16
             fake_results.write(
-                variant.results,
+                variant.paths.results,
                 variant.description(),
                 lambda cell, _, model, *__: LEVELS[cell["sharing"]] + 0.1 * (model == "global"),
                 sent={"P1": 100, "P3": 0, "raw": 70},
@@ -67,13 +67,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
                     0.6 if at and name == "lightgbm" else 0.7 if name == "lightgbm_pooled" else 1.0
                 ),
             )
-        gather(study, study.results, None)
-        make(study.results, study.figures, study.results / "index.html")
+        gather(study, study.paths.results, None)
+        make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
         yield study
 
 
 def judged(study: Study) -> pd.DataFrame:
-    found = read(study.results, study)
+    found = read(study.paths.results, study)
     return found[found["about"] == "claim"]
 
 
@@ -88,7 +88,7 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
     assert found.loc[5, "text"].endswith("lower error than LightGBM with 1 week of history")
     ends = []
     for variant in study.variants.values():
-        errors = pd.read_parquet(variant.results / "errors.parquet")
+        errors = pd.read_parquet(variant.paths.results / "errors.parquet")
         errors["mase"] = errors["error"] / errors["scale"] / 28
         errors = errors[errors["model"].isin(["local", "baseline"])]
         by = errors.groupby(["sharing", "method", "state", "client", "seed"], dropna=False)["mase"]
@@ -104,12 +104,12 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
 
 
 def test_one_difference_has_one_verdict(study: Study) -> None:
-    found = read(study.results, study)
+    found = read(study.paths.results, study)
     others = found[found["about"] != "claim"]
     assert set(others["about"]) == {"federation", "axis"}
     assert (others["verdict"] == "").all() and others["p"].isna().all()
     assert set(others["place"]) == {"1 week of history", "16 weeks of history", ""}
-    page = (study.results / "index.html").read_text("utf-8")
+    page = (study.paths.results / "index.html").read_text("utf-8")
     others_drawn = len(found) - len(judged(study))
     assert page.count('<td class="verdict"><b aria-hidden="true"></b>') == others_drawn
     best = others[(others["than"] == words.LOCAL) & (others["state"] == "")]
@@ -118,17 +118,17 @@ def test_one_difference_has_one_verdict(study: Study) -> None:
 
 
 def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:
-    written = read(study.results, study)
-    path = study.results / FILE
+    written = read(study.paths.results, study)
+    path = study.paths.results / FILE
     kept = path.read_bytes()
     path.unlink()
-    pd.testing.assert_frame_equal(read(study.results, study), written, rtol=1e-4, atol=1e-6)
+    pd.testing.assert_frame_equal(read(study.paths.results, study), written, rtol=1e-4, atol=1e-6)
     path.write_bytes(kept)
 
 
 @pytest.mark.parametrize("change", ["test set", "clients"])
 def test_variants_with_other_test_sets_or_clients_are_not_compared(study, change):
-    found = Variant.all_of(study, study.results)
+    found = Variant.all_of(study, study.paths.results)
     for variant in found:
         if "16" in variant.place.values():
             clients = variant.tables.clients
@@ -143,7 +143,7 @@ def test_variants_with_other_test_sets_or_clients_are_not_compared(study, change
 
 
 def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
-    found = Overview(study.results).table("map.csv").set_index("windows.history")
+    found = Overview(study.paths.results).table("map.csv").set_index("windows.history")
     assert found["best"].tolist() == ["everything shared", "LightGBM"]
     assert found["raw"].tolist() == ["LightGBM, pooled"] * 2
     for history, ahead, price in (("1", 0.2, 0.1), ("16", -0.2, -0.1)):
@@ -152,7 +152,7 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
         assert row["price"] == pytest.approx(price, abs=0.02)
         assert row["lead_low"] < row["lead"] < row["lead_high"]
         assert row["bytes_federated"] == 200  # both directions
-    compared = read(study.results, study).query("than == @words.LOCAL and state == ''")
+    compared = read(study.paths.results, study).query("than == @words.LOCAL and state == ''")
     np.testing.assert_allclose(compared["difference"], found["lead"], rtol=1e-4)
 
 
@@ -161,20 +161,20 @@ def test_origins_alone_are_one_place(here: Path) -> None:
     study = Study.parse(CONFIG | {"grid": grid, "claims": []}, "named")
     for variant in study.variants.values():
         fake_results.write(
-            variant.results,
+            variant.paths.results,
             variant.description(),
             lambda cell, *_: LEVELS[cell["sharing"]],
             baseline=lambda _: 1.0,
         )
-    gather(study, study.results, None)
-    make(study.results, study.figures, study.results / "index.html")
-    page = (study.results / "index.html").read_text("utf-8")
-    (row,) = Overview(study.results).table("map.csv").to_dict("records")
+    gather(study, study.paths.results, None)
+    make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
+    page = (study.paths.results / "index.html").read_text("utf-8")
+    (row,) = Overview(study.paths.results).table("map.csv").to_dict("records")
     assert "<td>everywhere</td>" in page and f"{row['lead']:+.3f}" in page
 
 
 def test_the_page_says_places_in_words(study: Study) -> None:
-    page = (study.results / "index.html").read_text("utf-8")
+    page = (study.paths.results / "index.html").read_text("utf-8")
     assert "16 weeks of history" in page
     assert "does not hold" in page and "2 origins" in page
     assert "with 6 clients only large differences are decided" in page

@@ -47,36 +47,36 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
         factors = dict.fromkeys(study.variants, 1.0) | {"batch_size=16,model=gru": 0.5}
         for label, variant in study.variants.items():
             fake_results.write(
-                variant.results,
+                variant.paths.results,
                 variant.description(),
                 lambda *cell, by=factors[label]: by * plausible(*cell),
             )
-            summary = pd.read_csv(variant.results / "summary.csv")
+            summary = pd.read_csv(variant.paths.results / "summary.csv")
             scores = {"scaled_crps_mean": summary["mase_mean"] / 2, "coverage_90_mean": 0.9}
-            summary.assign(**scores).to_csv(variant.results / "summary.csv", index=False)
-            baselines = pd.read_parquet(variant.results / "baselines.parquet")
+            summary.assign(**scores).to_csv(variant.paths.results / "summary.csv", index=False)
+            baselines = pd.read_parquet(variant.paths.results / "baselines.parquet")
             scores = {"scaled_crps": baselines["mase"] / 3, "coverage_90": 0.8}
-            baselines.assign(**scores).to_parquet(variant.results / "baselines.parquet")
-        gather(study, study.results, "0123abc")
-        page.illustrate(study.results, study.figures)
-        page.write(study.results, study.figures, study.results / "index.html")
+            baselines.assign(**scores).to_parquet(variant.paths.results / "baselines.parquet")
+        gather(study, study.paths.results, "0123abc")
+        page.illustrate(study.paths.results, study.paths.figures)
+        page.write(study.paths.results, study.paths.figures, study.paths.results / "index.html")
         yield study
 
 
 def test_all_rows_of_all_variants_are_there(gathered: Study) -> None:
     for name, read in (("records.parquet", pd.read_parquet), ("summary.csv", pd.read_csv)):
-        whole = read(gathered.results / name)
+        whole = read(gathered.paths.results / name)
         assert list(whole.columns[:3]) == ["variant", *PLACE]
         for label, variant in gathered.variants.items():
             part = whole[whole["variant"] == label].drop(columns=["variant", *PLACE])
-            own = read(variant.results / name)
+            own = read(variant.paths.results / name)
             pd.testing.assert_frame_equal(part.reset_index(drop=True), own, check_dtype=False)
 
 
 def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
-    best = Overview(gathered.results).table("best.csv")
+    best = Overview(gathered.paths.results).table("best.csv")
     label = "batch_size=8,model=gru"
-    tables = Tables(gathered.variants[label].results)
+    tables = Tables(gathered.variants[label].paths.results)
     for state in STATES:
         cell = tables.best("local", state=state, sharing="P2", method="scaffold")
         assert cell is not None
@@ -99,13 +99,13 @@ def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
 
 
 def test_best_cells_have_the_scores_of_their_intervals(gathered: Study) -> None:
-    best = Overview(gathered.results).table("best.csv")
+    best = Overview(gathered.paths.results).table("best.csv")
     best = best[best["variant"] == "batch_size=8,model=gru"]
     is_baseline = best["sharing"] == "baseline"
     crps = best["mase"] / np.where(is_baseline, 3, 2)
     np.testing.assert_allclose(best["scaled_crps"], crps, rtol=1e-3)
     assert (best["coverage_90"] == np.where(is_baseline, 0.8, 0.9)).all()
-    written = (gathered.results / "index.html").read_text("utf-8")
+    written = (gathered.paths.results / "index.html").read_text("utf-8")
     assert ">CRPS</th>" in written and ">Coverage, 90 %</th>" in written
 
 
@@ -115,7 +115,7 @@ def effects(folder: Path) -> pd.DataFrame:
 
 
 def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> None:
-    found = effects(gathered.results)
+    found = effects(gathered.paths.results)
     rows = found[(found["place"] == "batch size 16")]
     # P1, P2 with two methods and two models, P3 with one of each
     assert len(rows) == 2 * 2 * 2 + 1
@@ -129,21 +129,25 @@ def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> 
 
 
 def test_the_page_shows_every_variant(gathered: Study) -> None:
-    text = (gathered.results / "index.html").read_text(encoding="utf-8")
+    text = (gathered.paths.results / "index.html").read_text(encoding="utf-8")
     for label in gathered.variants:
         assert label in text
     assert "Sample data" in text
     assert "batch size 16 instead of batch size 8" in text
     assert "model gru instead of model lstm mlp" in text
     assert "<img" in text
-    page.write(gathered.results, gathered.figures, gathered.results / "twice.html")
-    assert (gathered.results / "twice.html").read_text(encoding="utf-8") == text
+    page.write(
+        gathered.paths.results, gathered.paths.figures, gathered.paths.results / "twice.html"
+    )
+    assert (gathered.paths.results / "twice.html").read_text(encoding="utf-8") == text
     # A variant with a page of its own is linked.
-    own = gathered.variants["batch_size=8,model=gru"].results / "index.html"
+    own = gathered.variants["batch_size=8,model=gru"].paths.results / "index.html"
     own.write_text("the page")
-    page.write(gathered.results, gathered.figures, gathered.results / "twice.html")
+    page.write(
+        gathered.paths.results, gathered.paths.figures, gathered.paths.results / "twice.html"
+    )
     own.unlink()
-    linked = (gathered.results / "twice.html").read_text(encoding="utf-8")
+    linked = (gathered.paths.results / "twice.html").read_text(encoding="utf-8")
     assert 'href="batch_size%3D8%2Cmodel%3Dgru/index.html"' in linked
 
 
@@ -151,7 +155,7 @@ def test_commands_take_variants(gathered, invoke, monkeypatch):
     drawn = {"ranks": ("ranks",)}
     monkeypatch.setattr("plfl.report.figures.available", lambda *_: drawn)  # drawing all takes long
     monkeypatch.setattr(page, "illustrate", lambda *_: None)  # its figures are there
-    folder = gathered.results
+    folder = gathered.paths.results
     assert study_of(folder) == gathered
     told = invoke("claims", folder).out
     assert "names no claims" in told
@@ -161,7 +165,7 @@ def test_commands_take_variants(gathered, invoke, monkeypatch):
         (one / "index.html").unlink(missing_ok=True)
         assert invoke("report", one).out.strip() == str(one / "index.html")
         assert (one / "index.html").is_file()
-    assert (gathered.figures / "batch_size=8,model=gru" / "ranks.png").is_file()
+    assert (gathered.paths.figures / "batch_size=8,model=gru" / "ranks.png").is_file()
     assert "holds 4 variants" in invoke("compare", folder, folder, status=2).err
     with naming(ResultsError, "4 variants"):
         _ = Tables(folder).summary
@@ -170,11 +174,11 @@ def test_commands_take_variants(gathered, invoke, monkeypatch):
 def test_privacy_stands_above_the_panels_and_codecs_are_lines() -> None:
     study = Study.load(ROOT / "config" / "privacy.yaml")
     rows = [
-        {axis.column: place[axis.key] for axis in study.axes}
+        {axis.column: place[axis.key] for axis in study.plan.axes}
         | {"state": "NY", "sharing": sharing, "method": "fedopt", "model": "local"}
         | {"mase": 1.0, "low": 0.9, "high": 1.1, "bytes": 8.0 * (sharing == "P1")}
         | {"validation_mase": 1.0}
-        for place in study.places.values()
+        for place in study.plan.places.values()
         for sharing in ("P1", "P3")
     ]
     rows += [
@@ -195,16 +199,16 @@ def test_what_sends_nothing_is_a_mark_beside_the_codecs() -> None:
     study = Study.load(ROOT / "config" / "channel.yaml")
     schemes = [("P1", "fedopt", 9e3), ("P1", "ditto", 9e3), ("P3", "fedopt", 0.0)]
     rows = [
-        {axis.column: place[axis.key] for axis in study.axes}
+        {axis.column: place[axis.key] for axis in study.plan.axes}
         | {"state": "NY", "sharing": sharing, "method": method, "model": "local"}
         | {"mase": 1.0, "low": 0.9, "high": 1.1, "bytes": sent, "clients": 3}
-        for place in study.places.values()
+        for place in study.plan.places.values()
         for sharing, method, sent in schemes
     ]
     figure = page.draw(Drawn(study, pd.DataFrame(rows)))
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert len(names) == 2 * len(study.places) + 1
+    assert len(names) == 2 * len(study.plan.places) + 1
     assert sum(name.startswith("local training") for name in names) == 1
     assert figure.axes[0].get_xscale() == "symlog"
     looks = [tuple(line.items()) for line in map(colour, range(36))]
@@ -223,8 +227,8 @@ class Drawn(Overview):
 
 
 def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> None:
-    overview = Overview(gathered.results)
-    leads = pd.read_csv(gathered.results / "map.csv")[["lead_low", "lead_high"]]
+    overview = Overview(gathered.paths.results)
+    leads = pd.read_csv(gathered.paths.results / "map.csv")[["lead_low", "lead_high"]]
     counts = {
         "the error is lower at": int((leads["lead_low"] > 0).sum()),
         "the error is higher at": int((leads["lead_high"] < 0).sum()),
@@ -236,5 +240,5 @@ def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> Non
     assert any(counts.values())
     neither = len(leads) - sum(counts.values())
     assert (f"At {neither} of" in found[-1]) == (neither > 0)
-    shown = (gathered.results / "index.html").read_text(encoding="utf-8")
+    shown = (gathered.paths.results / "index.html").read_text(encoding="utf-8")
     assert found[0].partition(":")[0] in shown

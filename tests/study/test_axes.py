@@ -31,9 +31,9 @@ def test_every_combination_is_a_study_with_a_readable_name() -> None:
     assert one.federation.participation == 0.5
     assert one.model.settings["hidden"] == 2
     assert one.federation.rounds == study.federation.rounds
-    assert not one.axes
-    assert str(one.results) == "results/tiny/participation=0.5,model=b"
-    assert one.root == study.results
+    assert not one.plan.axes
+    assert str(one.paths.results) == "results/tiny/participation=0.5,model=b"
+    assert one.paths.root == study.paths.results
 
 
 def test_the_whole_key_stands_where_the_last_word_is_ambiguous() -> None:
@@ -55,11 +55,11 @@ def test_a_description_gives_the_same_variants_again() -> None:
 
 def test_only_axes_of_the_data_and_the_task_need_other_datasets_and_baselines() -> None:
     study = with_axes(**{"federation.participation": [0.5, 1], "windows.history": [2, 6]})
-    assert set(study.inputs.values()) == {"history=2", "history=6"}
-    assert set(with_axes(**{"model.name": ["mlp", "gru"]}).inputs.values()) == {""}
+    assert set(study.plan.inputs.values()) == {"history=2", "history=6"}
+    assert set(with_axes(**{"model.name": ["mlp", "gru"]}).plan.inputs.values()) == {""}
     tasks = {"point": {"name": "forecast"}, "fan": {"name": "quantiles"}}
-    assert set(with_axes(task=tasks).inputs.values()) == {"task=point", "task=fan"}
-    assert tiny.study().inputs == {"": ""}
+    assert set(with_axes(task=tasks).plan.inputs.values()) == {"task=point", "task=fan"}
+    assert tiny.study().plan.inputs == {"": ""}
 
 
 def test_cells_are_found_by_name() -> None:

@@ -239,7 +239,7 @@ def test_refused_combinations_can_be_left_out() -> None:
     study = Study.parse({"grid": grid, "data": {"states": ["CA"]}}, "x")
     pairs = [f"{cell.method} {cell.server_opt}" for cell in study.cells]
     assert pairs == ["fedopt fedavg", "fedopt slowmo", "fedadc fedavg"]
-    assert list(study.combinations.refusals) == [("fedadc", "sgd", "slowmo")]
+    assert list(study.plan.combinations.refusals) == [("fedadc", "sgd", "slowmo")]
     with pytest.raises(ConfigError, match="fedadc does not work with any of the optimisers: it"):
         Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
     with pytest.raises(ConfigError, match="fedadc does not work with sgd and slowmo"):

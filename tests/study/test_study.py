@@ -25,8 +25,10 @@ def test_a_scheme_is_what_it_shares() -> None:
         Study.parse({"sharing": {"P2": [p]}, "grid": {"sharing": ["P2"]}}, "a")
         for p in ("body", "lstm.*")
     )
-    assert body.settings(body.cells[0]) == lstm.settings(lstm.cells[0])
-    assert body.parameters(["body"]) == [n for n in body.layout.names if n.startswith("lstm.")]
+    assert body.plan.settings(body.cells[0]) == lstm.plan.settings(lstm.cells[0])
+    assert body.plan.parameters(["body"]) == [
+        n for n in body.plan.layout.names if n.startswith("lstm.")
+    ]
 
 
 def test_files_that_are_no_configuration(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_a_number_that_yaml_reads_as_it_is_written_is_read(tmp_path: Path) -> No
 
 def settings(cell: str, **blocks: dict[str, Any]) -> dict[str, Any]:
     study = Study.parse(blocks, "test")
-    return study.settings(next(c for c in study.cells if str(c) == cell))
+    return study.plan.settings(next(c for c in study.cells if str(c) == cell))
 
 
 def test_a_cells_settings_are_what_fixes_its_numbers() -> None:

@@ -75,7 +75,7 @@ def test_a_study_of_quantiles(horizons):
     assert (records["scaled_crps"] < records["mase"]).all()
     first = [f"{score}_h{4 + h}" for score in ("mase", "crps", "coverage_80") for h in range(3)]
     assert (set(first) <= set(records)) == (horizons == 3)
-    assert study.settings(study.cells[0])["task"] == study.task.settings
+    assert study.plan.settings(study.cells[0])["task"] == study.task.settings
 
     found = evaluate("XX", dataset, FitSettings(trees=5), study.task)
     test = found.scores.query("split == 'test'")

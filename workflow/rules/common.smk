@@ -35,14 +35,14 @@ def of(wildcards):
 def of_all_variants(files):
     """These files of every variant. They are `local`, a mark that `expand` does not take."""
     every = expand([str(file) for file in files], variant=study.variants)
-    return local(every) if study.axes else list(files)
+    return local(every) if study.plan.axes else list(files)
 
 
 def inputs_of(name):
     """A file of the datasets that a job reads, of its state or else of all."""
     return lambda wildcards: [
         f"{INPUTS}/{name}".format(
-            inputs=study.inputs[wildcards.get("variant", "")], state=state
+            inputs=study.plan.inputs[wildcards.get("variant", "")], state=state
         )
         for state in study.data.states
         if state == wildcards.get("state", state)
@@ -86,7 +86,7 @@ def training_rules(spanned, spanned_alone):
         yield "train", ANY.grid.sharing, spanned, "", "federations and clients alone"
         return
     alone = [
-        scheme for scheme in ANY.grid.sharing if ANY.combinations.shares_nothing(scheme)
+        scheme for scheme in ANY.grid.sharing if ANY.plan.schemes.shares_nothing(scheme)
     ]
     federated = [scheme for scheme in ANY.grid.sharing if scheme not in alone]
     for name, schemes, *of_jobs in (
@@ -136,14 +136,16 @@ def cells_of(wildcards):
 
 def training_settings(wildcards):
     """The part of the configuration that determines the results of a training job."""
-    return {str(cell): of(wildcards).settings(cell) for cell in cells_of(wildcards)}
+    return {
+        str(cell): of(wildcards).plan.settings(cell) for cell in cells_of(wildcards)
+    }
 
 
 def models_of(wildcards):
     """How many models a training job trains side by side at most, all trials included."""
     job = of(wildcards)
     return sum(
-        job.trials(cell) * job.data.clients_of(cell.state)
+        job.plan.trials(cell) * job.data.clients_of(cell.state)
         for cell in cells_of(wildcards)
     )
 

@@ -1,18 +1,24 @@
 # A study with further axes: its variants side by side (docs/axes.md).
 OVERVIEW = {
-    "records": local(f"{study.results}/records.parquet"),
-    "summary": local(f"{study.results}/summary.csv"),
-    "best": local(f"{study.results}/best.csv"),
-    "comparisons": local(f"{study.results}/comparisons.csv"),
-    "about": local(f"{study.results}/study.json"),
-    "sums": local(f"{study.results}/SHA256SUMS"),
-    "page": local(f"{study.results}/index.html"),
-    **{stem: local(f"{study.figures}/{stem}.png") for stem in REPORTING.drawn_files},
-    **{k: local(f"{study.results}/{file}") for k, file in REPORTING.further.items()},
+    "records": local(f"{study.paths.results}/records.parquet"),
+    "summary": local(f"{study.paths.results}/summary.csv"),
+    "best": local(f"{study.paths.results}/best.csv"),
+    "comparisons": local(f"{study.paths.results}/comparisons.csv"),
+    "about": local(f"{study.paths.results}/study.json"),
+    "sums": local(f"{study.paths.results}/SHA256SUMS"),
+    "page": local(f"{study.paths.results}/index.html"),
+    **{
+        stem: local(f"{study.paths.figures}/{stem}.png")
+        for stem in REPORTING.drawn_files
+    },
+    **{
+        k: local(f"{study.paths.results}/{file}")
+        for k, file in REPORTING.further.items()
+    },
 }
 
 
-if study.axes:
+if study.plan.axes:
 
     rule overview:
         input:
@@ -20,9 +26,9 @@ if study.axes:
         output:
             **OVERVIEW,
         log:
-            f"{study.results}/logs/overview.log",
+            f"{study.paths.results}/logs/overview.log",
         benchmark:
-            f"{study.results}/benchmarks/overview.tsv"
+            f"{study.paths.results}/benchmarks/overview.tsv"
         localrule: True
         params:
             study=study.description(),

@@ -1,14 +1,14 @@
 rule track:
     input:
         of_all_variants(TABLES.values()),
-        f"{study.results}/study.json" if study.axes else PICTURES,
+        f"{study.paths.results}/study.json" if study.plan.axes else PICTURES,
     output:
         # The database is not an output: Snakemake would delete it, including runs that others logged.
-        done=local(f"{study.results}/tracked.json"),
+        done=local(f"{study.paths.results}/tracked.json"),
     log:
-        f"{study.results}/logs/track.log",
+        f"{study.paths.results}/logs/track.log",
     benchmark:
-        f"{study.results}/benchmarks/track.tsv"
+        f"{study.paths.results}/benchmarks/track.tsv"
     localrule: True
     params:
         code=code_digest("plfl.publish.tracking"),

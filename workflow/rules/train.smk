@@ -6,7 +6,7 @@ SPANNED_LOCAL = SPANNED + [
     for axis in (
         "method",
         "server_opt",
-        *(["client_opt"] if ANY.combinations.refusals else []),
+        *(["client_opt"] if ANY.plan.combinations.refusals else []),
     )
     if axis not in SPANNED
 ]

@@ -34,4 +34,6 @@ if __name__ == "__main__":
             datasets=by_state(study, inputs.datasets),
             receipts=by_state(study, inputs.receipts),
         )
-        collect(study, files, study.results, git_commit(), reporting.reporting_of(study).collect)
+        collect(
+            study, files, study.paths.results, git_commit(), reporting.reporting_of(study).collect
+        )

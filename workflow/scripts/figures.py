@@ -16,7 +16,7 @@ log = logging.getLogger("plfl.figures")
 def draw_figures(study: Study) -> None:
     """Draw the figures of a study; log each one."""
     its = reporting.reporting_of(study)
-    for number, name in enumerate(its.draw(study.results, study.figures), 1):
+    for number, name in enumerate(its.draw(study.paths.results, study.paths.figures), 1):
         log.info("figure %d of %d: %s", number, len(its.captions(study)), name)
 
 

@@ -13,5 +13,5 @@ from plfl.results.overview import gather
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        gather(study, study.results, git_commit(), reporting.reporting_of(study).compared)
-        make(study.results, study.figures, Path(snakemake.output.page))
+        gather(study, study.paths.results, git_commit(), reporting.reporting_of(study).compared)
+        make(study.paths.results, study.paths.figures, Path(snakemake.output.page))

@@ -12,4 +12,4 @@ from plfl.report import reporting
 if __name__ == "__main__":
     with job(snakemake) as study:
         page = Path(snakemake.output.page)
-        reporting.reporting_of(study).write(study.results, study.figures, page)
+        reporting.reporting_of(study).write(study.paths.results, study.paths.figures, page)

@@ -13,5 +13,5 @@ from plfl.publish.tracking import track
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        address = track(study.results, study.figures)
+        address = track(study.paths.results, study.paths.figures)
         write_text(Path(snakemake.output.done), json.dumps({"logged": address}) + "\n")

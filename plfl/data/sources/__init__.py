@@ -156,8 +156,8 @@ def windows_of(
         study.windows,
         limits,
         origin=study.data.cut,
-        has_joiners=study.has_joiners,
-        new=max(study.for_new.values(), default=None),
+        has_joiners=study.plan.schemes.has_joiners,
+        new=max(study.plan.schemes.for_new.values(), default=None),
         size=study.data.federations,
         folder=folder,
     )

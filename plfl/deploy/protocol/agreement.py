@@ -7,8 +7,9 @@ from plfl.data import sources
 from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder
 from plfl.results.records import MODELS, CellResult
-from plfl.study import LONGEST_NAME, Cell, Study
+from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
+from plfl.study.keys import LONGEST_NAME
 
 VERSION = 7
 """Version of the messages. Both sides must have the same."""
@@ -20,14 +21,14 @@ def fingerprint(study: Study, cell: Cell) -> str:
     """Digest of everything that determines the numbers of a cell, except the clients' data."""
     data = study.data.model_dump(mode="json", include={"features"})
     windows = study.windows.model_dump(mode="json")
-    return digest(VERSION, study.settings(cell), data, study.data.interval, windows)
+    return digest(VERSION, study.plan.settings(cell), data, study.data.interval, windows)
 
 
 def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if reason := study.data.source_class.simulation_only:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
-    if reason := study.method(cell).undeployable():
+    if reason := study.hyperparameters.of_method(cell.method).undeployable():
         return f"{cell.method} runs in the simulator only: {reason}"
     if study.data.federations:
         return "data.federations: a deployment is one federation; remove the key, or use `plfl run`"
@@ -46,7 +47,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
         )
-    if (count := study.trials(cell)) > 1:
+    if (count := study.plan.trials(cell)) > 1:
         return (
             f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "
             "the configuration"
@@ -101,14 +102,14 @@ def narrowed(study: Study, cell: Cell) -> Study:
 
 def candidate(study: Study, cell: Cell) -> Candidate:
     """The hyperparameters of a deployable cell."""
-    (single_candidate,) = study.candidates(cell)
+    (single_candidate,) = study.plan.candidates(cell)
     return single_candidate
 
 
 def tables(study: Study, cell: Cell, recorder: Recorder) -> CellResult:
     """The result tables of a deployable cell."""
     choice_of_model = dict.fromkeys(MODELS, (candidate(study, cell), recorder))
-    return experiment.tables(cell, choice_of_model, study.is_alone(cell), 1, recorder.steps)
+    return experiment.tables(cell, choice_of_model, study.plan.is_alone(cell), 1, recorder.steps)
 
 
 def roster(study: Study, cell: Cell) -> list[str]:

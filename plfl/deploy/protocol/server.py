@@ -131,7 +131,10 @@ class DeployedServer:
     def _federation(self) -> Federation:
         study, cell = self.study, self.cell
         client_data = Roster(self.names, study, cell.seed)
-        rates, network = agreement.candidate(study, cell), network_of(study, study.window_shape)
+        rates, network = (
+            agreement.candidate(study, cell),
+            network_of(study, study.plan.window_shape),
+        )
         f = federation_of(study, cell, rates, network, client_data)
         self.channel, f.clock = as_server(f), self.clock
         if f.privacy is not None and f.privacy.noise:

@@ -77,16 +77,18 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     """
     settings, clients = study.federation, sizes(study)[0]  # the smallest has the most noise
     block, rounds = settings.privacy, rounds_of(settings, clients)
-    layout, rows = study.layout, []
+    layout, rows = study.plan.layout, []
     bound = bound_of_known_draws(study) if has_known_draws else least_bound(study, block.delta)
     for cell in study.cells:
-        method: Any = study.method(cell)  # that of trees has noise of its own
+        method: Any = study.hyperparameters.of_method(
+            cell.method
+        )  # that of trees has noise of its own
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
-        shared = int(layout.mask(study.shared[cell.sharing]).sum())
-        if study.is_alone(cell) or not shared:
+        shared = int(layout.mask(study.plan.schemes.patterns[cell.sharing]).sum())
+        if study.plan.is_alone(cell) or not shared:
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif getattr(method, "noise", 0):
-            sums = method.sums(layout, layout.mask(study.shared[cell.sharing]))
+            sums = method.sums(layout, layout.mask(study.plan.schemes.patterns[cell.sharing]))
             of_window = unamplified(Rounds(method.noise, sums), block.delta)
             row |= {"epsilon": of_window.epsilon, "accountant": of_window.accountant}
             row |= {"relation": "add or remove one window"}
@@ -105,8 +107,10 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
 def remarks_outside(study: Study) -> Iterator[str]:
     """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
-    private = [cell for cell in study.cells if not study.is_alone(cell)]
-    has_trees = any(getattr(study.method(cell), "noise", 0) for cell in private)
+    private = [cell for cell in study.cells if not study.plan.is_alone(cell)]
+    has_trees = any(
+        getattr(study.hyperparameters.of_method(cell.method), "noise", 0) for cell in private
+    )
     if not has_trees and (block.clip is None or not private):
         return
     if has_trees:
@@ -128,7 +132,7 @@ def remarks_outside(study: Study) -> Iterator[str]:
     if (most_cells := max(Counter(cell.state for cell in private).values())) > 1:
         cells = f"up to {most_cells} cells have the same clients"
         yield f"ε is that of one cell, but {cells}: they add up."
-    if study.chooses_in_history:
+    if study.plan.chooses_in_history:
         yield (
             "windows.history, data.origins or windows.split: each cell trains once to choose and "
             "once more for its results. ε is that of one training; they add up."

@@ -44,7 +44,7 @@ FIGURES = {
         " directions together (number) and their parts (colours), by sharing scheme and, where the"
         " study has several, by method; mean over states, optimisers, seeds and rounds. The bytes"
         " are counted in the channel; they include parameters and whatever else a method sends.",
-        lambda study: bool(study.federated),
+        lambda study: bool(study.plan.schemes.federated),
     ),
     "fig3_mase": FigureText(
         ("fig3_mase_local", "fig3_mase_global"),

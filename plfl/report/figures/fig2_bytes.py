@@ -18,7 +18,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     has_several_methods = len(study.grid.method) > 1
     names = [
         f"{fit(scheme, 18)}, {method_label(method)}"
-        if has_several_methods and not study.combinations.trains_alone(scheme, method)
+        if has_several_methods and not study.plan.combinations.trains_alone(scheme, method)
         else fit(f"{scheme}: {shares(tables.study, scheme)}", 22, lines=3)
         for scheme, method in traffic.index
     ]

@@ -61,7 +61,9 @@ def _heat_maps(
     grid, schemes, states = study.grid, study.grid.sharing, study.data.states
     clients = list(product(grid.method, grid.client_opt))
     # Without a server, all ServerOpts are the same training: one column stands for all.
-    is_local = {s: all(study.combinations.trains_alone(s, m) for m in grid.method) for s in schemes}
+    is_local = {
+        s: all(study.plan.combinations.trains_alone(s, m) for m in grid.method) for s in schemes
+    }
     servers = {s: grid.server_opt[:1] if is_local[s] else grid.server_opt for s in schemes}
     widths = [max(len(servers[scheme]), 2) for scheme in schemes] + [1.6] * (len(baselines) > 0)
     height = max(len(clients) * _ROW, 0.14 * len(baselines.columns)) + 0.15

@@ -107,7 +107,7 @@ def reporting_of(study: Study) -> Reporting:
 
 def figures_of(results: Path, study: Study) -> Path:
     """The folder of the figures of a study whose results folder is `results`."""
-    return results.resolve().parents[len(Path(study.name).parts)] / study.figures
+    return results.resolve().parents[len(Path(study.name).parts)] / study.paths.figures
 
 
 def make(results: Path, figures: Path, path: Path) -> None:

@@ -178,7 +178,7 @@ def _configuration() -> Subject:
     def read(dice: random.Random) -> None:
         study = Study.load("my.yaml")
         if math.prod(len(axis) for _, axis in study.grid) < 1000:
-            json.dumps([study.settings(cell) for cell in study.cells[:3]], allow_nan=False)
+            json.dumps([study.plan.settings(cell) for cell in study.cells[:3]], allow_nan=False)
 
     whole = Study().model_dump(mode="json")
     return Subject("configuration", {"my.yaml": yaml.safe_dump(whole).encode()}, read)

@@ -1,0 +1,71 @@
+"""The keys of a study: what its file says, with types, defaults and bounds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, SerializeAsAny, ValidatorFunctionWrapHandler, field_validator
+
+from plfl.config.algorithms import Hyperparameters
+from plfl.config.rules import DEFAULT_TASK, ChosenModel, ChosenTask, find_model, find_task
+from plfl.config.sections import (
+    Baselines,
+    ChannelSettings,
+    Claim,
+    Compute,
+    Data,
+    FederationSettings,
+    Grid,
+    Patterns,
+    Scheme,
+    Tracking,
+    Tuning,
+    Windows,
+)
+from plfl.interfaces.model import DEFAULT
+from plfl.plugins.registry import Section
+
+PAPER_SCHEMES: dict[str, list[str] | Scheme] = {"P1": ["*"], "P2": ["body"], "P3": []}
+"""The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
+LONGEST_NAME = 100
+"""Maximum length of a study's name, in characters."""
+
+
+class StudyKeys(Section):
+    """The keys of a study. `Study` checks that they fit together."""
+
+    name: str = Field(
+        "study",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.+=,-]*)?$",
+        max_length=LONGEST_NAME,
+    )
+    """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
+    experiment."""
+    plugins: list[Path] = []
+    """Python files with your own methods, optimisers, models, baselines or figures, relative to the
+    study's file (docs/add-an-algorithm.md)."""
+    data: SerializeAsAny[Data] = Field(default_factory=lambda: Data.extended()())
+    windows: Windows = Windows()
+    task: ChosenTask = Field(default_factory=find_task(DEFAULT_TASK))
+    model: ChosenModel = Field(default_factory=find_model(DEFAULT))
+    sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], Scheme | Patterns] = (
+        PAPER_SCHEMES
+    )
+    """Sharing schemes: patterns of the parameters that go through the server; all others are
+    personal. `body` and `head` are parts of the model, in the paper LSTM and MLP."""
+    grid: Grid = Grid()
+    federation: FederationSettings = FederationSettings()
+    channel: ChannelSettings = ChannelSettings()
+    tuning: Tuning = Tuning()
+    baselines: Baselines = Baselines()
+    claims: list[Claim] = []
+    """Comparisons to judge. Their p values are corrected for their number."""
+    hyperparameters: Hyperparameters = Hyperparameters()
+    tracking: Tracking = Tracking()
+    compute: Compute = Compute()
+
+    @field_validator("data", mode="wrap")
+    @classmethod
+    def _with_blocks_of_plugins(cls, raw: Any, built_in: ValidatorFunctionWrapHandler) -> Any:
+        block = Data.extended()
+        return block.model_validate(raw) if isinstance(raw, Mapping) else built_in(raw)
