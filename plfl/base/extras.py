@@ -14,6 +14,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "study": _OF_STUDIES,
     "comstock": ("boto3",),
     "xlsx": ("openpyxl",),
+    "holidays": ("holidays",),
     "publish": (*_OF_STUDIES, "rocrate"),
     "mlflow": ("mlflow",),
     "onnx": ("onnx", "onnxscript"),

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
+from pydantic import ValidationError
 
 from plfl.base.errors import ConfigError, DataError, PlflError
-from plfl.cli.annotations import Kind, LeadTime
+from plfl.cli.annotations import Kind
 from plfl.cli.common import Commands, add_parser, progress_bar
-from plfl.config.sections import NOT_INPUTS, Data, Meters
+from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
 from plfl.pipeline import shipped
 from plfl.study import Study
 
@@ -55,6 +56,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--save-format", type=Path, metavar="FILE.toml", help=text)
     text = "with `meters`: what they are, so that a model of public meters can be compared with"
     parser.add_argument("--kind", choices=KINDS, help=text)
+    text = (
+        "with `meters`: have the model read the public holidays of a country (DE) or of one of its "
+        "states or provinces (DE-BY)"
+    )
+    parser.add_argument("--holidays", metavar="COUNTRY[-SUBDIVISION]", help=text)
     keys = parser.add_argument_group(
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
@@ -106,8 +112,9 @@ def run(options: argparse.Namespace) -> None:
     """Write the file of a study and print what to do with it, or list the studies."""
     layout_keys = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
     exports = layout_keys.pop("exports")
-    if layout_keys and not exports:
-        key = next(iter(layout_keys)).replace("_", "-")
+    keys = [*(["holidays"] if options.holidays else []), *layout_keys]
+    if keys and not exports:
+        key = keys[0].replace("_", "-")
         raise PlflError(f"--{key}: needs exports: plfl init meters FILE --{key} …")
     if exports and options.study != "meters":
         raise PlflError(f"{exports[0]}: files need the study `meters`: plfl init meters FILE")
@@ -119,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
         return
     if exports:
         path = Path(f"{options.name}.yaml")
-        _of_exports(exports, layout_keys, path, options.ahead, options.kind, options.save_format)
+        _of_exports(exports, layout_keys, path, options)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -133,20 +140,23 @@ def _of_exports(
     exports: list[Path],
     layout_keys: dict[str, Any],
     path: Path,
-    lead_time: LeadTime,
-    kind: Kind | None,
-    format_file: Path | None,
+    options: argparse.Namespace,
 ) -> None:
     """Write a study of raw exports, and print what they hold; also their format, if it has a file.
     Wrong options, and what is wrong or ambiguous in the files, are refused."""
     from plfl.pipeline import starter
 
+    kind: Kind | None = options.kind
+    format_file: Path | None = options.save_format
     if path.exists():
         raise PlflError(f"{path}: exists already; remove it, or choose another study with --name")
     try:
         meters = meters_of(layout_keys)
+        holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
-            exports_read, study = starter.recognise(exports, meters, progress, lead_time, kind)
+            exports_read, study = starter.recognise(
+                exports, meters, progress, options.ahead, kind, holidays
+            )
         starter.write(path, study)
     except ConfigError as error:
         raise DataError("\n".join(map(as_options, error.problems))) from None
@@ -193,6 +203,16 @@ def meters_of(layout_keys: dict[str, Any]) -> Meters:
     features = list(dict.fromkeys([*Data.model_fields["features"].default, *inputs]))
     data = {"source": "meters", "states": ["all"], "features": features, "meters": layout_keys}
     return Study.parse({"data": data}, "plfl init meters").data.meters
+
+
+def holidays_of(text: str) -> Holidays:
+    """The public holidays of a place such as `DE` or `DE-BY`; DataError: there is no such place."""
+    country, _, subdivision = text.partition("-")
+    try:
+        return Holidays(name="holidays", country=country, subdivision=subdivision or None)
+    except ValidationError as error:
+        reason = error.errors()[0]["ctx"]["error"]
+        raise DataError(f"--holidays {text}: {reason}") from None
 
 
 def as_options(message: str) -> str:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from plfl.base.errors import did_you_mean
+from plfl.base.extras import require
 from plfl.base.rounding import drawn_of
 from plfl.config.messages import allowed, refusal
 from plfl.config.named import (
@@ -487,6 +488,49 @@ class Encoding(Section):
         return 4 * self.bins
 
 
+class Holidays(Section):
+    """Whether each target is on a public holiday, 1 or 0, as the Python package `holidays` lists
+    them."""
+
+    name: Literal["holidays"]
+    """Selects this transform."""
+    country: str
+    """Code of the country (ISO 3166), such as `DE`."""
+    subdivision: str | None = None
+    """Code of a state or province, such as `BY`, whose holidays count, too. null: only those of the
+    whole country."""
+
+    def width(self, horizons: int) -> int:
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
+        return horizons
+
+    def dates(self, years: Iterable[int]) -> list[date]:
+        """The holidays of some years, in order.
+
+        Raises:
+            ValueError: the package does not know the country or the subdivision.
+            PlflError: the package is not installed.
+        """
+        require("holidays", "windows.covariates: holidays")
+        from holidays import country_holidays, list_supported_countries
+
+        subdivisions = list_supported_countries()
+        if self.country not in subdivisions:
+            hint = did_you_mean(self.country, list(subdivisions))
+            raise ValueError(f"country: {self.country!r} is not a code such as DE{hint}")
+        if self.subdivision is not None and self.subdivision not in subdivisions[self.country]:
+            known = ", ".join(subdivisions[self.country]) or "none"
+            raise ValueError(
+                f"subdivision: {self.country} has no {self.subdivision!r}; it has {known}"
+            )
+        return sorted(country_holidays(self.country, self.subdivision, years=list(years)))
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        self.dates([])
+        return self
+
+
 class KnownFuture(Section):
     """Features that are known in advance, at every target: a temperature, as if its forecast
     were exact, or the calendar as an integer."""
@@ -503,7 +547,7 @@ class KnownFuture(Section):
         return horizons * len(self.features)
 
 
-Transform = Lags | Level | Calendar | Encoding | KnownFuture
+Transform = Lags | Level | Calendar | Encoding | Holidays | KnownFuture
 """A transform, which computes columns of the covariates."""
 
 

@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform, Windows
+from plfl.config.sections import (
+    Calendar,
+    Encoding,
+    Holidays,
+    KnownFuture,
+    Lags,
+    Level,
+    Transform,
+    Windows,
+)
 from plfl.data.dataset import WEEK
 from plfl.data.features import Unit, finite_values, time_of_day, weekday
 
@@ -117,6 +126,8 @@ def public(windows: Windows, inputs: int, rows: int) -> Floats:
             case Calendar():
                 columns += [np.linspace(-1, 1, rows)] * (2 * transform.harmonics)
                 columns += [np.arange(rows, dtype=float) % 2] * (width - 2 * transform.harmonics)
+            case Holidays():
+                columns += [np.arange(rows, dtype=float) % 2] * width
             case KnownFuture() | Encoding():
                 columns += [share] * width
             case _:
@@ -150,6 +161,8 @@ def _columns(
             return calendar(series, transform)
         case Encoding():
             return encoding(series, estimated)
+        case Holidays():
+            return holidays(series, transform)
         case KnownFuture():
             return known_future(series, transform.features)
         case _:
@@ -233,6 +246,15 @@ def _quantiles(series: Series, bins: int) -> Floats:
     values = [finite_values(z[training_rows]) for z in _encoded(series)]
     # If all values are missing, no window is left to encode.
     return np.stack([np.quantile(z, shares) if len(z) else np.zeros(bins + 1) for z in values])
+
+
+def holidays(series: Series, settings: Holidays) -> Floats:
+    """1 if the interval of a target is on a public holiday, in standard time, otherwise 0."""
+    # A stamp is the end of an interval: midnight belongs to the day before.
+    days = (series.stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
+    years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
+    is_free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)
+    return np.stack([is_free[series.target(h)] for h in range(series.windows.horizons)], axis=1)
 
 
 def known_future(series: Series, features: Sequence[str]) -> NDArray[np.float32]:

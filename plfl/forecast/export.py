@@ -83,6 +83,8 @@ def trace(program: Program, rows: int) -> torch.export.ExportedProgram:
                     atol=near,
                 )
         return exported
+    except PlflError:
+        raise
     except Exception as error:  # tracing can fail in many ways
         raise _refusal(program, error) from error
 

@@ -19,7 +19,15 @@ from plfl.baselines import features as designs
 from plfl.baselines.fitting import RESIDUALS
 from plfl.baselines.storage import part_of
 from plfl.baselines.trees import texts_of
-from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform
+from plfl.config.sections import (
+    Calendar,
+    Encoding,
+    Holidays,
+    KnownFuture,
+    Lags,
+    Level,
+    Transform,
+)
 from plfl.data import covariates
 from plfl.data.dataset import WEEK
 from plfl.data.features import SMALLEST, time_of_day, weekday
@@ -145,6 +153,12 @@ class PastReadings:
                 above, width = numbers[:, :, None] - estimates[:, :-1], estimates.diff(dim=1)
                 ramps = (above / torch.where(width > 0, width, 1)).clamp(0, 1)
                 return torch.where(width > 0, ramps, (above > 0).double()).flatten(1)
+            case Holidays():
+                raise DataError(
+                    "windows.covariates: holidays: a program knows the day of the week but not the "
+                    "date; use `plfl forecast`, or choose a forecaster that reads no covariates, "
+                    "--with NAME"
+                )
             case KnownFuture():
                 columns = [self.model.columns.index(name) for name in transform.features]
                 first = windows.look_ahead - 1

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 
-from plfl.config.sections import Meters
+from plfl.config.sections import Holidays, Meters
 from plfl.data.checks import collect_problems, counted
 from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, Progress, read_exports
@@ -36,6 +36,7 @@ def recognise(
     progress: Progress | None = None,
     lead_time: LeadTime = "day",
     kind: Kind | None = None,
+    holidays: Holidays | None = None,
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study: their content, and the configuration.
 
@@ -51,7 +52,10 @@ def recognise(
     exports = read_exports(raw, meters, interval, progress=progress)
     _add_problems(exports, meters)
     exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
-    return exports, _study(exports, paths, meters, lead_time, kind)
+    study = _study(exports, paths, meters, lead_time, kind)
+    if holidays is not None:
+        study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
+    return exports, study
 
 
 def too_short(exports: Exports) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from holidays import country_holidays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,3 +135,29 @@ def test_constant_loads_have_numbers_too(constant: float) -> None:
     assert (first == first[0])[:, :15].all()
     assert (first[:, -64:] == 0).all()  # nothing is above what the training set always was
     assert (data.covariates[899, -64:] == 1).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    place=st.sampled_from([("US", "CA"), ("US", None), ("DE", "BY"), ("GB", "SCT"), ("JP", None)]),
+    minutes=st.sampled_from([15, 30, 60]),
+    look_ahead=st.integers(1, 30),
+    horizons=st.integers(1, 3),
+)
+def test_holidays_are_those_of_the_library(
+    place: tuple[str, str | None], minutes: int, look_ahead: int, horizons: int
+) -> None:
+    country, subdivision = place
+    days = country_holidays(country, subdiv=subdivision)
+    t = table(8, 150 * 24 * 60 // minutes, minutes)  # from New Year to May
+    own = {"name": "holidays", "country": country, "subdivision": subdivision}
+    w = windows([own], look_ahead=look_ahead, horizons=horizons)
+    dataset = build({"a": t}, w)
+    for split in SPLITS:
+        starts = dataset.starts(0, split)
+        for start in starts[:: max(1, len(starts) // 50)]:
+            last = int(start) + dataset.look_back - 1
+            for h in range(horizons):
+                within = t.index[last + look_ahead + h] - pd.Timedelta(seconds=1)
+                assert dataset.covariates[last, h] == (within.date() in days)
+    assert 0 < dataset.covariates.mean() < 0.3

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import plfl
-from plfl.base.errors import ConfigError, PlflError
+from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.config.sections import KnownFuture
 from plfl.forecast.export import trace
 from plfl.forecast.model import ForecastModel, load
@@ -194,6 +194,17 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
     write_models_of(make_study(), Path("m.safetensors"))
     with naming(ConfigError, "lstm3-mlp4", "plfl forecast"):
         trace(program_of(load("m.safetensors"), Count()), 12)
+
+
+def test_a_program_that_would_have_to_know_the_date_is_refused() -> None:
+    holidays = {"name": "holidays", "country": "US"}
+    study = make_study(windows={"target": "change", "covariates": [holidays]}, model=MLP)
+    write_models_of(study, Path("m.safetensors"))
+    model = load("m.safetensors")
+    assert len(model.predict(model.read(Path("meters/a.csv")), "a"))
+    with naming(DataError, "holidays", "plfl forecast"):
+        model.export("a.onnx", "a")
+    assert not Path("a.onnx").exists()
 
 
 def program_of(model: ForecastModel, module: nn.Module) -> Program:
