@@ -88,7 +88,7 @@ def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[P
     if options.remember:
         first_day.remember(forecasters.results, keys)
     print_by_text(forecasters.gaps({name: tables[name] for name in results_of_meters}))
-    rows = [row for row, _, _ in results_of_meters.values()]
+    rows = [row for row, *_ in results_of_meters.values()]
     for row in rows:
         if row["drift_low"] > 0:
             print(
@@ -98,6 +98,8 @@ def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[P
                 "these readings",
                 file=sys.stderr,
             )
+    pairs = {client: table for client, (*_, table) in results_of_meters.items()}
+    rows += first_day.sum_row(options, pairs, problems)
     text = as_csv(pd.DataFrame(rows), digits=4)
     if options.out is None:
         print(text, end="")
@@ -106,7 +108,7 @@ def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[P
         print(f"wrote {options.out}", file=sys.stderr)
     if options.plot is not None:
         _draw(
-            {client: (history, now) for client, (_, history, now) in results_of_meters.items()},
+            {client: (past, now) for client, (_, past, now, _) in results_of_meters.items()},
             options.plot,
         )
         print(f"wrote {options.plot}", file=sys.stderr)

@@ -46,6 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--remember", action="store_true", help=text)
     text = "with a study: take readings on another scale than its own, or of another year"
     parser.add_argument("--accept-misfits", action="store_true", help=text)
+    text = "also the sum of all meters, such as a feeder, a campus or an energy community"
+    parser.add_argument("--sum", action="store_true", help=text)
     group = parser.add_argument_group(
         "options of the files of readings",
         "those of `plfl init meters`; with a study, only where these files differ from its own; "
@@ -200,10 +202,58 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     forecasters = {
         name: "public and own" if f.own_weight else "public" for name, f in forecasts.items()
     }
+    add_sum(options, tables, forecasters, problems)
     table = form.table(tables, forecasters)
     seen_meters = sum(meters[name].is_seen(options.kind) for name in forecasts)
     print(f"{form.unit_of_loads}, {summary(forecasts, options.kind, seen_meters)}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)
+
+
+def add_sum(
+    options: argparse.Namespace,
+    tables: dict[str, pd.DataFrame],
+    forecasters: dict[str, str],
+    problems: list[str],
+) -> None:
+    """Add the sum of the meters' forecasts to their tables, if `--sum` asks for it; see
+    `can_add_up`."""
+    from plfl.forecast.sums import SUM, add_up
+
+    if can_add_up(options, [*tables], problems):
+        tables[SUM] = add_up(tables, ["forecast"])
+        forecasters[SUM] = "sum of the meters"
+
+
+def sum_row(
+    options: argparse.Namespace, pairs: dict[str, pd.DataFrame], problems: list[str]
+) -> list[dict[str, Any]]:
+    """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
+    it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them."""
+    from plfl.forecast.backtest import FORECASTS, scored
+    from plfl.forecast.sums import SUM, add_up
+
+    if not can_add_up(options, [*pairs], problems):
+        return []
+    table = add_up(pairs, ["truth", *FORECASTS]).dropna(subset=["last", "naive_day"])
+    return [{"client": SUM, "forecaster": "sum of the meters", **scored(table)}]
+
+
+def can_add_up(options: argparse.Namespace, names: list[str], problems: list[str]) -> bool:
+    """Whether to add the sum of meters. If one of them is missing, a line says that there is no
+    sum. DataError: there is only one meter, or one has the name of the sum."""
+    from plfl.forecast.sums import SUM, check_members
+
+    if not options.sum:
+        return False
+    if problems:
+        print(
+            f"plfl: {SUM}: left out, because not all meters are there (see above); to add up the "
+            "others, leave out the files of these",
+            file=sys.stderr,
+        )
+        return False
+    check_members(names)
+    return True
 
 
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
@@ -219,8 +269,10 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     )
     seen_meters = sum(meters[name].is_seen(options.kind) for name in results)
     print(summary(results, options.kind, seen_meters), file=sys.stderr)
-    rows = for_each_meter(results, problems, tested)
-    text = as_csv(pd.DataFrame(rows.values()), digits=4)
+    rows = [*for_each_meter(results, problems, tested).values()]
+    pairs = {name: result.pairs for name, result in results.items()}
+    rows += sum_row(options, pairs, problems)
+    text = as_csv(pd.DataFrame(rows), digits=4)
     if options.out is None:
         print(text, end="")
     else:

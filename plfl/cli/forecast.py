@@ -158,8 +158,9 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
-    table = form.table(forecasts, forecasters)
     names_used = ", ".join(dict.fromkeys(forecasters.values()))
+    first_day.add_sum(options, forecasts, forecasters, problems)
+    table = form.table(forecasts, forecasters)
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)

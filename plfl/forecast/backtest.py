@@ -12,21 +12,23 @@ from plfl.base.errors import DataError
 from plfl.data.dataset import NEGLIGIBLE, WEEK
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
-from plfl.tasks.metrics import mase
+from plfl.tasks.metrics import mase, of_peaks
 
+FORECASTS = ("forecast", "last", "naive_day", "naive_week")
+"""The columns of `pairs` that forecast the load."""
 FEWEST = 2
 """Weeks that must be known, before and after, to say whether the errors have grown."""
 
 
 def backtest(
     forecasters: Forecasters, client: str, new: pd.DataFrame, wanted: str = ""
-) -> tuple[dict[str, object], pd.Series[float], pd.Series[float]]:
+) -> tuple[dict[str, object], pd.Series[float], pd.Series[float], pd.DataFrame]:
     """The errors of a client's forecaster for readings that are new, or, if none are, for those of
     the study that it was neither trained nor chosen on.
 
     Returns the result of `scored` with the MASE of the study's test set and the `drift` from it;
-    the MASE of each week of the test set, and of the new readings. Errors: see `Forecasters.of`
-    and `pairs`.
+    the MASE of each week of the test set, and of the new readings; and the `pairs`.
+    Errors: see `Forecasters.of` and `pairs`.
     """
     choice = forecasters.of(client, wanted)
     model = forecasters.model(choice.file)
@@ -40,7 +42,7 @@ def backtest(
     table = pairs(model, client, joined, after)
     now = weekly(table)
     row = {"client": client, "forecaster": choice.name, **scored(table)}
-    return row | {"past_mase": past.mean(), **drift(past, now)}, past, now
+    return row | {"past_mase": past.mean(), **drift(past, now)}, past, now, table
 
 
 def pairs(
@@ -51,7 +53,7 @@ def pairs(
 
     Returns a row for each forecast for which everything is known, indexed by its time: `truth`,
     `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, a day and a
-    week before.
+    week before; `made_at`, the time of the last reading that the forecast uses.
     """
     after = pd.Timestamp(model.scalings[client].known) if after is None else after
     forecasts = model.predict(readings, client)
@@ -67,7 +69,7 @@ def pairs(
     lead = at - made_at
     for name, days in (("naive_day", 1), ("naive_week", 7)):
         table.loc[np.asarray(lead > pd.Timedelta(days=days)), name] = np.nan
-    table = table[at > after].dropna()
+    table = table.assign(made_at=made_at)[at > after].dropna()
     if table.empty:
         raise DataError(
             f"{client}: no reading after {after}, until when {model.name} was trained and chosen, "
@@ -80,8 +82,8 @@ def scored(table: pd.DataFrame) -> dict[str, Any]:
     """The errors in a table of `pairs`: `first` and `last` time, number of `forecasts`; mean
     absolute errors in kWh per interval of the forecasts (`mae`) and of the loads a day and a week
     before (`naive_day`, `naive_week`); `percent_of_load` (WAPE); `mase`, over the error of the last
-    reading."""
-    errors = table.sub(table["truth"], axis=0).abs().mean()
+    reading; `peak_percent` and `peak_hours`, see `peaks`."""
+    errors = table[[*FORECASTS]].sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     return {
         "first": table.index.min(),
@@ -92,13 +94,38 @@ def scored(table: pd.DataFrame) -> dict[str, Any]:
         "naive_week": float(errors["naive_week"]),
         "percent_of_load": 100 * float(errors["forecast"]) / size if size else np.nan,
         "mase": mase(*(table[name].to_numpy(float) for name in ("truth", "forecast", "last"))),
+        **peaks(table),
+    }
+
+
+def peaks(table: pd.DataFrame) -> dict[str, float]:
+    """How far the largest forecast of a day is from its largest load, in a table of `pairs`, as a
+    mean over days with all readings: `peak_percent` of that load, and `peak_hours` apart. With
+    several horizons the farthest counts. NaN without such a day."""
+    if "made_at" in table:
+        lead = pd.DatetimeIndex(table.index) - pd.DatetimeIndex(table["made_at"])
+        table = table[lead == lead.max()]
+    table = table[~table.index.duplicated()].sort_index()
+    stamps = pd.DatetimeIndex(table.index)
+    steps = stamps.to_series().diff().dropna()
+    rows = round(pd.Timedelta(days=1) / steps.min()) if len(steps) else 0
+    # The interval that ends at midnight belongs to the day before.
+    days, day = np.unique((stamps - pd.Timedelta(seconds=1)).floor("D"), return_inverse=True)
+    truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
+    errors = of_peaks(day, truth, forecast, len(days), rows)
+    known = ~np.isnan(errors["peak_error"])
+    if not known.any():
+        return {"peak_percent": np.nan, "peak_hours": np.nan}
+    return {
+        "peak_percent": 100 * float(errors["peak_error"][known].mean()),
+        "peak_hours": float(errors["peak_hours"][known].mean()),
     }
 
 
 def weekly(table: pd.DataFrame) -> pd.Series[float]:
     """The MASE of each week of a table of `pairs`, by its first day. Weeks with less than half of
     their forecasts are left out."""
-    sizes = table.sub(table["truth"], axis=0).abs()[["forecast", "last"]]
+    sizes = table[["forecast", "last"]].sub(table["truth"], axis=0).abs()
     sizes["truth"] = table["truth"].abs()
     # The interval that ends at midnight belongs to the day before.
     weeks = (pd.DatetimeIndex(table.index) - pd.Timedelta(seconds=1)).to_period("W").start_time

@@ -127,6 +127,24 @@ def test_a_backtest_scores_the_last_two_weeks(invoke: Callable) -> None:
     assert "day: has too few readings for forecasts of earlier days" in printed.err
 
 
+def test_a_sum_is_that_of_the_meters(invoke: Callable) -> None:
+    export("attic", days=40), export("basement", days=40)
+    forecasts = table_of(invoke("forecast", "exports", *PARIS, "--sum").out)
+    by_client = forecasts.pivot(index="timestamp", columns="client", values="forecast")
+    assert len(by_client) == 24
+    np.testing.assert_allclose(
+        by_client["sum"], by_client["attic"] + by_client["basement"], rtol=1e-4
+    )
+    errors = table_of(invoke("backtest", "exports", *PARIS, "--sum").out).set_index("client")
+    assert errors.loc["sum", "mae"] <= errors.loc[["attic", "basement"], "mae"].sum()
+    assert errors["peak_percent"].between(0, 100).all()
+    # A sum of some of the meters would be a wrong number.
+    export("new", days=1)
+    printed = invoke("forecast", "exports", *PARIS, "--sum", status=3)
+    assert "sum" not in table_of(printed.out)["client"].tolist()
+    assert "sum: left out" in printed.err
+
+
 class TestStudy:
     """`plfl init meters` writes the public model into the study."""
 
@@ -163,3 +181,24 @@ class TestStudy:
             "naive_day", "ridge", "lightgbm_bagged", "lightgbm_federated"
         ]} in further  # fmt: skip
         assert "the model of public homes was trained on these meters: it does not count" in printed
+
+    def test_holidays_of_a_place_are_a_covariate(self, invoke: Callable) -> None:
+        self.further(invoke, "--holidays", "DE-BY")
+        covariates = yaml.safe_load(Path("meters.yaml").read_text())["windows"]["covariates"]
+        assert covariates[-1] == {"name": "holidays", "country": "DE", "subdivision": "BY"}
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("exports", "--holidays", "DE-CA"), "--holidays DE-CA: subdivision: DE has no 'CA'"),
+            (("exports", "--holidays", "Germany"), "--holidays Germany: country:"),
+            (("--holidays", "DE"), "--holidays: needs exports"),
+        ],
+    )
+    def test_holidays_of_unknown_places_are_refused(
+        self, invoke: Callable, arguments: tuple[str, ...], message: str
+    ) -> None:
+        export("attic", days=40)
+        printed = invoke("init", "meters", *arguments, "--timezone", "Europe/Paris", status=2)
+        assert message in printed.err
+        assert not Path("meters.yaml").exists()

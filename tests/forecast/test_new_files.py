@@ -305,3 +305,15 @@ def test_what_is_said_about_many_meters_is_said_once(capsys: pytest.CaptureFixtu
 )
 def test_what_another_interval_does_is_said(windows: dict, minutes: int, words: str) -> None:
     assert words in Windows(**windows).describe_times(minutes)
+
+
+def test_the_sum_of_the_meters_has_forecasts_and_errors(results: Path, invoke: Callable) -> None:
+    export("march", "2024-03-20", "2024-04-01")
+    found = print_forecasts(invoke, results, "march", "--sum")
+    by_client = found.pivot(index="timestamp", columns="client", values="forecast")
+    np.testing.assert_allclose(by_client["sum"], by_client[[*NAMES]].sum(axis=1), rtol=1e-3)
+    printed = invoke("backtest", results, "march", "--with", "naive_day", "--sum")
+    errors = pd.read_csv(io.StringIO(printed.out)).set_index("client")
+    assert errors.loc["sum", "forecaster"] == "sum of the meters"
+    assert errors.loc["sum", "mae"] <= errors.loc[[*NAMES], "mae"].sum() + 1e-3
+    assert errors["peak_hours"].between(0, 23).all()

@@ -1,0 +1,52 @@
+"""The sum of meters beside each of them: that of a feeder, a campus or an energy community."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import pandas as pd
+
+from plfl.base.errors import DataError
+
+SUM = "sum"
+"""The name of the sum among those of the meters."""
+
+
+def check_members(names: Sequence[str]) -> None:
+    """Refuse a sum of one meter, or beside a meter of its name, with a DataError."""
+    if len(names) < 2:
+        raise DataError(f"--sum: needs several meters, but only {''.join(names)!r} is there")
+    if SUM in names:
+        raise DataError(f"--sum: a meter has the name {SUM!r}; rename it in its file")
+
+
+def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    """The sum of columns of meters, in rows that all of them have.
+
+    A row is a time (the index); if a table has a time more than once, a time and the `made_at` of
+    its forecast. `made_at`, if the tables have it, is the earliest of those that are added: all
+    that the sum knows was known then. Quantiles have no sum and must not be among the columns.
+
+    Raises:
+        DataError: the meters have no row in common.
+    """
+    is_repeated = any(table.index.has_duplicates for table in tables.values())
+    has_origin = all("made_at" in table for table in tables.values())
+    keyed = [
+        table.set_index("made_at", append=True) if is_repeated else table
+        for table in tables.values()
+    ]
+    common = reduce(pd.Index.intersection, [table.index for table in keyed]).sort_values()
+    if common.empty:
+        raise DataError(
+            f"{SUM}: {', '.join(tables)} have no time in common; give readings of the same span"
+        )
+    parts = [table.loc[common] for table in keyed]
+    total: pd.DataFrame = sum((part[[*columns]] for part in parts[1:]), parts[0][[*columns]])
+    if is_repeated:
+        return total.reset_index("made_at")
+    if has_origin:
+        origins = pd.concat([part["made_at"] for part in parts], axis=1)
+        total = total.assign(made_at=origins.min(axis=1))
+    return total
