@@ -104,7 +104,7 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"model.name": "gru", "grid.method": ["moon"]}, ("'moon'", "lstm_mlp")),
     ({"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]}, ("'fedgkd'",)),
     (covariates({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
-    (covariates({"name": "holidays", "country": "DEE"}), ("country", "did you mean 'DE'?")),
+    (covariates({"name": "holidays", "country": "DEE"}), ("country", "'DEE'")),
     (covariates({"name": "holidays", "country": "DE", "subdivision": "CA"}), ("BY",)),
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
     ({"data.meters.interval": 60, "data.resample": 30}, ("30 minutes", "60")),
