@@ -14,6 +14,7 @@ from plfl.baselines.storage import storable, unpack, widths_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
+from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, errors_of_kept
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import (
     TRAINED_FOLDER,
@@ -32,8 +33,8 @@ def keep_models(
     study: Study, datasets: Mapping[str, Path], fitted_files: Mapping[str, Path], index: Path
 ) -> None:
     """Write the models of the best cell of each state and sharing scheme but those `for_new`
-    clients, who get the models of all; the best baselines; and `index`, a table of them as CSV:
-    `state`, `sharing`, `cell`, `file`.
+    clients, who get the models of all; the best baselines; `index`, a table of them as CSV:
+    `state`, `sharing`, `cell`, `file`; and beside it the tables of `plfl.forecast.kept_errors`.
 
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
@@ -74,6 +75,8 @@ def keep_models(
         if old.name not in kept_files:
             old.unlink()
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
+    for name, table in zip((LEADS_FILE, SUMS_FILE), errors_of_kept(study.results), strict=True):
+        write_csv(table.round(6), index.parent / name)
 
 
 def _choose_baselines(tables: Tables, state: str) -> list[str]:

@@ -14,6 +14,7 @@ from plfl.data.dataset import WEEK, YEAR
 from plfl.report.answer import KINDS, answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.forest import forest
+from plfl.report.kept_errors import by_lead, of_sums
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
@@ -61,6 +62,8 @@ def write(results: Path, figures: Path, path: Path) -> None:
             standings=standings(best_cells(variant), pretraining_notes=pretraining_notes),
             few=[*notes(tables)],
             failed=_failed(tables),
+            leads=by_lead(results),
+            sums=of_sums(results),
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },

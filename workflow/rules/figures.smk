@@ -29,6 +29,8 @@ rule figures:
 rule page:
     input:
         DRAWINGS,
+        # Beside it are the errors by lead time, and those of the sum.
+        [local(f"{RESULTS}/models/index.csv")] if study.task.forecasts else [],
         **TABLES,
     output:
         page=local(f"{RESULTS}/index.html"),

@@ -1,0 +1,101 @@
+"""The tables of the page about the forecasters that a study keeps: errors by lead time, and those
+of the sum of the meters."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from plfl.base.errors import ResultsError
+from plfl.forecast.kept_errors import LEADS, LEADS_FILE, SUMS, SUMS_FILE
+from plfl.report.rendering import score
+from plfl.results.words import baseline_label
+
+MOST = 8
+"""Lead times in a table."""
+
+
+def by_lead(results: Path) -> dict[str, Any]:
+    """The errors by lead time: the `leads` in words, and `rows` of a state, a forecaster and its
+    errors; empty without any."""
+    table = _read(results, LEADS_FILE, LEADS)
+    if table.empty:
+        return {}
+    minutes = sorted(table["minutes"].unique())
+    step = max(1, (len(minutes) - 1) / (MOST - 1))
+    shown = sorted({round(i * step) for i in range(MOST) if round(i * step) < len(minutes)})
+    shown_minutes = [minutes[i] for i in shown]
+    errors = table.pivot_table(
+        index=["state", "forecaster"], columns="minutes", values="percent_of_load", sort=False
+    ).reindex(columns=shown_minutes)
+    day = table.drop_duplicates(["state", "minutes"])
+    before = day.pivot_table(index="state", columns="minutes", values="naive_day", sort=False)
+    before = before.reindex(columns=shown_minutes)
+    rows = [
+        {"state": state, "forecaster": _label(str(name)), "errors": [*map(_percent, values)]}
+        for (state, name), values in zip(errors.index, errors.to_numpy(float), strict=True)
+    ]
+    if "naive_day" not in table["forecaster"].tolist():
+        rows += [
+            {"state": state, "forecaster": _label("naive_day"), "errors": [*map(_percent, values)]}
+            for state, values in zip(before.index, before.to_numpy(float), strict=True)
+        ]
+    return {"leads": [_in_words(int(lead)) for lead in shown_minutes], "rows": rows}
+
+
+def of_sums(results: Path) -> list[dict[str, str]]:
+    """The errors of the sum, a row for each state and forecaster; empty without any."""
+    table = _read(results, SUMS_FILE, SUMS)
+    rows = []
+    for row in table.to_dict("records"):
+        peak = row["peak_percent"]
+        rows.append(
+            {
+                "state": str(row["state"]),
+                "forecaster": _label(str(row["forecaster"])),
+                "percent": _percent(row["percent_of_load"]),
+                "day": _percent(row["percent_of_load"] * row["naive_day"] / row["mae"])
+                if row["mae"] > 0
+                else "n/a",
+                "mase": score(row["mase"]),
+                "peak": f"{_percent(peak)}, {row['peak_hours']:.1f}\N{NO-BREAK SPACE}h"
+                if math.isfinite(peak)
+                else "n/a",
+            }
+        )
+    return rows
+
+
+def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
+    """A table beside the models; empty if the study keeps none. ResultsError: it is damaged."""
+    path = results / "models" / name
+    if not path.is_file():
+        return pd.DataFrame(columns=[*columns])
+    try:
+        return pd.read_csv(path)[[*columns]]
+    except (ValueError, KeyError, OSError) as error:
+        raise ResultsError(f"{path}: is damaged ({error}); run the study again") from None
+
+
+def _label(name: str) -> str:
+    """The label of a baseline, or the name of a sharing scheme."""
+    try:
+        return baseline_label(name)
+    except KeyError:
+        return name
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1f}\N{NO-BREAK SPACE}%" if math.isfinite(value) else "n/a"
+
+
+def _in_words(minutes: int) -> str:
+    """A lead time, such as "6 h"."""
+    return (
+        f"{minutes / 60:g}\N{NO-BREAK SPACE}h"
+        if minutes >= 60
+        else f"{minutes}\N{NO-BREAK SPACE}min"
+    )
