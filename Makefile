@@ -114,10 +114,12 @@ address: ## write where this repository is published into its files; REPOSITORY=
 	@test -n "$(REPOSITORY)" || { echo "REPOSITORY=ACCOUNT/NAME is needed, as in github.com/ACCOUNT/NAME" >&2; exit 1; }
 	@python3 release/address.py "$(REPOSITORY)"
 
-# Updates the locks; needs uv. PyTorch's has no hashes: its CPU build is on an index of its own, and has others than
-# that of PyPI. Flower is not in the locks, but its versions fit theirs.
+# Updates the locks; needs uv. Versions that still fit stay; UPGRADE=--upgrade takes the newest. PyTorch's lock has no
+# hashes: its CPU build is on an index of its own, and has others than that of PyPI. Flower is not in the locks, but its
+# versions fit theirs.
 lock:
-	both=$$(mktemp) && uv pip compile pyproject.toml $(EXTRAS) --extra deploy $(LOCKED) -o $$both && \
+	both=$$(mktemp) && cat requirements.lock torch.lock > $$both && \
+	uv pip compile pyproject.toml $(EXTRAS) --extra deploy $(LOCKED) $(UPGRADE) -o $$both && \
 	grep '^torch==' $$both > torch.lock && \
 	uv pip compile pyproject.toml $(EXTRAS) --constraint $$both --generate-hashes $(LOCKED) \
 		| awk '/^[a-z]/ {keep = !/^(nvidia|cuda|triton|torch)/} keep' > requirements.lock
