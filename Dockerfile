@@ -4,6 +4,8 @@
 #   docker run --rm --user "$(id -u)" -v "$PWD:/work" plfl init demo
 #   docker run --rm --user "$(id -u)" -v "$PWD:/work" plfl study demo.yaml
 FROM python:3.12.11-slim-bookworm
+LABEL org.opencontainers.image.source="https://github.com/OWNER/plfl" \
+    org.opencontainers.image.licenses="MIT"
 # Versions are not pinned: Debian removes older ones.
 # hadolint ignore=DL3008
 RUN apt-get update \

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce map ui test smoke lint size docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock address
+.PHONY: help setup demo reproduce map ui test smoke lint size docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock address sbom site
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,6 +10,7 @@ CORES ?= all
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
+VERSION_OF_PACKAGE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' plfl/__init__.py)
 EXTRAS = --extra study --extra comstock --extra dev
 TORCH = --requirement torch.lock
 # Python files are compiled at the end, on all cores: pip would do it on one.
@@ -81,6 +82,12 @@ docs: $(READY) ## build the documentation site in site/
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# The site has a folder for each version, and `latest` leads to the newest.
+site: $(READY) ## add the documentation of VERSION to the branch gh-pages; PUSH=--push publishes it
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(PUSH) "$(VERSION)" latest
+	PATH="$(abspath $(BIN)):$$PATH" mike set-default $(PUSH) latest
+
 bench: $(READY) ## measure the speed of training and write benchmarks/README.md
 	$(BIN)/python benchmarks/speed.py
 
@@ -114,6 +121,11 @@ address: ## write where this repository is published into its files; REPOSITORY=
 	@test -n "$(REPOSITORY)" || { echo "REPOSITORY=ACCOUNT/NAME is needed, as in github.com/ACCOUNT/NAME" >&2; exit 1; }
 	@python3 release/address.py "$(REPOSITORY)"
 
+sbom: ## list all locked dependencies in plfl.cdx.json (CycloneDX); needs cyclonedx-bom
+	project=$$(mktemp) && sed "s/^dynamic = .*/version = \"$(VERSION_OF_PACKAGE)\"/" pyproject.toml > $$project && \
+	cat requirements.lock torch.lock | cyclonedx-py requirements --pyproject $$project --mc-type application \
+		--output-reproducible -o plfl.cdx.json -
+
 # Updates the locks; needs uv. Versions that still fit stay; UPGRADE=--upgrade takes the newest. PyTorch's lock has no
 # hashes: its CPU build is on an index of its own, and has others than that of PyPI. Flower is not in the locks, but its
 # versions fit theirs.
@@ -122,4 +134,5 @@ lock:
 	uv pip compile pyproject.toml $(EXTRAS) --extra deploy $(LOCKED) $(UPGRADE) -o $$both && \
 	grep '^torch==' $$both > torch.lock && \
 	uv pip compile pyproject.toml $(EXTRAS) --constraint $$both --generate-hashes $(LOCKED) \
-		| awk '/^[a-z]/ {keep = !/^(nvidia|cuda|triton|torch)/} keep' > requirements.lock
+		| awk '/^[a-z]/ {keep = !/^(nvidia|cuda|triton|torch)/} keep' > requirements.lock && \
+	uv pip compile --group release --generate-hashes $(LOCKED) $(UPGRADE) -o release/requirements.txt

@@ -1,11 +1,14 @@
 """The files that a public repository needs fit the project."""
 
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -86,7 +89,8 @@ def test_the_version_is_cited() -> None:
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_call_targets_that_exist(path: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    steps = [step for job in read(str(path))["jobs"].values() for step in job["steps"]]
+    jobs = read(str(path))["jobs"].values()
+    steps = [step for job in jobs for step in job.get("steps", [])]
     assert all(("uses" in step) != ("run" in step) for step in steps)
     used = [step["uses"] for step in steps if "uses" in step]
     assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) for action in used)
@@ -106,3 +110,104 @@ def test_what_does_not_depend_on_the_place_is_as_at_home(name: str) -> None:
     home, away = (read(f"profiles/{profile}/profile.yaml") for profile in ("default", name))
     assert {key: away[key] for key in COMMON} == {key: home[key] for key in COMMON}
     assert away["executor"] == name
+
+
+def jobs_of(workflow: str) -> dict[str, Any]:
+    jobs: dict[str, Any] = read(f".github/workflows/{workflow}.yml")["jobs"]
+    return jobs
+
+
+def needed(jobs: dict[str, Any], name: str) -> set[str]:
+    """All jobs that must have succeeded before a job begins."""
+    listed = jobs[name].get("needs", [])
+    return set(listed).union(*(needed(jobs, other) for other in listed))
+
+
+def test_nothing_is_published_before_all_tests_of_a_tag_have_passed() -> None:
+    jobs = jobs_of("release")
+    assert jobs["tests"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    assert jobs["tests"]["uses"] == "./.github/workflows/ci.yml"
+    publishing = {
+        name for name, job in jobs.items() if "write" in str(job.get("permissions", {}).values())
+    }
+    assert publishing == {"publish", "publish-image", "announce", "site"}
+    assert all("tests" in needed(jobs, name) for name in publishing)
+    assert {"wheels", "source", "image"} <= needed(jobs, "publish")
+    assert "publish" in needed(jobs, "announce")
+    assert read(".github/workflows/release.yml")["permissions"] == {"contents": "read"}
+
+
+def test_what_a_release_downloads_has_been_uploaded() -> None:
+    steps = [step for job in jobs_of("release").values() for step in job.get("steps", [])]
+    names: dict[str, set[str]] = {"upload": set(), "download": set()}
+    for step in steps:
+        action = re.match(r"actions/(upload|download)-artifact@", step.get("uses", ""))
+        if action:
+            names[action[1]].add(step["with"].get("name") or step["with"]["pattern"])
+    uploaded = {re.sub(r"\$\{\{.*?\}\}", "linux", name) for name in names["upload"]}
+    for wanted in names["download"]:
+        assert any(fnmatch(name, wanted) for name in uploaded), wanted
+
+
+def test_every_python_that_is_promised_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    prefix = "Programming Language :: Python :: 3."
+    promised = {c.removeprefix(prefix) for c in project["classifiers"] if c.startswith(prefix)}
+    matrix = jobs_of("ci")["test"]["strategy"]["matrix"]
+    assert set(matrix["python"]) == {f"3.{minor}" for minor in promised}
+    systems = {*matrix["os"], *(other["os"] for other in matrix["include"])}
+    assert {"ubuntu-latest", "macos-latest"} <= systems
+    assert jobs_of("ci")["windows"]["runs-on"] == "windows-latest"
+
+
+@pytest.fixture
+def notes() -> ModuleType:
+    """The program that prints the notes of a release."""
+    spec = importlib.util.spec_from_file_location("notes", ROOT / "release" / "notes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RELEASE = {
+    "plfl/__init__.py": '__version__ = "1.2.0"\n',
+    "CITATION.cff": "version: 1.2.0\ndate-released: 2027-01-31\n",
+    "codemeta.json": '{"version": "1.2.0", "datePublished": "2027-01-31"}',
+    "CHANGELOG.md": "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2027-01-31)\n\n"
+    "- New.\n\n## 1.1.0 (2026-12-01)\n\n- Old.\n",
+}
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog(
+    notes: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "plfl").mkdir()
+    for name, text in RELEASE.items():
+        (tmp_path / name).write_text(text)
+    assert notes.notes("v1.2.0", tmp_path) == notes.notes("", tmp_path) == "- New.\n"
+    assert notes.notes().startswith("The first version.")  # of this repository
+    for tag in ("1.2.0", "v1.3.0"):
+        with pytest.raises(ValueError, match=re.escape(tag.removeprefix("v"))):
+            notes.notes(tag, tmp_path)
+
+
+@pytest.mark.parametrize("name", [*RELEASE])
+def test_a_tag_that_a_file_contradicts_is_not_released(
+    notes: ModuleType, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "plfl").mkdir()
+    for file, text in RELEASE.items():
+        wrong = re.sub(r"1\.2\.0", "1.1.9", text) if file == name else text
+        (tmp_path / file).write_text(wrong)
+    with pytest.raises(ValueError, match=re.escape(name)):
+        notes.notes("v1.2.0", tmp_path)
+
+
+def test_tools_of_a_release_are_locked_with_digests() -> None:
+    text = (ROOT / "release" / "requirements.txt").read_text(encoding="utf-8")
+    locked = set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE))
+    assert len(re.findall(r"^[\w.-]+==.*\\\n {4}--hash=sha256:", text, re.MULTILINE)) == len(locked)
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    assert set(groups["release"]) <= locked

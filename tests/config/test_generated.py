@@ -11,6 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+import plfl
 from plfl.config.sections import Tuning
 from plfl.study import Study
 from plfl.study import generated as schema
@@ -103,6 +104,21 @@ def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
     assert environment["dependencies"][-1] == {"pip": ["--editable ."]}
     tools = {"cxx-compiler", "make", "pip", "flask", "flask-cors"}  # pip: moto[server]
     assert listed.keys() - tools == wanted.keys()
+    for name, specifier in wanted.items():
+        assert SpecifierSet(listed[name]) == SpecifierSet(specifier), name
+
+
+def test_the_conda_recipe_asks_for_what_the_core_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = yaml.safe_load((ROOT / "release" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == plfl.__version__
+    listed = dict(line.partition(" ")[::2] for line in recipe["requirements"]["run"])
+    wanted = {"python": ""}  # conda-forge chooses those that it builds for
+    for requirement in map(Requirement, project["dependencies"]):
+        if not requirement.marker or requirement.marker.evaluate({"sys_platform": "linux"}):
+            name = CONDA_NAMES.get(requirement.name, requirement.name)
+            wanted[name] = str(requirement.specifier)
+    assert listed.keys() == wanted.keys()
     for name, specifier in wanted.items():
         assert SpecifierSet(listed[name]) == SpecifierSet(specifier), name
 
