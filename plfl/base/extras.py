@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "mlflow": ("mlflow",),
     "onnx": ("onnx", "onnxscript"),
     "rc": ("constriction",),
+    "secure": ("cryptography",),
     "deploy": ("flwr", "httpx", "uvicorn"),
 }
 """The packages of each extra that plfl imports, by the names under which they are imported."""

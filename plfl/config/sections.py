@@ -903,6 +903,9 @@ class ChannelSettings(Section):
     """Stages of the server's parameters, such as `delta+q3`."""
     scales: Literal["tensor", "one"] | Annotated[int, Field(ge=1)] = "tensor"
     """A scale for each `tensor`, for all (`one`), or for each block of this many parameters."""
+    secure: bool = False
+    """Secure aggregation: clients mask what they send, so that the server sees sums only
+    ([what it protects](privacy.md#secure-aggregation))."""
 
     @field_validator("up", "down")
     @classmethod

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.codecs.coder import Coder, Direction
+from plfl.federated.secure.keys import Secrets
 
 Column = Tensor | list[Tensor]
 """An array with one row per client, or the coded message of each client, of type uint8."""
@@ -51,8 +52,16 @@ class Channel:
     other_traffic: OtherTraffic | None = None
     """The machines of the clients, if these grow a tree on several ones."""
 
-    def __init__(self, shared: int, clients: int, coder: Coder | None = None):
+    def __init__(
+        self,
+        shared: int,
+        clients: int,
+        coder: Coder | None = None,
+        secrets: Secrets | None = None,
+    ):
         self.shared, self.clients, self.coder = shared, clients, coder
+        self.secrets = secrets
+        """Where random numbers of secure aggregation come from; None without it."""
         self._traffic = self._blank()
 
     def _blank(self) -> Traffic:
@@ -126,6 +135,11 @@ class Channel:
         for kind in ("bytes", "extras"):
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += sizes
         return [*messages]
+
+    def machines(self, clients: Sequence[int]) -> int:
+        """How many clients exchange messages while `clients` do, those on other machines
+        included."""
+        return len(clients) if self.other_traffic is None else self.other_traffic.number
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Carry `rows`, columns with one row per client of `clients`; return what arrives."""

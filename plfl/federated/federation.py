@@ -22,6 +22,8 @@ from plfl.federated.codecs.coder import Coder
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
+from plfl.federated.secure import check_installed
+from plfl.federated.secure.keys import SimulatedSecrets
 from plfl.interfaces.method import Method, MethodState
 from plfl.layout import ParameterLayout, head_mask
 from plfl.networks.network import Network
@@ -141,7 +143,11 @@ class Federation:
         if codecs and codecs.is_coded and any(lengths):
             streams = self.client_data.streams
             coder = Coder(codecs, filter(None, lengths), self.x0, len(names), streams)
-        self.channel = Channel(sum(lengths), len(names), coder)
+        secrets = None
+        if codecs and codecs.secure:
+            check_installed()
+            secrets = SimulatedSecrets(self.seed)
+        self.channel = Channel(sum(lengths), len(names), coder, secrets)
         self.clock = Clock(settings.simulation, names, self.seed)
         rule = RULES[settings.selection if self.channel.shared else "uniform"]
         share, rounds = settings.participation, settings.rounds

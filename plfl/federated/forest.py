@@ -79,12 +79,13 @@ class TreeGrower:
         channel: Channel | None,
         grows: bool = True,
         noise: Noise | None = None,
+        purpose: str = "tree",
     ) -> Tensor:
         """Add a tree to each of the `rows` (n, P) of `clients`: the same to all, grown together if
         there is a channel; else each grows its own. Returns the mean losses (n,) before.
 
         `grows`: whether they do more than find these. `noise`: on the sums of a tree that is grown
-        together.
+        together. `purpose`: of the keys, if the channel has secrets.
         """
         tables = [self._table(client) for client in clients]
         scores = [self._scores(row, table) for row, table in zip(rows, tables, strict=True)]
@@ -109,9 +110,8 @@ class TreeGrower:
                     for k in client_group
                 ]
                 numbers = [clients[k] for k in client_group] if channel else None
-                grown = grow(
-                    parts, self._bins, self.leaves, self.rate, loss, channel, numbers, noise
-                )
+                settings = self._bins, self.leaves, self.rate, loss, channel, numbers, noise
+                grown = grow(parts, *settings, purpose=f"{purpose}/{o}")
                 self._write(rows[client_group.start : client_group.stop], tree, o, grown.text)
                 for k, of_windows in grown.leaves.items():
                     leaves[client_group[k]][o] = of_windows

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import count as numbered
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -26,9 +27,11 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
 from plfl.federated.collectives.layout import SETTINGS
+from plfl.federated.collectives.masked import MaskedSums, SumError
 from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Noise, Server
+from plfl.federated.secure.neighbours import FEWEST
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +165,7 @@ def grow(
     numbers: Sequence[int] | None = None,
     noise: Noise | None = None,
     windows: NDArray[np.float64] | None = None,
+    purpose: str = "tree",
 ) -> Grown:
     """Grow a tree among clients.
 
@@ -178,22 +182,34 @@ def grow(
         noise: on each sum over the clients, of which there are at most `releases`.
         windows: numbers (N,) of the training windows of all clients of the channel, which bound
             the messages of those on other machines.
+        purpose: of the keys, if the channel has secrets: the messages are masked.
 
     Raises:
-        ValueError: there is noise, and the loss is not that of the median.
+        ValueError: there is noise, and the loss is not that of the median; or messages are masked,
+            and there is noise, the gradients are not whole numbers, or too few clients are left.
+        SumError: messages are masked, and a client has sent other numbers than it should.
         PlflError: the installed LightGBM has other messages than those that are known here.
         Exception: what the last client failed with, if all have.
     """
     if noise is not None and loss != 0.5:
         raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
+    channel = channel or Channel(0, len(parts))
+    if channel.secrets is not None and (noise is not None or not isinstance(loss, float)):
+        raise ValueError("only gradients that are whole numbers, without noise, can be masked")
     check_layout()
     parameters = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
     parameters["max_bin"] = bins.get_params()["max_bin"]
     bounds = None if windows is None else Bounds(windows, largest_slope(loss))
-    channel, members = channel or Channel(0, len(parts)), [*range(len(parts))]
-    while True:
+    members = [*range(len(parts))]
+    for attempt in numbered():
         client_numbers = members if numbers is None else [numbers[k] for k in members]
-        server = Server(channel, client_numbers, _counts(bins), noise, bounds)
+        if channel.secrets is not None and channel.machines(members) < FEWEST:
+            raise ValueError(f"{len(members)} clients are left; masks hide {FEWEST} or more")
+        masked = None
+        if channel.secrets is not None and isinstance(loss, float):
+            of_attempt = f"{purpose}/{attempt}"
+            masked = MaskedSums(channel.secrets, of_attempt, _quantile_slopes(loss), leaves)
+        server = Server(channel, client_numbers, _counts(bins), noise, bounds, masked)
         clients = [
             GrowingClient(server, rank, parts[k], bins, parameters, loss)
             for rank, k in enumerate(members)
@@ -214,11 +230,16 @@ def grow(
                 clients[0].text,
                 {k: client.leaves for k, client in read if client.leaves is not None},
             )
+        errors = [*failed.values()]
+        # A wrong sum is not the fault of the client that found it.
+        if wrong_sums := [error for error in errors if isinstance(error, SumError)]:
+            raise wrong_sums[0]
         if len(failed) == len(clients):
-            raise next(iter(failed.values()))
+            raise errors[0]
         for k, error in failed.items():
             log.warning("client %d is gone; the others grow the tree again: %r", k, error)
         members = [k for k in members if k not in failed]
+    raise AssertionError("attempts do not end")
 
 
 @contextmanager
@@ -282,6 +303,7 @@ class GrowingClient(threading.Thread):
         functions = self.server.functions(self.rank)  # they have to exist while they are used
         connect(count, self.server.first + self.rank, functions)
         try:
+            self.server.agree(self.rank)
             self._grow({"tree_learner": "data", "num_machines": count})
         finally:
             disconnect()

@@ -109,6 +109,9 @@ class Method(Algorithm):
     BatchNorm; None if it can."""
     no_codec: ClassVar[str | None] = None
     """Why the channel cannot code the method's messages (`channel`); None if it can."""
+    adds_numbers: ClassVar[bool] = False
+    """Whether the server adds all that clients send, so that it can be masked (`channel.secure`),
+    although it is no update."""
     no_server_average: ClassVar[str | None] = None
     """Why the server's parameters have no average over the rounds (`federation.server_ema`); None
     if they have one."""
@@ -156,6 +159,11 @@ class Method(Algorithm):
     def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
         """Why the method cannot train this model, or with these settings, for reasons that do not
         follow from the facts above; empty if it can."""
+        return iter(())
+
+    def reasons_against_sums(self, task: Task, federation: FederationSettings) -> Iterator[str]:
+        """Why a server that sees sums over clients only (`channel.secure`) does not suffice, with
+        these settings, for reasons that do not follow from the facts above."""
         return iter(())
 
     def in_rounds(self) -> Method:

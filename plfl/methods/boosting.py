@@ -67,6 +67,7 @@ class Boosting(Method):
     ignores_sharing = True
     own_server = "its server adds sums, and no updates"
     no_codec = "its messages are packed already"
+    adds_numbers = True
     no_server_average = "has trees, of which there is no average"
 
     rate: float = Field(0.3, gt=0, le=1)
@@ -109,6 +110,20 @@ class Boosting(Method):
         most_leaves = getattr(model, "leaves", 0)
         if self.leaves is not None and self.leaves > most_leaves:
             yield f"has more leaves, {self.leaves}, than model.leaves {most_leaves}; raise that"
+
+    def reasons_against_sums(self, task: Task, federation: FederationSettings) -> Iterator[str]:
+        if federation.loss != "mae" and task.name != "quantiles":
+            yield (
+                f"adds gradients of {federation.loss}, which are no whole numbers; set "
+                "federation.loss to mae"
+            )
+        if self.noise:
+            yield "would show the server the sums before it adds the noise; set noise to 0"
+        if federation.participation < 1:
+            yield (
+                "tells single clients by the difference of two rounds, since their windows stay "
+                "the same; set federation.participation to 1"
+            )
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
         parts = [shared[layout.mask([group])] for group in GROUPS]
@@ -157,6 +172,7 @@ class Boosting(Method):
     def _grow(self, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
         from plfl.federated.collectives.server import Noise
+        from plfl.federated.secure.neighbours import FEWEST
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         grower = self.tree_grower(f.client_data, f.layout)
@@ -165,7 +181,12 @@ class Boosting(Method):
         noise = None
         if self.noise and channel:
             noise = Noise(self.noise, stream(f.seed, "/noise", session.t))
-        losses = grower.add(rows, clients, tree, channel, session.stay, noise)
+        # The sums of fewer would tell each what another one sends; the tree then adds nothing.
+        grows = session.stay and (
+            channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST
+        )
+        purpose = f"tree/{session.t}"
+        losses = grower.add(rows, clients, tree, channel, grows, noise, purpose)
         session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
         session.losses = losses.to(session.steps) * session.steps
         return RoutineResult(rows.to(session.start))

@@ -110,6 +110,8 @@ class Study(StudyKeys):
         yield from checks.of_calibration(federation, task)
         yield from checks.of_methods(methods, self.model, task, federation)
         yield from checks.of_channel(self.channel, methods)
+        if self.channel.secure:
+            yield from checks.of_sums(self.channel, federation, data, task, algorithms)
         yield from checks.of_covariates(windows, data)
         yield from checks.of_target(windows, self.model)
         yield from checks.of_engine(self.compute, self.model)

@@ -42,6 +42,9 @@ from plfl.study.combinations import Candidate
 Refusals = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
 """Why methods do not work with partners, by the names of the method and of the partner."""
 PRIVACY = "federation.privacy"
+SECURE = "channel.secure"
+MASKED = 3
+"""Fewest clients of a sum that tells none of them what another one sends."""
 
 
 def of_names(
@@ -500,6 +503,49 @@ def of_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Itera
             yield (
                 f"channel: {name!r} works without codecs only, since {reason}; remove the method, "
                 "or set channel.up and channel.down to none"
+            )
+
+
+def of_sums(
+    channel: ChannelSettings,
+    federation: FederationSettings,
+    data: Data,
+    task: Task,
+    algorithms: Iterable[tuple[str, Algorithm]],
+) -> Iterator[str]:
+    """Report keys that need more than sums over clients, or would make these reveal more."""
+    if channel.up != "none":
+        yield (
+            f"channel.up: {channel.up!r} sends other things than numbers that can be added, but "
+            f"{SECURE} needs sums; set channel.up to none"
+        )
+    fewest = int(federation.participants(data.fewest_in_federation))
+    if fewest < MASKED:
+        yield (
+            f"{SECURE}: a round has {fewest} clients, and each of two knows what the other sends; "
+            f"it needs {MASKED}"
+        )
+    if federation.selection == "data_aware":
+        yield (
+            f"federation.selection: 'data_aware' tells the server the labels of single clients, "
+            f"but with {SECURE} it sees sums only; set it to uniform, poisson or allocation"
+        )
+    if federation.privacy.quantile is not None:
+        yield (
+            f"{PRIVACY}.quantile: each client tells the server whether its norm is within the "
+            f"bound, but with {SECURE} it sees sums only; remove one of them"
+        )
+    for kind, algorithm in algorithms:
+        if isinstance(algorithm, Method):
+            reasons = [*algorithm.reasons_against_sums(task, federation)]
+            if not reasons and not algorithm.adds_numbers:
+                reasons = ["sends updates, which are not masked; remove one of them"]
+            for reason in reasons:
+                yield f"grid.{kind}: with {SECURE}, {algorithm.name!r} {reason}"
+        if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
+            yield (
+                f"grid.{kind}: {algorithm.name!r} uses the updates of single clients, but with "
+                f"{SECURE} there are only sums; remove one of them"
             )
 
 

@@ -206,8 +206,9 @@ class StudyPlan:
             method = keys.hyperparameters.of_method(cell.method)
             settings["server_opt"] = [cell.server_opt, server_opt.model_dump(mode="json")]
             settings["method"] = [cell.method, method.model_dump(mode="json")]
-            if keys.channel.is_coded:
-                settings["channel"] = keys.channel.model_dump(mode="json")
+            if keys.channel.is_coded or keys.channel.secure:
+                unused = None if keys.channel.secure else {"secure"}
+                settings["channel"] = keys.channel.model_dump(mode="json", exclude=unused)
             algorithms += [server_opt, method, *keys.channel.codecs]
         if code := plugins.signature(*map(type, algorithms)):
             settings["plugins"] = code

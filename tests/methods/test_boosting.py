@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.base.errors import ConfigError
+from plfl.base.errors import ConfigError, PlflError
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
@@ -270,3 +270,44 @@ def test_it_trains_no_network_and_on_no_gpu() -> None:
     assert place_computation(study()).device == "cpu"
     with pytest.raises(ConfigError, match="needs the model trees"):
         study(model={"name": "mlp", "hidden": [4]})
+
+
+def test_masked_sums_grow_the_same_trees() -> None:
+    """Every record is equal but for bytes, which count keys and masks."""
+    plain, masked = study(), study(channel={"secure": True})
+    found, hidden = trained(plain), trained(masked)
+    for scheme in ("P1", "P2", "P3"):
+        table, other = found[scheme].records, hidden[scheme].records
+        of_bytes = [name for name in table if name.startswith(("bytes", "extras"))]
+        pd.testing.assert_frame_equal(
+            table.drop(columns=of_bytes), other.drop(columns=of_bytes), check_exact=True
+        )
+        is_more = other[of_bytes].sum() > table[of_bytes].sum()
+        assert is_more.all() if scheme == "P1" else is_more.sum() in (0, 4)
+    assert not [c for c in plain.cells if plain.plan.settings(c) == masked.plan.settings(c)]
+    assert "channel" not in plain.plan.settings(plain.cells[0])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        ({"federation": {"loss": "huber"}}, "gradients of huber, which are no whole numbers"),
+        ({"federation": {"participation": 0.5}}, "by the difference of two rounds"),
+        ({"data": {"clients": 2}}, "a round has 2 clients"),
+        (
+            {"hyperparameters": {"method": {"boosting": {"bins": BINS, "noise": 4.0}}}},
+            "the sums before it adds the noise",
+        ),
+        ({"channel": {"secure": True, "up": "q8"}}, "sends other things than numbers"),
+    ],
+)
+def test_what_masks_cannot_hide_is_refused_in_one_line(blocks: Any, reason: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        study(**({"channel": {"secure": True}} | blocks))
+    assert any(reason in problem for problem in error.value.problems)
+
+
+def test_masks_need_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plfl.base.extras.find_spec", lambda name: None)
+    with pytest.raises(PlflError, match=r"channel.secure needs .*cryptography.*'plfl\[secure\]'"):
+        trained(study(channel={"secure": True}))

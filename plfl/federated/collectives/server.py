@@ -16,6 +16,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import GATHER, SCATTER
 from plfl.federated.collectives.layout import ROOT, SPLIT, SPLITS
+from plfl.federated.collectives.masked import MaskedSums
 from plfl.federated.collectives.messages import (
     EMPTY,
     WIDTHS,
@@ -59,12 +60,15 @@ class Server:
         bins: Sequence[int] = (),
         noise: Noise | None = None,
         bounds: Bounds | None = None,
+        masked: MaskedSums | None = None,
     ):
         """`clients`: their numbers on the channel; here they are numbered from 0. `bins`: how many
         each input has. `noise`: only for gradients that are whole numbers of at most 1. `bounds`:
-        of messages from other machines, if there are any."""
+        of messages from other machines, if there are any. `masked`: hides the numbers of single
+        clients."""
         self.channel, self.numbers = channel, torch.tensor(clients)
         self.bins, self.noise, self.bounds = np.array(bins), noise, bounds
+        self.masked = masked
         self.first, self.clients = (channel.other_traffic or (0, len(clients)))[:2]
         """The place of the first client here among all that grow the tree, and their number."""
         self.failed: dict[int, Exception] = {}
@@ -77,13 +81,15 @@ class Server:
         self._combine: Combine = list
         self._are_counts = False
         """Whether the numbers of the next messages are counts, and not pairs of a sum and one."""
+        self._are_splits = False
+        """Whether the next messages are splits, which follow from sums alone."""
         self._arrivals = numbered(1)
         self._gates: list[SimpleQueue[None]] = [SimpleQueue() for _ in clients]
 
     def _combine_all(self) -> None:
         # One client does this while the others wait.
         messages = self.channel.send_messages("up", self.numbers, self._messages, self._check)
-        self._are_counts = False
+        self._are_counts = self._are_splits = False
         answers = self._combine(messages)
         self._messages = self.channel.send_messages("down", self.numbers, answers, self._check)
 
@@ -109,14 +115,42 @@ class Server:
             raise GoneError
         return self._messages[client]
 
+    def agree(self, client: int) -> None:
+        """Agree on keys with other clients, if messages are masked."""
+        if self.masked is not None:
+            key = self.masked.introduce(client)
+            self.masked.meet(client, self.exchange(client, key, self.masked.pass_on))
+
     def add(self, client: int, numbers: Floats) -> Floats:
         """The sum of the clients' counts, in the order of clients."""
 
         def combine(messages: Sequence[bytes]) -> list[bytes]:
-            return [packed(self._noisy(unpacked(*messages), 1))] * self.clients
+            total = self._noisy(self._sum(messages, len(numbers), are_counts=True), 1)
+            return self._close([packed(total)] * self.clients)
 
         self._are_counts = True
-        return unpacked(self.exchange(client, packed(numbers), combine))
+        message = self._pack(client, numbers, are_counts=True)
+        return unpacked(self._open(client, self.exchange(client, message, combine)))
+
+    def _pack(self, client: int, numbers: Floats, *, are_counts: bool = False) -> bytes:
+        if self.masked is not None:
+            return self.masked.hide(client, numbers, are_counts=are_counts)
+        return packed(numbers)
+
+    def _sum(self, messages: Sequence[bytes], count: int, *, are_counts: bool = False) -> Floats:
+        if self.masked is not None:
+            total: Floats = self.masked.add(messages, count, are_counts=are_counts)
+            return total
+        return unpacked(*messages)
+
+    def _open(self, client: int, answer: bytes) -> bytes:
+        return answer if self.masked is None else self.masked.open(client, answer)
+
+    def _close(self, answers: Sequence[bytes], *, has_bits: bool = True) -> list[bytes]:
+        """Answers with what the clients need to know for masked messages, if these are."""
+        if self.masked is None:
+            return [*answers]
+        return self.masked.close(answers, has_bits=has_bits)
 
     def _check(self, client: int, message: bytes) -> None:
         """Check the message of a client on another machine, of this number, against that of one
@@ -127,6 +161,10 @@ class Server:
         """
         assert self.bounds is not None
         kind, mine = message[:1], self._messages[0]
+        if self.masked is not None and not self._are_splits:
+            if len(message) != len(mine):  # all else is hidden
+                raise ValueError(f"it does not have {len(mine)} bytes")
+            return
         if mine[0] < len(WIDTHS):
             if not kind or kind[0] >= len(WIDTHS):
                 raise ValueError("it has no numbers")
@@ -161,8 +199,11 @@ class Server:
     def _root(self, messages: Sequence[bytes]) -> list[bytes]:
         """The sum of all clients' numbers in the place of the first one's, since each client adds
         them up; zeros in those of the others."""
-        roots = np.frombuffer(b"".join(map(zlib.decompress, messages)), ROOT)
         total = np.zeros(self.clients, ROOT)
+        if self.masked is not None:
+            total[0] = self.masked.add_roots(messages)
+            return self._close([compressed(total.tobytes())] * self.clients)
+        roots = np.frombuffer(b"".join(map(zlib.decompress, messages)), ROOT)
         for name in total.dtype.fields or ():
             for number in roots[name]:  # as LightGBM adds them
                 total[name][0] += number
@@ -171,6 +212,13 @@ class Server:
             total["gradient"][0], count = self.noise.add_to(sums, math.sqrt(2))
             total["hessian"][0] = total["count"][0] = max(count, 1)
         return [compressed(total.tobytes())] * self.clients
+
+    def _splits(self, messages: Sequence[bytes]) -> list[bytes]:
+        """The best of the splits of each of two leaves, in the place of each."""
+        best = _best_splits(messages)
+        if self.masked is not None:
+            self.masked.growth.add_splits(np.frombuffer(best, SPLIT))
+        return self._close([compressed(best)] * len(messages))
 
     def leave(self) -> None:
         """A client is gone: every exchange from now on fails."""
@@ -206,14 +254,16 @@ class Server:
 
             def combine(messages: Sequence[bytes]) -> list[bytes]:
                 # A window adds a gradient and 1 to one bin of each feature.
-                total = self._noisy(unpacked(*messages), math.sqrt(2 * len(self.bins)))
+                largest_sum = math.sqrt(2 * len(self.bins))
+                total = self._noisy(self._sum(messages, size // 8), largest_sum)
                 begins = [starts[k] // 8 for k in range(count)]
                 parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
-                return [packed(part) if len(part) else EMPTY for part in parts]
+                answers = [packed(part) if len(part) else EMPTY for part in parts]
+                return self._close(answers, has_bits=False)
 
             try:
-                message = packed(np.frombuffer(string_at(data, size), np.float64))
-                part = unpacked(self.exchange(client, message, combine))
+                message = self._pack(client, np.frombuffer(string_at(data, size), np.float64))
+                part = unpacked(self._open(client, self.exchange(client, message, combine)))
                 memmove(target, part.tobytes(), lengths[self.first + client])
             except Exception as error:
                 self._give_up(client, error)
@@ -230,10 +280,19 @@ class Server:
         ) -> None:
             """The messages of all clients; of splits, the best in the place of each, and of numbers
             of windows the sum."""
-            combine = {SPLITS: _best_splits, ROOT.itemsize: self._root}.get(size, _join_messages)
+            combine = {SPLITS: self._splits, ROOT.itemsize: self._root}.get(size, _join_messages)
             try:
-                message = compressed(string_at(data, size))
-                answer = contents_of(self.exchange(client, message, combine))
+                content = string_at(data, size)
+                if self.masked is None or size == SPLITS:
+                    message = compressed(content)
+                    self._are_splits = size == SPLITS
+                elif size == ROOT.itemsize:
+                    root = np.frombuffer(content, ROOT)[0]
+                    message = self.masked.hide(client, np.array([root["gradient"], root["count"]]))
+                else:
+                    raise ValueError(f"a message of {size} bytes cannot be masked")
+                answer = self._open(client, self.exchange(client, message, combine))
+                answer = contents_of(answer)
                 memmove(target, answer * (out_size // len(answer)), out_size)
             except Exception as error:
                 self._give_up(client, error)
@@ -246,7 +305,7 @@ def _join_messages(messages: Sequence[bytes]) -> list[bytes]:
     return [b"".join(messages)] * len(messages)
 
 
-def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
+def _best_splits(messages: Sequence[bytes]) -> bytes:
     """The best of the splits of each of two leaves, as LightGBM compares them: the larger gain, or
     else the first feature."""
     split = [zlib.decompress(message) for message in messages]
@@ -257,4 +316,4 @@ def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
         feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
         first = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
         best += split[first][leaf]
-    return [compressed(best)] * len(messages)
+    return best

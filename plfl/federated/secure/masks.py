@@ -1,0 +1,147 @@
+"""Numbers of a few bits each, and the masks that hide them.
+
+A field has as many bits as its sum over all clients may need. Masks are added modulo 2^bits, so a
+masked field is as long as the sum, and equally likely to have any value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Lanes = NDArray[np.unsignedinteger[Any]]
+"""Fields as unsigned numbers of 2, 4 or 8 bytes, of which the low bits count."""
+
+
+class Fields:
+    """The fields of a message, whose numbers of bits are `bits` (n,), from 0 to 64."""
+
+    def __init__(self, bits: NDArray[np.uint8]):
+        self.bits = bits
+        largest = int(bits.max(initial=0))
+        if largest > 64:
+            raise ValueError(f"a field has {largest} bits, more than 64")
+        self.kind = np.dtype("<u2" if largest <= 16 else "<u4" if largest <= 32 else "<u8")
+        """The type of lanes."""
+        ones = np.uint64(2**64 - 1)
+        some = np.maximum(bits, 1).astype(np.uint64)
+        full = np.where(bits > 0, ones >> (np.uint64(64) - some), np.uint64(0))
+        self.full = full.astype(self.kind)
+        """The largest value (n,) of each field."""
+
+    @cached_property
+    def _whole(self) -> NDArray[np.int64]:
+        """Which bytes of the lanes are sent whole, in the order of bytes."""
+        places = np.arange(self.kind.itemsize)[:, None]
+        lanes = np.arange(len(self.bits)) * self.kind.itemsize
+        return (lanes + places)[self.bits >= 8 * (places + 1)]
+
+    @cached_property
+    def _partial(self) -> tuple[NDArray[np.int64], list[int]]:
+        """Which bytes of the lanes are sent in part, those with most bits first, and how many of
+        them have each bit."""
+        rest = self.bits % 8
+        order = np.argsort(rest, kind="stable")[::-1]
+        lanes, rest = order[rest[order] > 0], rest[order][rest[order] > 0]
+        where = lanes * self.kind.itemsize + self.bits[lanes] // 8
+        return where, [int((rest > place).sum()) for place in range(8)]
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of a message."""
+        _, counts = self._partial
+        return len(self._whole) + sum(-(-count // 8) for count in counts)
+
+    def pack(self, lanes: Lanes) -> bytes:
+        """Lanes (n,) without high bits as the bytes of a message: first the whole bytes, then the
+        lowest bits of all others, the second ones, and so on."""
+        raw = np.ascontiguousarray(lanes, self.kind).view(np.uint8)
+        where, counts = self._partial
+        rest = raw[where]
+        planes = [np.packbits(rest[:n] & (1 << place)) for place, n in enumerate(counts) if n]
+        return b"".join([raw[self._whole].tobytes(), *(plane.tobytes() for plane in planes)])
+
+    def unpack(self, message: bytes) -> Lanes:
+        """The inverse of `pack`.
+
+        Raises:
+            ValueError: the message has another size.
+        """
+        if len(message) != self.size:
+            raise ValueError(f"it has {len(message)} bytes, expected {self.size}")
+        data = np.frombuffer(message, np.uint8)
+        raw = np.zeros(len(self.bits) * self.kind.itemsize, np.uint8)
+        raw[self._whole] = data[: len(self._whole)]
+        where, counts = self._partial
+        rest, begin = np.zeros(len(where), np.uint8), len(self._whole)
+        for place, count in enumerate(counts):
+            plane = data[begin : begin + -(-count // 8)]
+            rest[:count] |= np.unpackbits(plane, count=count) << np.uint8(place)
+            begin += len(plane)
+        raw[where] = rest
+        return raw.view(self.kind)
+
+    def encode(self, numbers: NDArray[np.int64]) -> Lanes:
+        """Whole numbers (n,) as lanes, modulo the values of each field."""
+        return np.bitwise_and(numbers.astype(self.kind), self.full)
+
+    def decode(self, lanes: Lanes, least: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """The numbers (n,) that lanes stand for, of which none is below `least`."""
+        base = np.broadcast_to(np.asarray(least, np.int64), lanes.shape)
+        above = (lanes - self.encode(base)) & self.full
+        return base + above.astype(np.int64)
+
+    def add(self, lanes: Sequence[Lanes]) -> Lanes:
+        """The sum of several clients' lanes."""
+        total = np.zeros(len(self.bits), self.kind)
+        for some in lanes:
+            total += some
+        return np.bitwise_and(total, self.full)
+
+
+@lru_cache(64)
+def fields_of(bits: bytes) -> Fields:
+    """The fields with these numbers of bits, one in each byte."""
+    return Fields(np.frombuffer(bits, np.uint8))
+
+
+class Stream:
+    """Numbers that only owners of a key know, one after the other: ChaCha20 (RFC 8439)."""
+
+    def __init__(self, key: bytes):
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+        self._cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def draw(self, fields: Fields) -> Lanes:
+        """The next mask of a message, with random high bits."""
+        zeros = bytes(len(fields.bits) * fields.kind.itemsize)
+        return np.frombuffer(self._cipher.update(zeros), fields.kind)
+
+
+class Masks:
+    """What a client adds to its messages, one after the other. `added`, `taken`: keys of the masks
+    that it adds and subtracts."""
+
+    def __init__(self, added: Sequence[bytes], taken: Sequence[bytes] = ()):
+        self._added, self._taken = [*map(Stream, added)], [*map(Stream, taken)]
+
+    def hide(self, fields: Fields, lanes: Lanes) -> Lanes:
+        """The lanes (n,) of the next message, masked."""
+        masked = lanes.copy()
+        for stream in self._added:
+            masked += stream.draw(fields)
+        for stream in self._taken:
+            masked -= stream.draw(fields)
+        return masked & fields.full
+
+
+def pair_masks(public: bytes, secrets: dict[bytes, bytes]) -> Masks:
+    """The masks of a client with this public key, given the secrets that it shares with others, by
+    their public keys: it adds those of the larger keys, and subtracts the others."""
+    added = [secret for other, secret in secrets.items() if other > public]
+    return Masks(added, [secret for other, secret in secrets.items() if other < public])

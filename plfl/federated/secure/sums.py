@@ -1,0 +1,197 @@
+"""One sum over clients of whom some may drop out: what the clients and the server do, step by step.
+
+1. up: two public keys, one for masks and one for encryption; down: those of the neighbours.
+2. up: for each neighbour, encrypted, a share of the private key of the masks and one of the seed of
+   a further mask of the client's own; down: those of the neighbours.
+3. up: the masked numbers; down: which neighbours have sent theirs.
+4. up: for each neighbour the share of the one secret that is needed: of the seed if its numbers
+   have arrived, of the key if they have not.
+
+The server removes the clients' own masks, and those that clients which dropped out would have
+cancelled. A client answers step 4 once, so that nobody gets both secrets. Until step 3 nothing
+depends on a client's numbers: if one is gone before, the others begin again with new keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.federated.secure import keys, shares
+from plfl.federated.secure.keys import Secrets, decrypt, derive, encrypt
+from plfl.federated.secure.masks import Fields, Lanes, Masks, Stream, pair_masks
+from plfl.federated.secure.neighbours import degree_of, draw_neighbours, threshold_of
+
+PUBLIC = 2 * keys.SIZE
+"""Bytes of the two public keys of a client."""
+SEALED = 2 * shares.SIZE + keys.TAG
+"""Bytes of the encrypted shares for a neighbour."""
+
+
+class DropoutError(Exception):
+    """More clients have dropped out than a sum allows."""
+
+
+def _cut(data: bytes, size: int) -> list[bytes]:
+    """Pieces of equal size.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    if len(data) % size:
+        raise ValueError(f"{len(data)} bytes are not some of {size} each")
+    return [data[begin : begin + size] for begin in range(0, len(data), size)]
+
+
+class SumClient:
+    """A client's side of a sum."""
+
+    def __init__(self, secrets: Secrets, purpose: str, client: int):
+        self._secrets, self._purpose, self._client = secrets, purpose, client
+        self._mask_key = secrets.key(f"{purpose}/masks", client)
+        self._seal_key = secrets.key(f"{purpose}/seals", client)
+        self._seed = self._read("own", keys.SIZE)
+        self._publics: list[bytes] = []
+        self._received: list[tuple[bytes, bytes]] = []
+        self._is_told = False
+
+    def introduce(self) -> bytes:
+        """Step 1: the public keys."""
+        return self._mask_key.public + self._seal_key.public
+
+    def share(self, publics: bytes) -> bytes:
+        """Step 2: sealed shares for the neighbours with these public keys, one after the other."""
+        self._publics = _cut(publics, PUBLIC)
+        count, parts = len(self._publics), []
+        for purpose, secret in (("key", self._mask_key.private), ("seed", self._seed)):
+            draw = partial(self._read, f"shares/{purpose}")
+            whole = int.from_bytes(secret, "little")
+            parts.append(shares.split(whole, count, threshold_of(count), draw))
+        sealed = []
+        for public, of_key, of_seed in zip(self._publics, *parts, strict=True):
+            text = b"".join(n.to_bytes(shares.SIZE, "little") for n in (of_key, of_seed))
+            sealed.append(encrypt(self._seal(public, self._seal_key.public), text))
+        return b"".join(sealed)
+
+    def hide(self, sealed: bytes, fields: Fields, numbers: NDArray[np.int64]) -> bytes:
+        """Step 3: the masked `numbers` (n,), after the sealed shares of the neighbours."""
+        for public, text in zip(self._publics, _cut(sealed, SEALED), strict=True):
+            opened = decrypt(self._seal(public, public[keys.SIZE :]), text)
+            self._received.append((opened[: shares.SIZE], opened[shares.SIZE :]))
+        agreed = {
+            public[: keys.SIZE]: derive(self._mask_key.agree(public[: keys.SIZE]), "masks")
+            for public in self._publics
+        }
+        lanes = pair_masks(self._mask_key.public, agreed).hide(fields, fields.encode(numbers))
+        return fields.pack(Masks([self._seed]).hide(fields, lanes))
+
+    def tell(self, arrived: bytes) -> bytes:
+        """Step 4: a share of one secret of each neighbour; `arrived`: a bit for each of them.
+
+        Raises:
+            ValueError: it has been told before.
+        """
+        if self._is_told:
+            raise ValueError("the shares of this sum have been told; a second time is refused")
+        self._is_told = True
+        count = len(self._received)
+        has_arrived = np.unpackbits(np.frombuffer(arrived, np.uint8), count=count)
+        pairs = zip(self._received, has_arrived.tolist(), strict=True)
+        return b"".join(received[bit] for received, bit in pairs)
+
+    def _read(self, purpose: str, size: int) -> bytes:
+        return self._secrets.read(f"{self._purpose}/{purpose}", self._client, size)
+
+    def _seal(self, public: bytes, sender: bytes) -> bytes:
+        """The key of shares to or from a neighbour with these public keys; `sender`: the second
+        public key of who sends them."""
+        secret = self._seal_key.agree(public[keys.SIZE :])
+        return derive(secret, f"shares of {sender.hex()}")
+
+
+class SumServer:
+    """The server's side of a sum over `count` clients, which are numbered from 0."""
+
+    def __init__(self, secrets: Secrets, purpose: str, count: int):
+        degree = degree_of(count, has_shares=True)
+        self._secrets, self._purpose = secrets, purpose
+        random = secrets.generator(f"{purpose}/neighbours")
+        self.neighbours = draw_neighbours(count, degree, random)
+        """The neighbours (n, k) of each client."""
+        self.arrived: list[int] = []
+        """The clients whose numbers are in the sum."""
+        self._publics: list[bytes] = []
+        self._masked: Lanes | None = None
+
+    def pass_on(self, publics: Sequence[bytes]) -> list[bytes]:
+        """Step 1: the public keys of the neighbours of each client."""
+        self._publics = [*publics]
+        return [b"".join(publics[other] for other in row) for row in self.neighbours]
+
+    def deliver(self, sealed: Sequence[bytes]) -> list[bytes]:
+        """Step 2: the sealed shares from the neighbours of each client."""
+        pieces = [_cut(of_client, SEALED) for of_client in sealed]
+        return [
+            b"".join(pieces[j][self._places[j][i]] for j in row)
+            for i, row in enumerate(self.neighbours)
+        ]
+
+    def add(self, masked: Mapping[int, bytes], fields: Fields) -> dict[int, bytes]:
+        """Step 3: for each client whose masked numbers have arrived, which neighbours' have, too.
+
+        Raises:
+            DropoutError: of too many they have not.
+        """
+        self.arrived = sorted(masked)
+        self._masked = fields.add([fields.unpack(masked[client]) for client in self.arrived])
+        bits = np.isin(self.neighbours, self.arrived)
+        # Each client has t neighbours that tell their shares, or there is no use in asking.
+        if (bits.sum(axis=1) < self.threshold).any():
+            gone = len(self.neighbours) - len(self.arrived)
+            raise DropoutError(f"{gone} of {len(self.neighbours)} clients have dropped out")
+        return {client: np.packbits(bits[client]).tobytes() for client in self.arrived}
+
+    @property
+    def threshold(self) -> int:
+        """Shares t that recover a secret."""
+        return threshold_of(self.neighbours.shape[1])
+
+    def unmask(self, told: Mapping[int, bytes], fields: Fields) -> Lanes:
+        """Step 4: the lanes (n,) of the sum, given what clients have told.
+
+        Raises:
+            DropoutError: too few have told.
+            ValueError: what they have told is not the shares of the clients' secrets.
+        """
+        assert self._masked is not None
+        known: list[dict[int, int]] = [{} for _ in self.neighbours]
+        for client, answer in told.items():
+            for j, share in zip(self.neighbours[client], _cut(answer, shares.SIZE), strict=True):
+                known[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
+        total, publics = self._masked.copy(), [public[: keys.SIZE] for public in self._publics]
+        for client, of_client in enumerate(known):
+            if len(of_client) < self.threshold:
+                raise DropoutError(f"{len(of_client)} of {self.threshold} neighbours have told")
+            secret = shares.recover(dict([*of_client.items()][: self.threshold]))
+            if secret >= 2 ** (8 * keys.SIZE):
+                raise ValueError("shares do not belong together")
+            found = secret.to_bytes(keys.SIZE, "little")
+            if client in self.arrived:
+                total -= Stream(found).draw(fields)
+                continue
+            key = self._secrets.restore(f"{self._purpose}/masks", found)
+            if key.public != publics[client]:
+                raise ValueError("shares do not belong together")
+            for other in self.neighbours[client]:
+                if other in self.arrived:
+                    mask = Stream(derive(key.agree(publics[other]), "masks")).draw(fields)
+                    total += mask if publics[client] < publics[other] else -mask
+        return fields.add([total])
+
+    @cached_property
+    def _places(self) -> list[dict[int, int]]:
+        """Where each client stands among the neighbours of each other one."""
+        return [{int(j): x for x, j in enumerate(row)} for row in self.neighbours]

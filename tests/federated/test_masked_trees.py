@@ -1,0 +1,162 @@
+"""Trees of masked sums are those of plain ones, and the server sees nothing else than sums."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chisquare
+
+from plfl.federated.channel import Channel
+from plfl.federated.collectives.growth import Growth, bits_of
+from plfl.federated.collectives.masked import Masked, MaskedSums, SumError
+from plfl.federated.collectives.server import Noise, Server
+from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
+from plfl.federated.secure.masks import Fields, Lanes
+from plfl.federated.trees import Part, binned, grow
+
+GRID = np.repeat(np.sinh(np.linspace(-3, 3, 15))[:, None], 4, axis=1)
+BINS = binned(GRID, 15)
+SECRETS = SimulatedSecrets(5)
+
+
+def parts(clients: int = 4) -> list[Part]:
+    """Clients of different sizes, whose targets differ in level."""
+    random = np.random.default_rng(0)
+    found = []
+    for k in range(clients):
+        x = random.normal(size=(150 + 40 * k, 4))
+        found.append(Part(x, x[:, 0] * x[:, 1] + 0.1 * k + 0.1 * random.normal(size=len(x))))
+    return found
+
+
+def grown(
+    secrets: Secrets | None, some: Sequence[Part], level: float = 0.5, leaves: int = 7
+) -> str:
+    channel = Channel(0, len(some), secrets=secrets)
+    return grow(some, BINS, leaves, 0.3, level, channel).text
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.025])
+@pytest.mark.parametrize("leaves", [2, 7, 60])
+def test_masked_trees_have_equal_bits(level: float, leaves: int) -> None:
+    text = grown(None, parts(), level, leaves)
+    assert "split_feature" in text
+    assert grown(SECRETS, parts(), level, leaves) == text
+
+
+def test_keys_of_the_system_grow_the_same_tree() -> None:
+    assert grown(SystemSecrets(), parts()) == grown(None, parts())
+
+
+def test_a_tree_without_a_split_is_grown() -> None:
+    some = [Part(part.x, np.zeros(len(part.y))) for part in parts()]
+    assert grown(SECRETS, some) == grown(None, some)
+
+
+def test_who_is_gone_leaves_the_tree_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others agree on new keys; no key is recovered."""
+    some, keys = parts(5), []
+    exchange, introduce, calls = Server.exchange, MaskedSums.introduce, [0] * 5
+
+    def noted(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> bytes:
+        calls[client] += 1
+        if self.clients == 5 and client == 2 and calls[2] == 6:
+            raise ConnectionError("gone")
+        return exchange(self, client, message, combine)
+
+    def introduced(self: MaskedSums, client: int) -> bytes:
+        keys.append(introduce(self, client))
+        return keys[-1]
+
+    monkeypatch.setattr(Server, "exchange", noted)
+    monkeypatch.setattr(MaskedSums, "introduce", introduced)
+    found = grown(SECRETS, some)
+    monkeypatch.undo()
+    assert len({*keys}) == len(keys) == 9
+    assert found == grown(None, [*some[:2], *some[3:]])
+
+
+def test_the_server_sees_masks_and_splits_of_sums_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over many keys, what each client sends is the same, if it follows from sums, or uniform."""
+    messages: list[list[bytes]] = []
+    lanes: list[NDArray[np.int64]] = []
+    send, pack = Channel.send_messages, Fields.pack
+
+    def noted(self: Channel, way: Any, clients: Any, some: Sequence[bytes], check: Any) -> Any:
+        if way == "up":
+            messages[-1] += map(bytes, some)
+        return send(self, way, clients, some, check)
+
+    def packed(self: Fields, masked: Lanes) -> bytes:
+        lanes.append(masked[self.bits >= 3].astype(np.int64) % 8)
+        return pack(self, masked)
+
+    monkeypatch.setattr(Channel, "send_messages", noted)
+    monkeypatch.setattr(Fields, "pack", packed)
+    for seed in range(20):
+        messages.append([])
+        grown(SimulatedSecrets(seed), parts())
+    kinds = [len({*of_place}) for of_place in zip(*messages, strict=True)]
+    # The splits of the root and of five more leaves, of four clients.
+    assert kinds.count(1) == 6 * 4 and {*kinds} == {1, 20}
+    low = np.concatenate(lanes)
+    assert len(low) > 50_000 and chisquare(np.bincount(low)).pvalue > 1e-4
+
+
+def test_a_sum_that_is_longer_than_its_field_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_short(largest: Any) -> Any:
+        return np.maximum(bits_of(largest), 3) - np.uint8(2)
+
+    monkeypatch.setattr("plfl.federated.collectives.growth.bits_of", too_short)
+    with pytest.raises(SumError, match=r"check number|exceed"):
+        grown(SECRETS, parts())
+
+
+def test_a_client_that_changes_its_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide = MaskedSums.hide
+
+    def forged(self: MaskedSums, client: int, numbers: Any, **options: Any) -> Masked:
+        message = hide(self, client, numbers, **options)
+        if client == 1 and len(message) > 32:
+            message.lanes[3] ^= 1
+        return message
+
+    monkeypatch.setattr(MaskedSums, "hide", forged)
+    with pytest.raises(SumError):
+        grown(SECRETS, parts())
+
+
+@pytest.mark.parametrize("loss", ["mse", "huber"])
+def test_gradients_that_are_no_whole_numbers_are_refused(loss: Any) -> None:
+    with pytest.raises(ValueError, match="whole numbers"):
+        grow(parts(), BINS, 7, 0.3, loss, Channel(0, 4, secrets=SECRETS))
+    with pytest.raises(ValueError, match="without noise"):
+        noise = Noise(1.0, np.random.default_rng(0))
+        grow(parts(), BINS, 7, 0.3, 0.5, Channel(0, 4, secrets=SECRETS), noise=noise)
+
+
+def test_bits_are_those_of_the_largest_number() -> None:
+    numbers = [0, 1, 2, 3, 4, 255, 256, 2**31 - 1, 2**31]
+    assert bits_of(numbers).tolist() == [n.bit_length() for n in numbers]
+
+
+def test_no_bin_of_a_leaf_has_more_windows_than_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    add, seen = Growth.add_counts, []
+
+    def noted(self: Growth, counts: Any) -> None:
+        seen.append((self.bits.copy(), counts))
+        add(self, counts)
+
+    monkeypatch.setattr(Growth, "add_counts", noted)
+    grown(SECRETS, parts())
+    assert len(seen) == 6 and {len(bits) for bits, _ in seen[1:]} == {len(seen[0][1])}
+    assert all((bits_of(counts) <= bits).all() for bits, counts in seen)
+    # They are not those of the root.
+    assert all(bits.sum(dtype=int) < int(seen[0][0][0]) * len(bits) for bits, _ in seen[1:])
+
+
+def test_two_clients_are_too_few() -> None:
+    with pytest.raises(ValueError, match="2 clients are left; masks hide 3 or more"):
+        grown(SECRETS, parts(2))
