@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.base.files import write_text
-from plfl.config.rules import available_models
+from plfl.config.named import available_models
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds

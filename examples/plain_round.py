@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 import plfl
-from plfl.models import model_of
 from plfl.training import batches
 
 
@@ -20,7 +19,7 @@ def run_rounds(
     study: plfl.Study, dataset: plfl.Dataset, shared: Tensor, seed: int
 ) -> Iterator[Tensor]:
     """The models (N, P) of the N clients after each round. `shared`: mask (P,) of what crosses."""
-    network, settings = model_of(study).network(dataset.shape), study.federation
+    network, settings = study.model.network(dataset.shape), study.federation
     x = network.initial(seed)  # the server's parameters
     theta = x.repeat(len(dataset.clients), 1)  # one row per client
     for t in range(1, settings.rounds + 1):

@@ -172,7 +172,7 @@ def methods(options: argparse.Namespace) -> None:
 def _algorithms() -> dict[str, dict[str, Any]]:
     """The algorithms by the key of a study that names them, and by name: their `origin`, a package
     or a plug-in; the `citation` of their file; the `floats` of methods that say them (see
-    `plfl.config.rules.Sizes`); and the defaults of their `parameters`."""
+    `plfl.interfaces.method.Sizes`); and the defaults of their `parameters`."""
     from plfl.federated import calibration
 
     def described(block: type[Section], module: ModuleType) -> dict[str, Any]:

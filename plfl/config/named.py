@@ -1,7 +1,5 @@
 """What the keys of a study can name, with the facts that a configuration needs about it: sources of
-data, baselines and codecs; and blocks that select a class by their key `name`.
-
-`plfl.config.rules` has models and tasks.
+data, baselines, models, tasks and codecs; and blocks that select a class by their key `name`.
 """
 
 import math
@@ -9,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError
 from pydantic_core import InitErrorDetails
@@ -17,8 +15,10 @@ from pydantic_core import InitErrorDetails
 from plfl.config.messages import allowed, refusal
 from plfl.interfaces.baseline import Baseline
 from plfl.interfaces.codec import Codec
+from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.interfaces.named import Selectable
 from plfl.interfaces.source import Source
+from plfl.interfaces.task import Task
 from plfl.plugins import registry
 from plfl.plugins.registry import Kind, Section
 
@@ -66,9 +66,11 @@ that have been measured on Earth, rounded outwards (World Meteorological Organiz
 
 SOURCES = "plfl.data.sources"
 BASELINES = "plfl.baselines"
+MODELS = "plfl.models"
+TASKS = "plfl.tasks"
 CODECS = "plfl.federated.codecs"
-"""The packages of the sources, of the baselines and of the codecs, one file each. Only the
-files of those that are named are imported."""
+"""The packages of the sources, baselines, models, tasks and codecs, one file each. Only the files
+of those that are named are imported."""
 
 
 def choose_class(
@@ -172,6 +174,43 @@ _choose_baseline = partial(
 )
 ChosenBaseline = Annotated[SerializeAsAny[Baseline], BeforeValidator(_choose_baseline)]
 """An item that names a further baseline: a block with its `name`."""
+
+
+available_models = partial(registry.available, MODELS, Model)
+"""All models by name. This imports torch."""
+find_model = partial(registry.find, MODELS, Model)
+"""The model with a name; a KeyError if there is none."""
+
+
+def _model(raw: Any) -> Any:
+    """The model that a block of a configuration names."""
+    is_own = isinstance(raw, Mapping) and "module" in raw
+    if is_own and "name" in raw:
+        raise refusal("a module of your own has no name; remove it or `module`", key="name")
+    return choose_class(
+        raw,
+        kind_name="model",
+        default=OWN_MODULE if is_own else DEFAULT,
+        find=find_model,
+        names=lambda: [name for name in available_models() if name != OWN_MODULE],
+        other_keys=() if isinstance(raw, Mapping) and ("name" in raw or is_own) else ("module",),
+    )
+
+
+ChosenModel = Annotated[SerializeAsAny[Model], BeforeValidator(_model)]
+"""A key that names a model: a block with its `name`, or with the user's own `module`."""
+
+
+DEFAULT_TASK = "forecast"
+available_tasks = partial(registry.available, TASKS, Task)
+"""All tasks by name. This imports torch."""
+find_task = partial(registry.find, TASKS, Task)
+"""The task with a name; a KeyError if there is none."""
+_task = partial(
+    choose_class, kind_name="task", default=DEFAULT_TASK, find=find_task, names=available_tasks
+)
+ChosenTask = Annotated[SerializeAsAny[Task], BeforeValidator(_task)]
+"""A key that names a task: a block with its `name`."""
 
 
 Memory = Literal["ef14", "ef21", "delta"]

@@ -16,7 +16,6 @@ from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
 from plfl.layout import WindowShape
 from plfl.methods.fedopt import FedOpt
-from plfl.models import model_of
 from plfl.networks.network import Network
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
@@ -90,7 +89,7 @@ def place_computation(study: Study) -> Compute:
 def network_of(study: Study, shape: WindowShape) -> Network:
     """The study's model for windows of some shape. The task decides how many outputs it has."""
     outputs = study.plan.window_shape.outputs
-    return model_of(study).network(shape._replace(outputs=outputs))
+    return study.model.network(shape._replace(outputs=outputs))
 
 
 def federation_of(

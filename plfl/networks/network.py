@@ -118,7 +118,7 @@ class Network(Protocol):
 
 
 class Buildable(Protocol):
-    """What this module needs of a `plfl.models.Model`."""
+    """What this module needs of a `plfl.interfaces.model.Model`."""
 
     def build(self, shape: WindowShape) -> nn.Module: ...
     @property

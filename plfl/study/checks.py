@@ -7,8 +7,7 @@ from itertools import chain
 from plfl.base.errors import did_you_mean
 from plfl.config.algorithms import find
 from plfl.config.messages import allowed
-from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
-from plfl.config.rules import available_tasks
+from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources, available_tasks
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,

@@ -11,8 +11,7 @@ from typing import Any, get_args
 from plfl.base.files import write_text
 from plfl.config.algorithms import BLOCKS, Block
 from plfl.config.messages import flow, sections_in
-from plfl.config.named import available_baselines
-from plfl.config.rules import DEFAULT_TASK, available_models, available_tasks
+from plfl.config.named import DEFAULT_TASK, available_baselines, available_models, available_tasks
 from plfl.config.sections import Data
 from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.interfaces.task import Task

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, SerializeAsAny, ValidatorFunctionWrapHandler, field_validator
 
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.rules import DEFAULT_TASK, ChosenModel, ChosenTask, find_model, find_task
+from plfl.config.named import DEFAULT_TASK, ChosenModel, ChosenTask, find_model, find_task
 from plfl.config.sections import (
     Baselines,
     ChannelSettings,

@@ -10,7 +10,7 @@ from typing import Any
 from plfl import plugins
 from plfl.base.errors import ConfigError
 from plfl.base.files import digest
-from plfl.config.rules import DEFAULT_TASK
+from plfl.config.named import DEFAULT_TASK
 from plfl.interfaces.method import Method
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.plugins.registry import Algorithm

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plfl.config.rules import available_models
+from plfl.config.named import available_models
 from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.layout import WindowShape
 from plfl_images.models import ImageModel
