@@ -75,7 +75,8 @@ def keep_models(
         if old.name not in kept_files:
             old.unlink()
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
-    for name, table in zip((LEADS_FILE, SUMS_FILE), errors_of_kept(study.results), strict=True):
+    kept_errors = errors_of_kept(study.paths.results)
+    for name, table in zip((LEADS_FILE, SUMS_FILE), kept_errors, strict=True):
         write_csv(table.round(6), index.parent / name)
 
 
