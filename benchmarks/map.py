@@ -19,7 +19,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from scipy.stats import t as student
 
-from plfl.results.contest import Contest, NotInStudyError, Variant, contests
+from plfl.results.contest import Contest, contests
+from plfl.results.selection import NotInStudyError
+from plfl.results.variants import Variant
 from plfl.study import Study
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from plfl.config.named import STANDARD, find_baseline
 from plfl.config.sections import BASELINE
 from plfl.interfaces.baseline import Baseline
 
-__all__ = ["BASELINE", "catalogue", "find", "rivals"]
+__all__ = ["BASELINE", "catalogue", "find", "find_pretrained", "rivals"]
 
 
 def catalogue(
@@ -27,6 +27,12 @@ def rivals(baselines_of_study: Iterable[Baseline] = ()) -> list[str]:
     unseen = [baseline for baseline in baselines_of_study if not baseline.has_seen_the_data]
     all_baselines = catalogue(covariates=True, baselines_of_study=unseen)
     return [name for name, baseline in all_baselines.items() if baseline.crosses == "nothing"]
+
+
+def find_pretrained(baselines_of_study: Iterable[Baseline]) -> set[str]:
+    """Names of the baselines whose pre-training included the series of the study, even the test
+    set."""
+    return {baseline.name for baseline in baselines_of_study if baseline.has_seen_the_data}
 
 
 find = find_baseline

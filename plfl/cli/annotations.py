@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from plfl.outside.frozen import BenchmarkTask as BenchmarkTask
     from plfl.public.inputs import LeadTime as LeadTime
     from plfl.public.models import Kind as Kind
-    from plfl.results.contest import Variant as Variant
     from plfl.results.records import CellResult as CellResult
+    from plfl.results.variants import Variant as Variant
 else:
     Progress = RoundPolicy = RoundSummary = Forecasters = RawMeter = ForecastModel = Any
     BenchmarkTask = LeadTime = Kind = Variant = CellResult = Any

@@ -49,8 +49,7 @@ def add(commands: Commands) -> None:
 
 def claims(options: argparse.Namespace) -> None:
     """Print the verdict on each claim."""
-    from plfl.results import claims as verdicts
-    from plfl.results import comparisons
+    from plfl.results import comparisons, words
     from plfl.results.overview import study_of
 
     study = study_of(options.results)
@@ -65,14 +64,14 @@ def claims(options: argparse.Namespace) -> None:
         )
     else:
         about = "claims of the study; p values are corrected for their number"
-        print(verdicts.as_text(study, table.to_dict("records"), about))
+        print(words.claims_as_text(study, table.to_dict("records"), about))
         _print_notes(variants)
 
 
 def compare(options: argparse.Namespace) -> None:
     """Print the differences, with intervals."""
-    from plfl.results import claims, comparisons
     from plfl.results import compare as sides
+    from plfl.results import comparisons, words
     from plfl.results.overview import study_of
 
     if options.b is not None:
@@ -85,7 +84,7 @@ def compare(options: argparse.Namespace) -> None:
     for row in table[table["about"] != "claim"].to_dict("records"):
         place = f"{row['place']}: " if row["place"] else ""
         print(
-            f"{place}{row['text']}\n    {claims.estimate(row)}; {row['chosen']} against "
+            f"{place}{row['text']}\n    {words.estimate(row)}; {row['chosen']} against "
             f"{row['chosen_than']}"
         )
     print("Positive where the first side has the lower error; intervals of 95 %.")

@@ -16,10 +16,12 @@ from plfl.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.report import reporting
-from plfl.results.contest import Variant
 from plfl.results.overview import study_of
 from plfl.results.records import read_table
-from plfl.results.scores import WeeklyScores, best, pooled, select
+from plfl.results.scores import WeeklyScores, pooled, select
+from plfl.results.selection import kinds
+from plfl.results.validation import best
+from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, method_label
 from plfl.study import Study
 from plfl.tasks import metrics
@@ -126,7 +128,7 @@ def rows_of(
     """
     variants = fitting_variants(results, study, data)
     first_study = variants[0].tables.study
-    for sharing, method in variants[0].tables.kinds():
+    for sharing, method in kinds(variants[0].tables.study):
         trains_alone = first_study.plan.schemes.shares_nothing(sharing)
         models = "raw data" if first_study.plan.schemes.joins(sharing) == "raw" else "models"
         for model in variants[0].models(sharing, method):

@@ -21,7 +21,8 @@ from plfl.interfaces.task import Task
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.records import DAMAGE
-from plfl.results.scores import WeeklyScores, best, pooled, select, weekly
+from plfl.results.scores import WeeklyScores, pooled, select, weekly
+from plfl.results.validation import best
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks import task_of

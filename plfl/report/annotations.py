@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
 
     from plfl.results.collect import JobFiles as JobFiles
-    from plfl.results.contest import Variant as Variant
     from plfl.results.tables import Tables as Tables
+    from plfl.results.variants import Variant as Variant
 else:
     Figure = JobFiles = Variant = Tables = Any

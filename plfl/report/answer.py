@@ -11,15 +11,16 @@ from typing import Any
 import pandas as pd
 
 from plfl.base.text import list_names
-from plfl.baselines import BASELINE
+from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.public import Public
 from plfl.data.dataset import NEGLIGIBLE
 from plfl.report.forest import Scale
 from plfl.results import words
 from plfl.results.comparisons import contest_of, gains, lead
-from plfl.results.contest import Contest, Variant
+from plfl.results.contest import Contest
 from plfl.results.dominance import deciding
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.results.words import spaced
 from plfl.study import Study
 
@@ -144,7 +145,7 @@ def _compared(federated: float, own_error: float) -> str:
 def _of_public(variant: Variant) -> Iterator[str]:
     """What a model of public meters alone gives, and what the best federation adds to it."""
     study, public = variant.tables.study, f"{BASELINE}-{Public.name}"
-    if Public.name in variant.tables.have_seen_the_data:
+    if Public.name in find_pretrained(study.baselines.further):
         yield "The model of public meters was trained on these meters, so it does not count."
         return
     contest = contest_of(study, [variant], [words.FEDERATION], [public])

@@ -19,8 +19,9 @@ import pandas as pd
 import vl_convert
 
 from plfl.results.records import CELL, MODELS
+from plfl.results.selection import best_baselines, shown_cell
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, scheme
+from plfl.results.words import baseline_label, client_side, scheme
 from plfl.study import Cell
 
 MOST_ROUNDS = 60
@@ -117,7 +118,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         | {"round": cell_rows["round"].tolist(), "mase": _numbers(cell_rows["mase"])}
         for key, cell_rows in table.groupby(keys, sort=False)
     ]
-    best, validation = tables.best_baselines, tables.baseline_scores["validation_mase"]
+    best, validation = best_baselines(tables), tables.baseline_scores["validation_mase"]
     lines = [
         {
             "state": state,
@@ -189,10 +190,10 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         MOST_WEEKS // len(study.data.states),
     )
     for state in study.data.states:
-        cell = tables.shown_cell(state)
+        cell = shown_cell(tables, state)
         if cell is None:
             continue
-        of_state = forecasts(tables, cell, tables.best_baselines.get(state))
+        of_state = forecasts(tables, cell, tables.best_baseline(state))
         for client in sorted(of_state["client"].unique())[: max(1, weeks_per_state)]:
             week = unbroken(of_state[of_state["client"] == client], study.data.interval)
             week = week.rename(columns=columns)
@@ -308,7 +309,7 @@ def curves(tables: Tables) -> pd.DataFrame:
     ]
     table = table[~(np.array(local_cells, bool) & (table["model"] == "global"))]
     sides = table[["method", "client_opt"]].itertuples(index=False)
-    return table.assign(optimiser=[tables.client_side(*side) for side in sides])
+    return table.assign(optimiser=[client_side(study, *side) for side in sides])
 
 
 def forecasts(tables: Tables, cell: Cell, baseline: str | None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from plfl.results.claims import COUNTED, LOADS, estimate, scope
+from plfl.results.words import COUNTED, LOADS, estimate, scope
 from plfl.study import Study
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from plfl.baselines import find_pretrained
 from plfl.data.dataset import WEEK, YEAR
 from plfl.report.answer import KINDS, answer
 from plfl.report.charts import as_script, charts, library
@@ -18,12 +19,13 @@ from plfl.report.kept_errors import by_lead, of_sums
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
-from plfl.results.contest import Variant
 from plfl.results.dominance import notes
 from plfl.results.overview import best_cells
 from plfl.results.records import CELL
+from plfl.results.selection import best_baselines, shown_cell
 from plfl.results.statistics import undecidable
 from plfl.results.tables import Tables, fitting
+from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
@@ -49,7 +51,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
         compared = comparisons.read(results, study, [variant])
         interactive = charts(tables)
         pretraining_notes = dict.fromkeys(
-            tables.have_seen_the_data, ", trained on these data before"
+            find_pretrained(study.baselines.further), ", trained on these data before"
         )
         write_page(
             path,
@@ -65,7 +67,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             leads=by_lead(results),
             sums=of_sums(results),
             best_baselines={
-                state: baseline_label(name) for state, name in tables.best_baselines.items()
+                state: baseline_label(name) for state, name in best_baselines(tables).items()
             },
             answer=answer(variant, compared),
             kinds=KINDS,
@@ -188,7 +190,7 @@ def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
 def _peaks(tables: Tables, state: str) -> dict[str, str]:
     """The errors of the daily peak in the cell that is shown for a state, by client: mean over the
     whole days of the test set, and over seeds."""
-    cell = tables.shown_cell(state)
+    cell = shown_cell(tables, state)
     if cell is None or not tables.has_peaks:
         return {}
     columns = ["peak_error", "peak_hours"]

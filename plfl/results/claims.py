@@ -13,26 +13,24 @@ single client, week or seed, the variation between clients, weeks or seeds is un
 about errors are undecided.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from plfl.config.sections import Claim
 from plfl.results import words
-from plfl.results.contest import Contest, NotInStudyError, Variant, contests
+from plfl.results.contest import Contest, contests
 from plfl.results.scores import AXES
+from plfl.results.selection import NotInStudyError
 from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm
+from plfl.results.variants import Variant
+from plfl.results.words import COUNTED, LOADS
 from plfl.study import Study
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
-COUNTED = ("bytes", "bytes_down", "seconds", "waiting")
-"""Scores of claims that are counted in the summary and not estimated."""
-LOADS = "loads"
-"""The score of a claim about the loads of the clients."""
 FINITE = "Train the diverged cells with hyperparameters that give finite scores."
 
 
@@ -235,51 +233,3 @@ def _spread(values: Array, strong: float) -> tuple[float, float, float, float, i
     ends = squares / np.array([freedom, *special.chdtri(freedom, [ALPHA / 2, 1 - ALPHA / 2])])
     effect, low, high = np.exp(np.sqrt(ends)).tolist()
     return effect, low, high, float(2 * min(quantile, 1 - quantile)), freedom + 1
-
-
-# -- in print --------------------------------------------------------------------------------------
-
-
-def number(value: float | None, score: str) -> str:
-    """A difference, or for counted quantities a ratio, in print; a dash if it is unknown."""
-    if value is None or pd.isna(value):
-        return "–"
-    if score in COUNTED:
-        return f"{value:.2%}" if value < 1 else f"{value:.3g}"
-    if score == LOADS:  # intervals of two or three clients can be wide
-        return "over 1,000" if value >= 1000 else f"{value:.3g}"
-    return f"{value:+.3g}"
-
-
-def estimate(row: Any) -> str:
-    """The difference of a row with its interval: "+0.12 [+0.05, +0.2]"; empty if there is none."""
-    if pd.isna(row.get("difference")):
-        return ""
-    effect, low, high = (number(row[end], row["score"]) for end in ("difference", "low", "high"))
-    return effect if low == high == "–" else f"{effect} [{low}, {high}]"
-
-
-def scope(row: Any, meters: bool) -> str:
-    """The data that a row is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds". A
-    single state or origin is not mentioned."""
-    client, state = ("meter", "site") if meters else ("client", "state")
-    fewest_levels = {"clients": (1, client), "states": (2, state), "origins": (2, "origin")}
-    fewest_levels |= {"weeks": (1, "week"), "seeds": (1, "seed")}
-    counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in fewest_levels}
-    return ", ".join(
-        f"{counts[name]} {word}{'s' * (counts[name] > 1)}"
-        for name, (fewest, word) in fewest_levels.items()
-        if counts[name] >= fewest
-    )
-
-
-def as_text(study: Study, rows: Iterable[Any], about: str) -> str:
-    """The claims as text: a line `about` them, then each with its verdict and evidence."""
-    lines = [f"{study.name}{study.data.sample_suffix}: {about}"]
-    for row in rows:
-        p = "" if pd.isna(row["p"]) else f"p = {row['p']:.2g}"
-        told_of = filter(None, [estimate(row), p, scope(row, study.participant == "meter")])
-        lines += ["", f"({row['claim']}) {row['text']}"]
-        lines.append(f"  {row['verdict'].upper()}" + "".join(f"; {fact}" for fact in told_of))
-        lines += [f"      {row[column]}" for column in ("reason", "needed") if row[column]]
-    return "\n".join(lines)

@@ -20,7 +20,6 @@ from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt
 from plfl.results import comparisons
 from plfl.results.checksums import write_sums
-from plfl.results.contest import Variant
 from plfl.results.records import (
     CELL,
     Files,
@@ -30,6 +29,7 @@ from plfl.results.records import (
     write_table,
 )
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
 

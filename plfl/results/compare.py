@@ -152,7 +152,7 @@ def _of_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:
 
 def _data_notes(sides: Sequence[tuple[str, Tables]]) -> Iterator[str]:
     for label, tables in sides:
-        if tables.is_sample:
+        if tables.study.data.is_sample:
             yield f"{label}: sample data"
     column = "persistence_mae_test"
     (_, first), (_, second) = sides

@@ -27,10 +27,12 @@ from plfl.base.errors import ResultsError
 from plfl.config.sections import BASELINE
 from plfl.data.dataset import WEEK
 from plfl.results import claims, words
-from plfl.results.contest import Contest, NotInStudyError, Variant, contests, grouped
+from plfl.results.contest import Contest, contests
 from plfl.results.records import DAMAGE, REMEDY
+from plfl.results.selection import NotInStudyError, kinds
 from plfl.results.statistics import Comparison
 from plfl.results.tables import fitting
+from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 
 FILE = "comparisons.csv"
@@ -183,8 +185,8 @@ def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, An
         first, *other_labels = axis.choices
         for group in grouped(variants, [axis.column, ORIGINS]):
             place = words.place(study, group[0].place, [ORIGINS, axis.key])
-            kinds = dict.fromkeys(kind for variant in group for kind in variant.tables.kinds())
-            for value, (sharing, method) in ((v, kind) for v in other_labels for kind in kinds):
+            pairs = dict.fromkeys(pair for variant in group for pair in kinds(variant.tables.study))
+            for value, (sharing, method) in ((v, kind) for v in other_labels for kind in pairs):
                 for model in group[0].models(sharing, method):
                     name = f"{sharing}-{method}" + "-global" * (model == "global")
                     sides = [[f"{axis.short}={label}/{name}"] for label in (value, first)]

@@ -10,160 +10,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from plfl.baselines import BASELINE
 from plfl.results import words
-from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Forecaster, WeeklyScores, pooled, scores, select
+from plfl.results.scores import AXES, WeeklyScores, pooled
+from plfl.results.selection import Contender, NotInStudyError, candidates
 from plfl.results.statistics import Comparison
-from plfl.results.tables import Tables
+from plfl.results.validation import best
+from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 from plfl.study.axes import parsed
-from plfl.study.checks import WHOLE_KINDS
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A variant with its own tables."""
-
-    label: str
-    place: dict[str, str]
-    """Its label on each axis, by the column of the axis."""
-    tables: Tables
-    shares_tests: ClassVar[bool] = False
-    """Whether all clients share one test set, so that scores vary only over seeds."""
-
-    @classmethod
-    def all_of(cls, study: Study, folder: Path) -> list[Self]:
-        """The variants of a study with their tables in its results folder, in the order of the
-        study. A study without axes is its own only variant."""
-        return [
-            cls(
-                label,
-                {axis.column: study.plan.places[label][axis.key] for axis in study.plan.axes},
-                Tables(folder / label),
-            )
-            for label in study.variants
-        ]
-
-    @cached_property
-    def scores(self) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
-        """The scores of each model and of the baselines by state, at the last round."""
-        return {model: scores(self.tables, model, baselines=True) for model in MODELS}
-
-    def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
-        """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
-        if score == "scaled_crps":
-            return {model: scores(self.tables, model, True, score) for model in MODELS}
-        if score != "spread":
-            return self.scores
-        return {
-            model: {
-                state: [f.spread for f in forecasters] for state, forecasters in of_states.items()
-            }
-            for model, of_states in self.scores.items()
-        }
-
-    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
-        """The different models: where clients train alone, there is only one."""
-        return (
-            MODELS[:1]
-            if self.tables.study.plan.combinations.trains_alone(sharing, method)
-            else MODELS
-        )
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The columns that mark its rows in joined tables."""
-        return {"variant": self.label, **self.place}
-
-    def with_labels(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A table with these columns first."""
-        return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
-
-    def summarised(self, model: Model, name: str) -> pd.DataFrame:
-        """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
-        table = self.tables.summary
-        names = table[["state", *AXES]].agg("-".join, axis=1)
-        return table[(names == name) & (table["model"] == model)]
-
-
-V = TypeVar("V", bound=Variant)
-
-
-def grouped(variants: Iterable[V], free: Collection[str]) -> list[list[V]]:
-    """The variants that differ only on the axes `free`, given by their columns."""
-    groups: dict[tuple[str, ...], list[V]] = {}
-    for variant in variants:
-        other_labels = tuple(value for column, value in variant.place.items() if column not in free)
-        groups.setdefault(other_labels, []).append(variant)
-    return list(groups.values())
-
-
-class NotInStudyError(Exception):
-    """The study lacks something that a comparison is about."""
-
-
-class Contender(NamedTuple):
-    """A forecaster, and the variant that it belongs to."""
-
-    variant: Variant
-    forecaster: Forecaster
-
-    @property
-    def label(self) -> str:
-        """What it is called in tables, within its study."""
-        sharing, method, client, server = self.forecaster.axes
-        study = self.variant.tables.study
-        if sharing == BASELINE:
-            return words.baseline(method)
-        trains_alone = study.plan.combinations.trains_alone(sharing, method)
-        axes = {"method": method, "client_opt": client, "server_opt": server}
-        parts = {k: v if len(getattr(study.grid, k)) > 1 else "*" for k, v in axes.items()}
-        parts |= {"method": "*", "server_opt": "*"} if trains_alone else {}
-        if parts["server_opt"] != "*":
-            parts["method"] = method
-        name = "-".join([sharing, *parts.values()])
-        model = ", the server's model" if self.forecaster.model == "global" else ""
-        return words.forecaster(study, name) + model
-
-    @property
-    def bytes(self) -> float:
-        """Bytes of all clients of the state in a training, in both directions."""
-        if self.forecaster.is_baseline:
-            table = self.variant.tables.baseline_scores["bytes"]
-            return float(table[self.forecaster.state, self.forecaster.axes[1]])
-        return self.counted("bytes_down") + self.counted("bytes_up")
-
-    def mean(self, score: str) -> float:
-        """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or
-        `peak_error`; NaN if the tables lack it."""
-        tables, state, axes = self.variant.tables, self.forecaster.state, self.forecaster.axes
-        if score == "peak_error" and tables.has_peaks:
-            model = BASELINE if self.forecaster.is_baseline else self.forecaster.model
-            equal = dict(zip(AXES, axes, strict=True)) | {"state": state, "model": model}
-            errors = tables.errors(["client", score], **equal)
-            return float(errors.groupby("client")[score].mean().mean())
-        if self.forecaster.is_baseline:
-            rows = tables.baseline_scores.loc[[(state, axes[1])]]
-        else:
-            rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
-        return float(rows[f"{score}_mean"].mean()) if f"{score}_mean" in rows else np.nan
-
-    def counted(self, column: str) -> float:
-        """A cost of a training in the summary, mean over seeds."""
-        rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
-        if column not in rows:
-            raise NotInStudyError("the study does not simulate time (federation.simulation)")
-        return float(rows[column].mean())
 
 
 @dataclass(frozen=True)
@@ -296,63 +157,6 @@ def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: f
         if best_contenders[0] and best_contenders[1]:
             pairs.append((best_contenders[0], best_contenders[1]))
     return Contest(pairs, diverged_forecasters, margin)
-
-
-def best(among: Sequence[Contender]) -> Contender | None:
-    """The candidate of lowest validation error; None if all diverged."""
-    finite = [candidate for candidate in among if np.isfinite(candidate.forecaster.validation)]
-    return min(finite, key=lambda candidate: candidate.forecaster.validation, default=None)
-
-
-def candidates(
-    study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
-) -> list[Contender]:
-    """The forecasters of a state that names in claims stand for, in some variants; NotInStudyError
-    if no variant is at a place that a name says."""
-    columns = {axis.key: axis.column for axis in study.plan.axes}
-    candidates = []
-    for full in names:
-        place, name = parsed(full, study.plan.axes)
-        matching_variants = [
-            v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
-        ]
-        if not matching_variants:
-            raise NotInStudyError(f"`where` leaves no variant of {full}")
-        candidates += [
-            Contender(v, forecaster)
-            for v in matching_variants
-            for forecaster in _find_forecasters(v, name, state, score)
-        ]
-    return candidates
-
-
-def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
-    """The forecasters of a state that a name without a place stands for, each training once."""
-    study, of_state = variant.tables.study, variant.scored(score)
-    grid = study.plan.combinations
-    if name in WHOLE_KINDS:
-        for model, scores in of_state.items():
-            for forecaster in scores[state]:
-                sharing, method = forecaster.axes[:2]
-                if forecaster.is_baseline:
-                    is_listed = model == "local" and method not in variant.tables.have_seen_the_data
-                    is_meant = is_listed and words.kind(study, f"{BASELINE}-{method}") == name
-                else:
-                    repeated = model == "global" and grid.trains_alone(sharing, method)
-                    is_meant = words.kind(study, sharing) == name and not repeated
-                if is_meant and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
-                    yield replace(forecaster, model=model)
-        return
-    short = name.removesuffix("-global")
-    model = "local" if short == name else "global"
-    sharing, *algorithms = short.split("-")
-    parts = zip(AXES, [sharing, *algorithms], strict=False)
-    equal = {axis: value for axis, value in parts if value != "*"}
-    for forecaster in select(of_state[model][state], **equal):
-        if forecaster.is_baseline == (sharing == BASELINE) and (
-            forecaster.is_baseline or not grid.repeats(*forecaster.axes)
-        ):
-            yield replace(forecaster, model=model)
 
 
 def _comparable(among: Sequence[Contender]) -> None:

@@ -26,11 +26,13 @@ from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.checksums import write_sums
 from plfl.results.comparisons import FILE, ORIGINS, contest_of, lead, places, read, table
-from plfl.results.contest import Contender, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about
-from plfl.results.scores import AXES, Forecaster, best, select
+from plfl.results.scores import AXES, Forecaster, select
+from plfl.results.selection import Contender, kinds
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
+from plfl.results.validation import best
+from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.axes import Axis
 
@@ -93,7 +95,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
 def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
     tables, study = variant.tables, variant.tables.study
     last: dict[str, Any] = {"split": "test", "round": study.federation.rounds}
-    for state, (sharing, method) in itertools.product(study.data.states, tables.kinds()):
+    for state, (sharing, method) in itertools.product(study.data.states, kinds(study)):
         for model in variant.models(sharing, method):
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
             crosses = words.CROSSES.get(words.kind(study, sharing), "models")

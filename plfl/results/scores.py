@@ -153,12 +153,6 @@ def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
     ]
 
 
-def best(among: Iterable[Forecaster]) -> Forecaster | None:
-    """The forecaster of lowest validation MASE; None if all diverged."""
-    finite = [forecaster for forecaster in among if np.isfinite(forecaster.validation)]
-    return min(finite, key=lambda forecaster: forecaster.validation, default=None)
-
-
 def scores(
     tables: Tables, model: Model, baselines: bool = False, score: str = "mase"
 ) -> dict[str, list[Forecaster]]:

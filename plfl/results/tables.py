@@ -10,14 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
-from plfl.results.words import client_label, method_label
+from plfl.results.validation import best
 from plfl.study import Cell, Study
 from plfl.tasks.loads import LoadTask
 from plfl.tasks.metrics import OF_DAYS
@@ -84,15 +83,10 @@ class Tables:
             ) from None
 
     @property
-    def is_sample(self) -> bool:
-        """Whether the data are sample data; everything that shows the results then says so."""
-        return self.study.data.is_sample
-
-    @property
     def whole_summary(self) -> pd.DataFrame:
         """All rows of summary.csv, those of baselines included, as they are written."""
         path = self._file("summary.csv")
-        with _readable(path):
+        with readable(path):
             return pd.read_csv(path, keep_default_na=False, dtype=str)
 
     @cached_property
@@ -102,7 +96,7 @@ class Tables:
         _ = self.about  # refuses the summary of several variants
         # These are empty for baselines.
         optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
-        with _readable(path):
+        with readable(path):
             # Keep strings: a state may be called "01" or "NA".
             table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
             table = table[table["sharing"] != baselines.BASELINE].reset_index(drop=True)
@@ -115,7 +109,7 @@ class Tables:
         """One row per client, states and clients in the order of the study."""
         path = self._file("clients.parquet")
         states = {state: i for i, state in enumerate(self.study.data.states)}
-        with _readable(path):
+        with readable(path):
             return (
                 read_table(path)
                 .astype(_CLIENTS)
@@ -139,12 +133,12 @@ class Tables:
         """Whether forecasts.parquet has rows. Publishers may have removed them, because the file
         also contains readings."""
         path = self._file("forecasts.parquet")
-        with _readable(path):
+        with readable(path):
             return bool(pq.read_metadata(path).num_rows)
 
     def _columns(self, name: str) -> list[str]:
         path = self._file(name)
-        with _readable(path):
+        with readable(path):
             return list(pq.read_schema(path).names)
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
@@ -209,7 +203,7 @@ class Tables:
         if not self._has_baselines:
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _BASELINES.items()})
         path = self._file("baselines.parquet")
-        with _readable(path):
+        with readable(path):
             return read_table(path).astype(_BASELINES)
 
     @cached_property
@@ -221,7 +215,7 @@ class Tables:
         clients) and `crosses`, what clients have to send. Means are over clients, those of MASE
         over clients that have one; NaN if any client lacks a forecast.
         """
-        with _readable(self._file("baselines.parquet")) if self._has_baselines else nullcontext():
+        with readable(self._file("baselines.parquet")) if self._has_baselines else nullcontext():
             table = self.baselines
             validation = table["split"] == "validation"
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
@@ -235,22 +229,12 @@ class Tables:
     def best_baseline(self, state: str) -> str | None:
         """Name of the baseline of lowest validation MASE in a state, among those that a federation
         has to beat (`plfl.baselines.rivals`); None if none has a score."""
-        scores = self.baseline_scores["validation_mase"]
-        names = scores.index.get_level_values("baseline")
-        is_usable = (scores.index.get_level_values("state") == state) & np.isfinite(scores)
-        scores = scores[is_usable & names.isin(baselines.rivals(self.study.baselines.further))]
-        return None if scores.empty else str(scores.idxmin()[1])
-
-    @property
-    def have_seen_the_data(self) -> set[str]:
-        """The baselines whose pre-training included these series, even the test set."""
-        return {rules.name for rules in self.study.baselines.further if rules.has_seen_the_data}
-
-    @cached_property
-    def best_baselines(self) -> dict[str, str]:
-        """The best baseline that sends no data, by state; states without one are left out."""
-        best_of = {state: self.best_baseline(state) for state in self.study.data.states}
-        return {state: name for state, name in best_of.items() if name is not None}
+        table = self.baseline_scores.reset_index()
+        rivals = baselines.rivals(self.study.baselines.further)
+        table = table[(table["state"] == state) & table["baseline"].isin(rivals)]
+        table = table[["baseline", "validation_mase"]]
+        row = best(table.set_axis(["baseline", "validation"], axis=1).itertuples(index=False))
+        return None if row is None else str(row.baseline)
 
     def baseline_forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """Forecasts of the baselines: `state`, `baseline`, `client`, `stamp`, `forecast`."""
@@ -264,7 +248,7 @@ class Tables:
                 f"{path}: has no column {', '.join(missing_columns)}; it may be from another "
                 f"version of plfl; {REMEDY}"
             )
-        with _readable(path):
+        with readable(path):
             return pd.read_parquet(
                 path, columns=columns, filters=filters, page_checksum_verification=True
             )
@@ -283,29 +267,6 @@ class Tables:
         diverged = by_axes["diverged"].any()
         return means.mask(diverged).assign(diverged=diverged)
 
-    @cached_property
-    def traffic(self) -> pd.DataFrame:
-        """Mean `bytes_down` and `bytes_up` per participant and round, by sharing scheme and method;
-        0 if nobody ever took part.
-
-        Both are in the order of the study. Where clients train alone, all methods are the same
-        training and the first one stands for all.
-        """
-        axes, directions = ["sharing", "method"], ["bytes_down", "bytes_up"]
-        byte_counts = self.records([*axes, *directions], split="train", model="local")
-        with _readable(self._file("records.parquet")):
-            means = byte_counts.groupby(axes)[directions].mean()
-            totals = self.summary.groupby(axes)[directions].sum().astype(float)
-            means = means.combine_first(totals[(totals == 0).all(axis=1)])
-            return means.loc[self.kinds()]
-
-    def kinds(self) -> list[tuple[str, str]]:
-        """Pairs of sharing scheme and method; one pair where clients train alone."""
-        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in self.study.cells)
-        local_pairs = [pair for pair in pairs if self.study.plan.combinations.trains_alone(*pair)]
-        first = dict(reversed(local_pairs))
-        return [pair for pair in pairs if pair not in local_pairs or first[pair[0]] == pair[1]]
-
     def best(self, model: Model, **equal: str | list[str]) -> Cell | None:
         """The combination of lowest validation MASE at the last round, as a mean over its seeds.
 
@@ -314,31 +275,19 @@ class Tables:
         sharing=["P1"].
         """
         table = self.scores(model).reset_index()
-        keep = np.isfinite(table["validation_mase"])
         for axis, value in equal.items():
-            keep &= table[axis].isin([value] if isinstance(value, str) else value)
-        if not keep.any():
+            table = table[table[axis].isin([value] if isinstance(value, str) else value)]
+        rows = table.rename(columns={"validation_mase": "validation"})
+        row = best(rows.itertuples(index=False))
+        if row is None:
             return None
-        row = table.loc[table.loc[keep, "validation_mase"].idxmin()]
-        axes = {axis: str(row[axis]) for axis in CELL[:-1]}
+        axes = {axis: str(getattr(row, axis)) for axis in CELL[:-1]}
         return Cell(**axes, seed=self.study.grid.seeds[0])
-
-    def shown_cell(self, state: str) -> Cell | None:
-        """The cell whose forecasts are shown for a state: the best federation, if there is one;
-        None if every cell diverged; see `best`."""
-        federated = self.best("local", state=state, sharing=self.study.plan.schemes.federated)
-        return federated or self.best("local", state=state)
-
-    def client_side(self, method: str, client_opt: str) -> str:
-        """Label of a ClientOpt, with its method if the study has others than the plain round."""
-        label = client_label(client_opt)
-        plain = self.study.grid.method == ["fedopt"]
-        return label if plain else f"{method_label(method)} · {label}"
 
     @cached_property
     def load_unit(self) -> str:
         """Unit of loads, such as "kWh per 15 min"."""
-        with _readable(self._file("clients.parquet")):
+        with readable(self._file("clients.parquet")):
             intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
         return f"kWh per {' or '.join(map(str, intervals))} min"
 
@@ -356,7 +305,7 @@ def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     """Raise ResultsError if `path` is damaged or lacks a required column."""
     try:
         yield

@@ -1,6 +1,9 @@
 """Claims, forecasters and places of a study in words, as the page and the commands show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
 
 from plfl import baselines, methods
 from plfl.config.sections import BASELINE, Claim, Scheme
@@ -26,6 +29,13 @@ def method_label(name: str) -> str:
     return methods.available()[name].label
 
 
+def client_side(study: Study, method: str, client_opt: str) -> str:
+    """Label of a ClientOpt, with its method if the study has others than the plain round."""
+    label = client_label(client_opt)
+    plain = study.grid.method == ["fedopt"]
+    return label if plain else f"{method_label(method)} · {label}"
+
+
 VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
 """Functions that give the label of a value on an axis. On other axes a value is its own label."""
 
@@ -40,6 +50,10 @@ def baseline_label(name: str) -> str:
     return baselines.find(name).label
 
 
+COUNTED = ("bytes", "bytes_down", "seconds", "waiting")
+"""Scores of claims that are counted in the summary and not estimated."""
+LOADS = "loads"
+"""The score of a claim about the loads of the clients."""
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
 _VERBS = {
@@ -259,3 +273,51 @@ def claim(study: Study, named_claim: Claim) -> str:
     )
     # Names such as pFedMe keep their first letter.
     return text if text[1].isupper() else text[0].upper() + text[1:]
+
+
+# -- numbers of comparisons ------------------------------------------------------------------------
+
+
+def number(value: float | None, score: str) -> str:
+    """A difference, or for counted quantities a ratio, in print; a dash if it is unknown."""
+    if value is None or pd.isna(value):
+        return "–"
+    if score in COUNTED:
+        return f"{value:.2%}" if value < 1 else f"{value:.3g}"
+    if score == LOADS:  # intervals of two or three clients can be wide
+        return "over 1,000" if value >= 1000 else f"{value:.3g}"
+    return f"{value:+.3g}"
+
+
+def estimate(row: Any) -> str:
+    """The difference of a row with its interval: "+0.12 [+0.05, +0.2]"; empty if there is none."""
+    if pd.isna(row.get("difference")):
+        return ""
+    effect, low, high = (number(row[end], row["score"]) for end in ("difference", "low", "high"))
+    return effect if low == high == "–" else f"{effect} [{low}, {high}]"
+
+
+def scope(row: Any, meters: bool) -> str:
+    """The data that a row is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds". A
+    single state or origin is not mentioned."""
+    client, state = ("meter", "site") if meters else ("client", "state")
+    fewest_levels = {"clients": (1, client), "states": (2, state), "origins": (2, "origin")}
+    fewest_levels |= {"weeks": (1, "week"), "seeds": (1, "seed")}
+    counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in fewest_levels}
+    return ", ".join(
+        f"{counts[name]} {word}{'s' * (counts[name] > 1)}"
+        for name, (fewest, word) in fewest_levels.items()
+        if counts[name] >= fewest
+    )
+
+
+def claims_as_text(study: Study, rows: Iterable[Any], about: str) -> str:
+    """The claims as text: a line `about` them, then each with its verdict and evidence."""
+    lines = [f"{study.name}{study.data.sample_suffix}: {about}"]
+    for row in rows:
+        p = "" if pd.isna(row["p"]) else f"p = {row['p']:.2g}"
+        told_of = filter(None, [estimate(row), p, scope(row, study.participant == "meter")])
+        lines += ["", f"({row['claim']}) {row['text']}"]
+        lines.append(f"  {row['verdict'].upper()}" + "".join(f"; {fact}" for fact in told_of))
+        lines += [f"      {row[column]}" for column in ("reason", "needed") if row[column]]
+    return "\n".join(lines)

@@ -17,10 +17,10 @@ import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.results import comparisons
-from plfl.results.contest import Variant
 from plfl.results.overview import BEST
 from plfl.results.records import MODELS, Model, read_table
 from plfl.results.scores import AXES, Forecaster, forecasters
+from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl_images.results import classification
 from plfl_images.results.classification import GROUP

@@ -21,6 +21,7 @@ from plfl.experiments.cell_cache import CellCache
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import CellResult, Files
 from plfl.results.tables import Tables
+from plfl.results.traffic import mean_traffic
 from plfl.study import Study
 from tests.helpers import fake_results, tiny
 from tests.helpers.comstock_files import COUNTIES, areas, study, write_metadata, write_store
@@ -149,7 +150,7 @@ def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path)
         ("study.json", lambda tables: tables.study),
         ("summary.csv", lambda tables: tables.scores("local")),
         ("clients.parquet", lambda tables: tables.load_unit),
-        ("records.parquet", lambda tables: tables.traffic),
+        ("records.parquet", mean_traffic),
         ("forecasts.parquet", lambda tables: tables.forecasts(["truth"])),
         ("errors.parquet", lambda tables: tables.errors_of("local")),
     ],

@@ -10,11 +10,11 @@ import yaml
 
 from plfl.baselines import BASELINE, catalogue
 from plfl.results import claims
-from plfl.results.contest import Variant
 from plfl.results.records import CELL, MODELS, Model
 from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.study import Study
 from tests.helpers.fake_results import Level
 from tests.helpers.repository import ROOT

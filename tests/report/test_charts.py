@@ -12,6 +12,7 @@ import pytest
 
 from plfl.report import charts
 from plfl.report.charts import as_script, library
+from plfl.results.selection import shown_cell
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
@@ -70,7 +71,7 @@ def test_curves_are_means_of_the_records(tables: Tables, found: dict[str, Any]) 
 def test_weeks_are_those_of_the_tables(tables: Tables, found: dict[str, Any]) -> None:
     rows = {row["client"]: row for row in found["datasets"]["weeks"]}
     assert len(rows) == 6 and "IL: il137" in rows
-    cell = tables.shown_cell("IL")
+    cell = shown_cell(tables, "IL")
     assert cell is not None
     week = tables.forecasts(["stamp", "truth", "local"], client="il137", **asdict(cell))
     row = rows["IL: il137"]
@@ -78,7 +79,7 @@ def test_weeks_are_those_of_the_tables(tables: Tables, found: dict[str, Any]) ->
     np.testing.assert_allclose(row["load"], week["truth"], rtol=1e-3)
     np.testing.assert_allclose(row["forecast"], week["local"], rtol=1e-3)
     other = tables.baseline_forecasts(
-        ["forecast"], client="il137", baseline=tables.best_baselines["IL"]
+        ["forecast"], client="il137", baseline=tables.best_baseline("IL")
     )
     np.testing.assert_allclose(row["best baseline"], other["forecast"], rtol=1e-3)
 

@@ -30,6 +30,7 @@ from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.results.records import MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
+from plfl.results.traffic import mean_traffic
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl_images.reporting import ImageReporting
@@ -213,7 +214,7 @@ def test_bytes_are_those_of_each_method_in_both_directions(tmp_path: Path) -> No
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names[:2] == ["P1, FedOpt", "P1, SCAFFOLD"] and names[-1] == "P3: local training"
     expected = []
-    for scheme, method in tables.traffic.index:
+    for scheme, method in mean_traffic(tables).index:
         rows = sent[(sent["sharing"] == scheme) & (sent["method"] == method)]
         ((up, down),) = set(rows[["bytes_up", "bytes_down"]].itertuples(index=False, name=None))
         expected.append(up + down)

@@ -19,6 +19,7 @@ from plfl.report import page
 from plfl.report.figures import available
 from plfl.results.comparisons import FILE, read
 from plfl.results.records import CELL
+from plfl.results.selection import shown_cell
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label
 from plfl.study import Study
@@ -131,7 +132,7 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
         split="test", model="local", round=4,
     )  # fmt: skip
     assert rows[4][column["Client"]] == "il137"
-    shown = Tables(small.parent).shown_cell("IL")
+    shown = shown_cell(Tables(small.parent), "IL")
     assert shown is not None
     peak = 10 * fake_results.scores_of(Tables(small.parent), shown)["il137"]
     told = rows[4][column["Daily peak off by"]].replace("\N{NO-BREAK SPACE}", " ")

@@ -13,11 +13,11 @@ from plfl.report.answer import answer
 from plfl.report.reporting import make
 from plfl.results import words
 from plfl.results.comparisons import FILE, MONTH, gains, lead, read, table
-from plfl.results.contest import Variant
 from plfl.results.overview import Overview, gather
 from plfl.results.scores import WeeklyScores, pooled
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config

@@ -10,10 +10,10 @@ from plfl.report.answer import answer
 from plfl.report.standings import standings
 from plfl.results import comparisons
 from plfl.results.compare import compare
-from plfl.results.contest import Variant
 from plfl.results.dominance import deciding, notes
 from plfl.results.overview import best_cells
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from tests.helpers import fake_results
 
 STUDY = {**fake_results.SMALL, "data": {"source": "sample", "states": ["CA"], "clients": 4}}

@@ -91,7 +91,7 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
 
     with style(), fitting(tables.folder):
         figures: dict[str, Figure] = importlib.import_module(f"{__name__}.{name}").draw(tables)
-        if tables.is_sample:
+        if tables.study.data.is_sample:
             for figure in figures.values():
                 mark_sample(figure)
     return figures

@@ -5,12 +5,13 @@ from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
 from plfl.results.tables import Tables
+from plfl.results.traffic import mean_traffic
 from plfl.results.words import method_label, shares, spaced
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
     """A bar for each sharing scheme and method: both directions, one after the other."""
-    study, traffic = tables.study, tables.traffic
+    study, traffic = tables.study, mean_traffic(tables)
     parts = {
         "bytes_down": f"server → {study.participant}",
         "bytes_up": f"{study.participant} → server",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
 from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, server_label, shares
+from plfl.results.words import baseline_label, client_side, server_label, shares
 
 _ROW, _LABELS, _LETTER = 0.21, 3.4, 0.058
 """Inches: height of a row of the grid, width of all labels beside it, width of a letter."""
@@ -80,7 +80,7 @@ def _heat_maps(
             state_scores[column].to_numpy(float).reshape(len(clients), -1)
             for column in ("mase_mean", "diverged")
         )
-        table = pd.DataFrame(values, [tables.client_side(*row) for row in clients], names)
+        table = pd.DataFrame(values, [client_side(study, *row) for row in clients], names)
         _heat_map(axis, table, scales[state], np.where(diverged == 1, "div.", "n/a"))
         if table.count().sum() > 1:  # a single score is not marked as the lowest
             _frame(axis, *divmod(int(np.nanargmin(values)), values.shape[1]))

@@ -12,9 +12,10 @@ from scipy import stats
 
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
 from plfl.results.records import MODELS
-from plfl.results.scores import AXES, Forecaster, best, scores, select
+from plfl.results.scores import AXES, Forecaster, scores, select
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
+from plfl.results.validation import best
 from plfl.results.words import VALUE_LABELS
 from plfl.study import Study
 

@@ -59,7 +59,7 @@ class Reporting(Algorithm):
 
     def variants(self, study: Study, folder: Path) -> list[Variant]:
         """The variants of a study with their tables in its results folder."""
-        from plfl.results.contest import Variant
+        from plfl.results.variants import Variant
 
         return Variant.all_of(study, folder)
 

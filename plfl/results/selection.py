@@ -1,0 +1,156 @@
+"""Which forecasters of a study are meant: by a name in a claim, or as the best of a kind.
+
+The rule by which all are chosen is that of `plfl.results.validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from plfl.baselines import BASELINE, find_pretrained
+from plfl.results import words
+from plfl.results.scores import AXES, Forecaster, select
+from plfl.results.tables import Tables
+from plfl.results.variants import Variant
+from plfl.study import Cell, Study
+from plfl.study.axes import parsed
+from plfl.study.checks import WHOLE_KINDS
+
+
+def kinds(study: Study) -> list[tuple[str, str]]:
+    """Pairs of sharing scheme and method; one pair where clients train alone."""
+    pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
+    local_pairs = [pair for pair in pairs if study.plan.combinations.trains_alone(*pair)]
+    first = dict(reversed(local_pairs))
+    return [pair for pair in pairs if pair not in local_pairs or first[pair[0]] == pair[1]]
+
+
+def shown_cell(tables: Tables, state: str) -> Cell | None:
+    """The cell whose forecasts are shown for a state: the best federation, if there is one; None if
+    every cell diverged; see `Tables.best`."""
+    federated = tables.best("local", state=state, sharing=tables.study.plan.schemes.federated)
+    return federated or tables.best("local", state=state)
+
+
+def best_baselines(tables: Tables) -> dict[str, str]:
+    """The best baseline that sends no data, by state; states without one are left out."""
+    best_of = {state: tables.best_baseline(state) for state in tables.study.data.states}
+    return {state: name for state, name in best_of.items() if name is not None}
+
+
+class NotInStudyError(Exception):
+    """The study lacks something that a comparison is about."""
+
+
+class Contender(NamedTuple):
+    """A forecaster, and the variant that it belongs to."""
+
+    variant: Variant
+    forecaster: Forecaster
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables, within its study."""
+        sharing, method, client, server = self.forecaster.axes
+        study = self.variant.tables.study
+        if sharing == BASELINE:
+            return words.baseline(method)
+        trains_alone = study.plan.combinations.trains_alone(sharing, method)
+        axes = {"method": method, "client_opt": client, "server_opt": server}
+        parts = {k: v if len(getattr(study.grid, k)) > 1 else "*" for k, v in axes.items()}
+        parts |= {"method": "*", "server_opt": "*"} if trains_alone else {}
+        if parts["server_opt"] != "*":
+            parts["method"] = method
+        name = "-".join([sharing, *parts.values()])
+        model = ", the server's model" if self.forecaster.model == "global" else ""
+        return words.forecaster(study, name) + model
+
+    @property
+    def validation(self) -> float:
+        """Its validation error; NaN if any seed diverged."""
+        return self.forecaster.validation
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of all clients of the state in a training, in both directions."""
+        if self.forecaster.is_baseline:
+            table = self.variant.tables.baseline_scores["bytes"]
+            return float(table[self.forecaster.state, self.forecaster.axes[1]])
+        return self.counted("bytes_down") + self.counted("bytes_up")
+
+    def mean(self, score: str) -> float:
+        """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or
+        `peak_error`; NaN if the tables lack it."""
+        tables, state, axes = self.variant.tables, self.forecaster.state, self.forecaster.axes
+        if score == "peak_error" and tables.has_peaks:
+            model = BASELINE if self.forecaster.is_baseline else self.forecaster.model
+            equal = dict(zip(AXES, axes, strict=True)) | {"state": state, "model": model}
+            errors = tables.errors(["client", score], **equal)
+            return float(errors.groupby("client")[score].mean().mean())
+        if self.forecaster.is_baseline:
+            rows = tables.baseline_scores.loc[[(state, axes[1])]]
+        else:
+            rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
+        return float(rows[f"{score}_mean"].mean()) if f"{score}_mean" in rows else np.nan
+
+    def counted(self, column: str) -> float:
+        """A cost of a training in the summary, mean over seeds."""
+        rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
+        if column not in rows:
+            raise NotInStudyError("the study does not simulate time (federation.simulation)")
+        return float(rows[column].mean())
+
+
+def candidates(
+    study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
+) -> list[Contender]:
+    """The forecasters of a state that names in claims stand for, in some variants; NotInStudyError
+    if no variant is at a place that a name says."""
+    columns = {axis.key: axis.column for axis in study.plan.axes}
+    candidates = []
+    for full in names:
+        place, name = parsed(full, study.plan.axes)
+        matching_variants = [
+            v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
+        ]
+        if not matching_variants:
+            raise NotInStudyError(f"`where` leaves no variant of {full}")
+        candidates += [
+            Contender(v, forecaster)
+            for v in matching_variants
+            for forecaster in _find_forecasters(v, name, state, score)
+        ]
+    return candidates
+
+
+def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
+    """The forecasters of a state that a name without a place stands for, each training once."""
+    study, of_state = variant.tables.study, variant.scored(score)
+    grid, pretrained = study.plan.combinations, find_pretrained(study.baselines.further)
+    if name in WHOLE_KINDS:
+        for model, scores in of_state.items():
+            for forecaster in scores[state]:
+                sharing, method = forecaster.axes[:2]
+                if forecaster.is_baseline:
+                    is_listed = model == "local" and method not in pretrained
+                    is_meant = is_listed and words.kind(study, f"{BASELINE}-{method}") == name
+                else:
+                    repeated = model == "global" and grid.trains_alone(sharing, method)
+                    is_meant = words.kind(study, sharing) == name and not repeated
+                if is_meant and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
+                    yield replace(forecaster, model=model)
+        return
+    short = name.removesuffix("-global")
+    model = "local" if short == name else "global"
+    sharing, *algorithms = short.split("-")
+    parts = zip(AXES, [sharing, *algorithms], strict=False)
+    equal = {axis: value for axis, value in parts if value != "*"}
+    for forecaster in select(of_state[model][state], **equal):
+        if forecaster.is_baseline == (sharing == BASELINE) and (
+            forecaster.is_baseline or not grid.repeats(*forecaster.axes)
+        ):
+            yield replace(forecaster, model=model)

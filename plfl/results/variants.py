@@ -1,0 +1,94 @@
+"""The variants of a study, each with its own tables and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Self, TypeVar
+
+import pandas as pd
+
+from plfl.results.records import MODELS, Model
+from plfl.results.scores import AXES, Forecaster, scores
+from plfl.results.tables import Tables
+from plfl.study import Study
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant with its own tables."""
+
+    label: str
+    place: dict[str, str]
+    """Its label on each axis, by the column of the axis."""
+    tables: Tables
+    shares_tests: ClassVar[bool] = False
+    """Whether all clients share one test set, so that scores vary only over seeds."""
+
+    @classmethod
+    def all_of(cls, study: Study, folder: Path) -> list[Self]:
+        """The variants of a study with their tables in its results folder, in the order of the
+        study. A study without axes is its own only variant."""
+        return [
+            cls(
+                label,
+                {axis.column: study.plan.places[label][axis.key] for axis in study.plan.axes},
+                Tables(folder / label),
+            )
+            for label in study.variants
+        ]
+
+    @cached_property
+    def scores(self) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
+        """The scores of each model and of the baselines by state, at the last round."""
+        return {model: scores(self.tables, model, baselines=True) for model in MODELS}
+
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
+        """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
+        if score == "scaled_crps":
+            return {model: scores(self.tables, model, True, score) for model in MODELS}
+        if score != "spread":
+            return self.scores
+        return {
+            model: {
+                state: [f.spread for f in forecasters] for state, forecasters in of_states.items()
+            }
+            for model, of_states in self.scores.items()
+        }
+
+    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
+        """The different models: where clients train alone, there is only one."""
+        return (
+            MODELS[:1]
+            if self.tables.study.plan.combinations.trains_alone(sharing, method)
+            else MODELS
+        )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that mark its rows in joined tables."""
+        return {"variant": self.label, **self.place}
+
+    def with_labels(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table with these columns first."""
+        return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
+
+    def summarised(self, model: Model, name: str) -> pd.DataFrame:
+        """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
+        table = self.tables.summary
+        names = table[["state", *AXES]].agg("-".join, axis=1)
+        return table[(names == name) & (table["model"] == model)]
+
+
+V = TypeVar("V", bound=Variant)
+
+
+def grouped(variants: Iterable[V], free: Collection[str]) -> list[list[V]]:
+    """The variants that differ only on the axes `free`, given by their columns."""
+    groups: dict[tuple[str, ...], list[V]] = {}
+    for variant in variants:
+        other_labels = tuple(value for column, value in variant.place.items() if column not in free)
+        groups.setdefault(other_labels, []).append(variant)
+    return list(groups.values())
