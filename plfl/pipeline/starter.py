@@ -28,6 +28,8 @@ LeadTime = Literal["hour", "day"]
 MINUTES: dict[LeadTime, int] = {"hour": 60, "day": 24 * 60}
 FEWEST = 2 * WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
+TESTED = 8 * WEEK
+"""Minutes of readings on which forecasts are tested, if there are enough."""
 
 
 def recognise(
@@ -153,6 +155,7 @@ def _study(
             "look_back": MINUTES["day"] // minutes,
             "look_ahead": 1,
             "horizons": MINUTES[lead_time] // minutes,
+            "split": _split(exports),
             "target": "change",
             "scaling": "per_client",
             "covariates": covariates,
@@ -179,7 +182,16 @@ def _study(
                 {"name": "combined_received", "of": [*own_baselines, *received_baselines]},
             ],
         },
+        "claims": [{"better": ["in use"], "than": ["in use alone"]}],  # is it worth it to join?
     }
+
+
+def _split(exports: Exports) -> list[float]:
+    """The shares of training, validation and test: the test set is the last eight weeks, so that a
+    claim can be decided, but at most three tenths of the readings, and at least one."""
+    longest = max(len(meter.load) * meter.minutes for meter in exports.meters.values())
+    test = round(min(0.3, max(0.1, TESTED / longest)), 2)
+    return [round(0.9 - test, 2), 0.1, test]
 
 
 def save_format(path: Path, exports: Exports, meters: Meters) -> Path:

@@ -1,13 +1,20 @@
-"""The first screen of the page: whether a federation is worth it here, client by client."""
+"""The first screen of the page: whether it is worth it to join a federation, client by client.
+
+What is answered is about the forecasters that `plfl forecast` uses (`plfl.results.assignment`):
+those that it takes, against those that it would take if clients exchanged nothing. A study whose
+claim is about the best federation is answered about that.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from plfl.base.text import list_names
@@ -16,34 +23,43 @@ from plfl.baselines.public import Public
 from plfl.data.dataset import NEGLIGIBLE
 from plfl.report.forest import Scale
 from plfl.results import words
-from plfl.results.comparisons import contest_of, gains, lead
+from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest
 from plfl.results.dominance import deciding
+from plfl.results.selection import Contender, NotInStudyError, candidates
+from plfl.results.statistics import needed_levels, too_few
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.results.words import spaced
 from plfl.study import Study
 
-KINDS = {"federation": "federation", "alone": "best without one"}
-"""The forecasters that are drawn for each client, and their names."""
-SHORT = {
-    "holds": "Yes: the best federation has a lower error than the best forecaster without one.",
-    "does not hold": "No: the best forecaster without a federation has a lower error.",
-    "undecided": "Not on this evidence: it is undecided.",
+QUESTIONS = ((words.IN_USE, words.IN_USE_ALONE), (words.FEDERATION, words.LOCAL))
+"""The two sides of the question, as claims name them."""
+NAIVE = {
+    "persistence": "the last reading",
+    "naive_day": "yesterday's readings",
+    "naive_week": "last week's",
 }
-UNNAMED = " (No claim of the study is about it, so there is no verdict.)"
+"""What anybody can take as a forecast, in words."""
 MOST_CLIENTS = 40
 """Most clients of a state that have a row each; of more, those that gain and lose most."""
 FEW_NAMES = 3
 """Largest number of clients that a sentence lists one by one."""
+SPACE = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
 class FederationAnswer:
     """The answer, and the rows of its plot by state."""
 
-    short: str
+    verdict: str
+    """The first sentence."""
     sentences: list[str]
+    """The rest of the first paragraph, for readers without statistics."""
+    details: list[str]
+    """Further sentences."""
+    kinds: dict[str, str]
+    """What is drawn for each client, with its name."""
     scale: Scale
     states: dict[str, list[dict[Any, Any]]]
     """The rows of `gains`."""
@@ -57,110 +73,322 @@ class FederationAnswer:
 
 def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | None:
     """The answer; None if there is no federation, no rival, or no table of errors by day."""
-    tables, study = variant.tables, variant.tables.study
-    if not (Path(tables.folder) / "errors.parquet").is_file():  # a deployed study
+    if not (Path(variant.tables.folder) / "errors.parquet").is_file():  # a deployed study
         return None
-    contest = lead(study, [variant])
-    if contest is None:
+    question = _Question(variant, comparisons)
+    if question.contest is None:
         return None
-    clients = pd.DataFrame(gains(contest))
+    clients = question.clients
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
-    errors = clients[["mase_federated", "mase_alone"]].to_numpy(float)
-    scale = Scale.from_numbers(errors.ravel(), marked=1.0)
+    errors = clients[["mase_alone", "mase_federated"]].to_numpy(float)
     extremes = {
         str(state): _extremes(state_clients)
         for state, state_clients in clients.groupby("state", sort=False)
     }
-    short, *weeks_needed = _short(comparisons)
-    sentences = [_difference(study, comparisons, contest, clients), *_of_public(variant)]
-    sentences += weeks_needed
-    sentences += [_gainers_and_losers(clients, study.participant), *_of_new(study, comparisons)]
-    sentences += left_out(tables)
+    study = variant.tables.study
     return FederationAnswer(
-        short,
-        sentences,
-        scale,
+        study.put_in_words(question.verdict),
+        [study.put_in_words(text) for text in question.sentences()],
+        [study.put_in_words(text) for text in question.details()],
+        {"federation": question.names[0], "alone": question.names[1]},
+        Scale.from_numbers(errors.ravel(), marked=1.0),
         extremes,
         len(clients) - sum(map(len, extremes.values())),
         bool(clients["low"].notna().any()),
-        _tested(tables),
+        _tested(variant.tables),
     )
 
 
-def _of_federation(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """The rows about the best federation against the best without one: over all states, then of
-    each."""
-    rows = comparisons[comparisons["about"] == "federation"]
-    return rows[rows["than"] == words.LOCAL]
+class _Question:
+    """Whether to join, and what is known of it."""
 
+    def __init__(self, variant: Variant, comparisons: pd.DataFrame) -> None:
+        self.variant, self.study, self.comparisons = variant, variant.tables.study, comparisons
+        self.sides = QUESTIONS[0]
+        self.claim: dict[Any, Any] = {}
+        claims = comparisons[comparisons["about"] == "claim"]
+        for sides in reversed(QUESTIONS):
+            rows = claims[(claims["better"] == sides[0]) & (claims["than"] == sides[1])]
+            if len(rows):
+                self.sides, self.claim = sides, rows.to_dict("records")[0]
 
-def _short(comparisons: pd.DataFrame) -> list[str]:
-    """The answer in a few words, and what would decide it."""
-    claims = comparisons[comparisons["about"] == "claim"]
-    is_claimed = (claims["better"] == words.FEDERATION) & (claims["than"] == words.LOCAL)
-    for row in claims[is_claimed].to_dict("records"):
-        if row["verdict"] in SHORT:
-            return [SHORT[row["verdict"]], *([row["needed"]] if row["needed"] else [])]
-    low, high = _of_federation(comparisons)[["low", "high"]].iloc[0]
-    if low > 0 or high < 0:
-        return [f"The federation has the {'lower' if low > 0 else 'higher'} error here.{UNNAMED}"]
-    return [f"The interval of the difference includes 0.{UNNAMED}"]
-
-
-def _difference(
-    study: Study, comparisons: pd.DataFrame, contest: Contest, clients: pd.DataFrame
-) -> str:
-    """Which side is better, and by how much. If few clients decide a mean, medians lead."""
-    row = _of_federation(comparisons).iloc[0]
-    errors, interval = (row["error"], row["error_than"]), ""
-    if math.isfinite(row["low"]):
-        interval = f" (difference {row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}])"
-    kind, about_means = "mean", ""
-    sides = [clients.set_index("client")[f"mase_{side}"] for side in ("federated", "alone")]
-    if names := list(dict.fromkeys(name for mase in sides for name in deciding(mase))):
-        about_means = (
-            f" {list_names(names, FEW_NAMES)} {'decides' if len(names) == 1 else 'decide'} the "
-            f"means, {errors[0]:,.2f} and {errors[1]:,.2f}{interval}."
+    @cached_property
+    def needs_nobody(self) -> bool:
+        """Whether what is in use exchanges nothing."""
+        return self.sides[0] == words.IN_USE and all(
+            contender.crosses == "nothing" for contender in self.in_use
         )
-        kind, errors, interval = "median", (float(sides[0].median()), float(sides[1].median())), ""
-    beaten = ", which neither beats" if min(errors) >= 1 else ""
-    return study.put_in_words(
-        f"The {kind} error was {errors[0]:.2f} with the federation ({contest.label(0)}) and "
-        f"{errors[1]:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
-        f"reading (MASE){beaten}. The error with the federation is {_compared(*errors)}{interval}."
-        f"{about_means}{_in_percent(contest)}"
-    )
+
+    @cached_property
+    def in_use(self) -> list[Contender]:
+        """What `plfl forecast` uses, in each state; empty if nothing has a score."""
+        return self._find(words.IN_USE)
+
+    def _find(self, name: str) -> list[Contender]:
+        try:
+            states = self.study.data.states
+            return [c for s in states for c in candidates(self.study, [self.variant], s, [name])]
+        except NotInStudyError:
+            return []
+
+    @cached_property
+    def contest(self) -> Contest | None:
+        """The comparison that answers it: if nothing that exchanges models is in use, of the best
+        federation with what is."""
+        sides = (words.FEDERATION, words.IN_USE) if self.needs_nobody else self.sides
+        return contest_of(self.study, [self.variant], [sides[0]], [sides[1]])
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the sides of the comparison are called in the plot."""
+        if self.needs_nobody:
+            return "best federation", "in use"
+        if self.sides[0] == words.IN_USE:
+            return "in use", "in use without a federation"
+        return "federation", "best without one"
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """The rows of `gains`."""
+        assert self.contest is not None
+        return pd.DataFrame(gains(self.contest))
+
+    @property
+    def horizon(self) -> str:
+        """How far ahead is forecast: "a day ahead"."""
+        return words.lead_time(self.study)
+
+    @property
+    def verdict(self) -> str:
+        """The answer: join, do not join, or not on this evidence."""
+        assert self.contest is not None
+        if self.needs_nobody:
+            return (
+                f"Do not join: for forecasts {self.horizon}, nothing that needs the others was "
+                "better before the test, so what is in use does without them."
+            )
+        if not self.claim:
+            low, high = self.contest.comparison.interval
+            is_clear = low > 0 or high < 0
+            kind = ("lower" if low > 0 else "higher") if is_clear else ""
+            return (
+                f"Not judged, because the study names no claim about it; errors {self.horizon} "
+                + (f"are {kind} with the others." if is_clear else "hardly differ.")
+            )
+        if self.claim["verdict"] == "holds":
+            return (
+                f"Join: forecasts {self.horizon} are better with the others than without them, by "
+                "more than chance explains."
+            )
+        if self.claim["verdict"] == "does not hold":
+            return (
+                f"Do not join: forecasts {self.horizon} are worse with the others than without "
+                "them, by more than chance explains."
+            )
+        return (
+            f"Not on this evidence: whether the others make forecasts {self.horizon} better cannot "
+            "be told from this test."
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """What a federation brings, what would decide it, what the forecasts will miss, what it
+        costs, and what a model of public meters alone gives."""
+        yield self.brought
+        if self.claim.get("verdict") == "undecided" and not self.needs_nobody:
+            yield self.deciding
+        yield from self.missed
+        yield self.cost
+        yield from self.of_public
+
+    @property
+    def brought(self) -> str:
+        """The gain: percent of the error, kWh a month, how many clients gain and lose."""
+        assert self.contest is not None
+        comparison, error = self.contest.comparison, self.contest.error(1)
+        effect, low, high = (
+            100 * value / error for value in (comparison.effect, *comparison.interval)
+        )
+        saved = float(self.clients["kwh_a_month"].mean())
+        one, count = self.study.participant, len(self.clients)
+        up, down = int((self.clients["gain"] > 0).sum()), int((self.clients["gain"] < 0).sum())
+        has_use = self.sides[0] == words.IN_USE and not self.needs_nobody
+        subject = f"With {'the others' if has_use else 'the best federation'}, errors were"
+        span = f" (95{SPACE}% range: {_signed(-high)} to {_signed(-low)})"
+        amount = (
+            "the same" if round(effect, 1) == 0 else
+            f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
+        )  # fmt: skip
+        changed = "less" if saved >= 0 else "more"
+        return (
+            f"{subject} {amount}{span if math.isfinite(low) else ''}: {_energy(abs(saved))} of "
+            f"errors {changed} a month for each {one}. Of {count} {one}s, {up or 'none'} "
+            f"gain{'s' * (up < 2)} and {down or 'none'} lose{'s' * (down < 2)}."
+        )
+
+    @property
+    def deciding(self) -> str:
+        """What would decide the question: weeks of test."""
+        assert self.contest is not None
+        comparison = self.contest.comparison
+        if comparison.missing_factors:
+            return too_few(comparison.missing_factors)
+        weeks = comparison.parts["weeks"].levels
+        if needed := needed_levels(comparison, "weeks"):
+            return (
+                f"About {needed} weeks of test would decide it, if the difference stays as it is "
+                f"({weeks} now)."
+            )
+        return (
+            f"More weeks of test than the {weeks} of now would not decide it, even two years: the "
+            "difference is small, or varies much from one "
+            f"{self.study.participant} to the next."
+        )
+
+    @property
+    def missed(self) -> Iterator[str]:
+        """The errors to expect, in percent of the load, beside naive forecasts."""
+        mean = _mean(self.in_use, "wape")
+        if not math.isfinite(mean):
+            return
+        known = {
+            text: _mean(self._find(f"{BASELINE}-{name}"), "wape")
+            for name, text in NAIVE.items()
+            if name != "persistence" or self.study.windows.farthest * self.minutes <= 60
+        }
+        naive_texts = [
+            f"{text} {100 * error:.0f}{SPACE}%"
+            for text, error in known.items()
+            if math.isfinite(error)
+        ]
+        beside = f"; taken as forecasts, {words.join_words(naive_texts)}" if naive_texts else ""
+        labels = dict.fromkeys(contender.label for contender in self.in_use)
+        yield (
+            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{beside}. In use: "
+            f"{'; '.join(labels)}."
+        )
+
+    @property
+    def minutes(self) -> int:
+        """Minutes between readings."""
+        return self.study.data.interval
+
+    @property
+    def cost(self) -> str:
+        """Bytes, and what is revealed."""
+        assert self.contest is not None
+        first = [pair[0] for pair in self.contest.pairs]
+        crosses = {contender.crosses for contender in first}
+        size = self.contest.bytes(0)
+        if crosses == {"nothing"} or not size:
+            return "It costs nothing: nothing is sent."
+        what = "readings" if "raw data" in crosses else "models, no readings"
+        return (
+            f"Joining costs {_megabytes(size)} of messages of each {self.study.participant}, once "
+            f"for a training, and reveals {what}. Models can still tell something about the "
+            "readings (docs/privacy.md)."
+        )
+
+    @property
+    def of_public(self) -> Iterator[str]:
+        """What a model of public meters alone gives, and what is added to it."""
+        study, public = self.study, f"{BASELINE}-{Public.name}"
+        if Public.name in find_pretrained(study.baselines.further):
+            yield "The model of public meters was trained on these meters, so it does not count."
+            return
+        alone = self._find(public)
+        side = words.IN_USE if self.sides[0] == words.IN_USE else words.FEDERATION
+        contest = contest_of(study, [self.variant], [side], [public])
+        if contest is None:
+            return
+        missed = _mean(alone, "wape")
+        percent = 100 * contest.comparison.effect / contest.error(1)
+        share = f"misses {100 * missed:.0f}{SPACE}% of the load" if math.isfinite(missed) else ""
+        compared = (
+            f"{_amount(percent)} {'lower' if percent > 0 else 'higher'}"
+            if round(percent, 1)
+            else "the same"
+        )
+        name = "what is in use" if side == words.IN_USE else "the best federation"
+        saved = float(pd.DataFrame(gains(contest))["kwh_a_month"].mean())
+        yield (
+            "The model of public meters alone, which needs no partners and sends nothing, "
+            f"{share or 'was compared, too'}; the errors of {name} are {compared} "
+            f"({_energy(abs(saved))} a month for each {study.participant})."
+        )
+
+    def details(self) -> Iterator[str]:
+        """The same in MASE, the clients that gain and lose most, new clients, those left out."""
+        assert self.contest is not None
+        yield self.difference
+        yield _gainers_and_losers(self.clients, self.study.participant)
+        yield from _of_new(self.study, self.comparisons)
+        yield from left_out(self.variant.tables)
+
+    @property
+    def difference(self) -> str:
+        """Both errors, in MASE and in percent of the load. If few clients decide a mean, medians
+        lead."""
+        contest = self.contest
+        assert contest is not None
+        comparison, interval = contest.comparison, ""
+        errors = (contest.error(0), contest.error(1))
+        low, high = comparison.interval
+        if math.isfinite(low):
+            interval = f" (difference {comparison.effect:+.3f} [{low:+.3f}, {high:+.3f}])"
+        kind, about_means = "mean", ""
+        sides = [self.clients.set_index("client")[f"mase_{s}"] for s in ("federated", "alone")]
+        if names := list(dict.fromkeys(name for mase in sides for name in deciding(mase))):
+            about_means = (
+                f" {list_names(names, FEW_NAMES)} {'decides' if len(names) == 1 else 'decide'} the "
+                f"means, {errors[0]:,.2f} and {errors[1]:,.2f}{interval}."
+            )
+            kind, interval = "median", ""
+            errors = (float(sides[0].median()), float(sides[1].median()))
+        beaten = ", which neither beats" if min(errors) >= 1 else ""
+        first, second = self.names
+        return (
+            f"In MASE: the {kind} error was {errors[0]:.2f} ({first}: {contest.label(0)}) and "
+            f"{errors[1]:.2f} ({second}: {contest.label(1)}); 1 is the error of repeating the last "
+            f"reading{beaten}. The first is {_compared(*errors)}{interval}.{about_means}"
+            f"{_in_percent(contest)}"
+        )
 
 
-def _compared(federated: float, own_error: float) -> str:
-    """How the error with a federation compares with that without: "12 % lower"."""
-    share = (own_error - federated) / own_error if own_error else 0.0
+def _mean(contenders: Sequence[Contender], score: str) -> float:
+    """A score, mean over the clients of all states; NaN without one."""
+    by_client = [contender.by_client(score) for contender in contenders]
+    return float(pd.concat(by_client).mean()) if by_client else np.nan
+
+
+def _energy(amount: float) -> str:
+    """An energy in print: "12 kWh"; with a digit more if it is small."""
+    text = spaced(amount) if amount >= 10 else f"{amount:.1f}" if amount >= 0.05 else "0"
+    return f"{text}{SPACE}kWh"
+
+
+def _megabytes(count: float) -> str:
+    """Bytes in print: "2.4 MB"."""
+    return f"{count / 1e6:.1f}{SPACE}MB" if count >= 1e5 else f"{count / 1e3:.0f}{SPACE}kB"
+
+
+def _amount(percent: float) -> str:
+    """A share in percent without its sign: "3.1 %", "34 %"."""
+    return f"{abs(percent):.{0 if abs(percent) >= 10 else 1}f}{SPACE}%"
+
+
+def _signed(percent: float) -> str:
+    """A change in percent: "−3.1 %"."""
+    return ("\N{MINUS SIGN}" if percent < 0 else "+") + _amount(percent)
+
+
+def _compared(first: float, second: float) -> str:
+    """How the first error compares with the second: "12 % lower"."""
+    share = (second - first) / second if second else 0.0
     if abs(share) < 0.005:
         return "as good as equal"
     if share < -10:
-        return f"{federated / own_error:,.0f} times as high"
+        return f"{first / second:,.0f} times as high"
     return f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
-
-
-def _of_public(variant: Variant) -> Iterator[str]:
-    """What a model of public meters alone gives, and what the best federation adds to it."""
-    study, public = variant.tables.study, f"{BASELINE}-{Public.name}"
-    if Public.name in find_pretrained(study.baselines.further):
-        yield "The model of public meters was trained on these meters, so it does not count."
-        return
-    contest = contest_of(study, [variant], [words.FEDERATION], [public])
-    if contest is None:
-        return
-    gain = contest.comparison.effect
-    low, high = contest.comparison.interval
-    saved = pd.DataFrame(gains(contest))["kwh_a_month"].mean()
-    interval = f" [{low:+.3f}, {high:+.3f}]" if math.isfinite(low) else ""
-    yield study.put_in_words(
-        f"The model of public meters alone, for which nothing is sent, had an error of "
-        f"{contest.error(1):.2f}, and the best federation ({contest.label(0)}) "
-        f"{contest.error(0):.2f}: it gains {gain:+.3f}{interval}, or {saved:+.1f} kWh of errors a "
-        f"month for each client, for {contest.bytes(0) / 1e6:.1f} MB of messages of each."
-    )
 
 
 def _of_new(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:

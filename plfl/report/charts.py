@@ -19,8 +19,10 @@ import pandas as pd
 import vl_convert
 
 from plfl.results.records import CELL, MODELS
-from plfl.results.selection import best_baselines, shown_cell
+from plfl.results.scores import AXES
+from plfl.results.selection import best_baselines, shown_cell, use_of
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, client_side, scheme
 from plfl.study import Cell
 
@@ -65,10 +67,11 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def charts(tables: Tables) -> dict[str, Any]:
+def charts(variant: Variant) -> dict[str, Any]:
     """The charts as JSON values: `specs` are Vega-Lite specifications by name, `datasets` the rows
     that they name. The `description` of a specification is its caption."""
-    declared: dict[str, Callable[[Tables], tuple[alt.TopLevelMixin, dict[str, Any]]]] = {
+    tables = variant.tables
+    declared: dict[str, Callable[[Variant], tuple[alt.TopLevelMixin, dict[str, Any]]]] = {
         "convergence": _convergence,
         "week": _week,
     }
@@ -76,7 +79,7 @@ def charts(tables: Tables) -> dict[str, Any]:
     for name, declare in declared.items():
         if name == "week" and not tables.keeps_forecasts:
             continue
-        chart, of_chart = declare(tables)
+        chart, of_chart = declare(variant)
         spec = chart.to_dict()
         specs[name] = spec | {"description": tables.study.put_in_words(spec["description"])}
         datasets |= of_chart
@@ -105,8 +108,9 @@ def library() -> str:
     return f"/* {NOTICE} */\n(() => {{{bundle}\n}})();".replace("</script", "<\\/script")
 
 
-def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     """Validation error over the rounds."""
+    tables = variant.tables
     table = curves(tables)
     rounds = sorted(table["round"].unique().tolist())
     kept_rounds = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
@@ -178,8 +182,9 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     return _chart(layers, params, about, 300), {"curves": rows, "rivals": lines}
 
 
-def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     """Loads and forecasts of one week, client by client."""
+    tables = variant.tables
     study, rows = tables.study, []
     ends = next(iter(tables.intervals.items()), None)
     columns = {"truth": "load", "local": "forecast", "baseline": "best baseline"}
@@ -193,7 +198,7 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         cell = shown_cell(tables, state)
         if cell is None:
             continue
-        of_state = forecasts(tables, cell, tables.best_baseline(state))
+        of_state = forecasts(variant, cell, tables.best_baseline(state))
         for client in sorted(of_state["client"].unique())[: max(1, weeks_per_state)]:
             week = unbroken(of_state[of_state["client"] == client], study.data.interval)
             week = week.rename(columns=columns)
@@ -238,8 +243,8 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         layers.insert(0, band.encode(x=time, y=alt.Y("low:Q", axis=unit), y2="high:Q"))
     shaded = f" Shaded: the interval of {ends[0]} %." if ends else ""
     about = (
-        "First week of the test set: load, forecast of the local model of the federation of lowest"
-        " validation MASE, and the best baseline that sends no data. Where a window has several"
+        "First week of the test set: load, forecast of the forecaster in use, and the best baseline"
+        " that sends no data. Where a window has several"
         " targets, forecasts follow each other without overlap. Times are local standard time."
         + shaded
     )
@@ -312,12 +317,31 @@ def curves(tables: Tables) -> pd.DataFrame:
     return table.assign(optimiser=[client_side(study, *side) for side in sides])
 
 
-def forecasts(tables: Tables, cell: Cell, baseline: str | None) -> pd.DataFrame:
+def forecasts(variant: Variant, cell: Cell, baseline: str | None) -> pd.DataFrame:
     """A week of all clients of a cell's state: `client`, `stamp`, the lines that there are, and the
-    ends of intervals."""
+    ends of intervals. `local` is what is in use for a client or, if nothing is, of the cell; a
+    baseline that is in use has no intervals here."""
+    tables = variant.tables
     columns = [column for pair in tables.intervals.values() for column in pair]
     column_names = ["client", "stamp", "persistence", "truth", "local", *columns]
     week = tables.forecasts(column_names, **asdict(cell))
+    for part, clients in use.parts if (use := use_of(variant, cell.state)) else ():
+        place, is_meant = ["client", "stamp"], week["client"].isin(clients)
+        if part.forecaster.is_baseline:
+            name = part.forecaster.axes[1]
+            rows = tables.baseline_forecasts(
+                [*place, "forecast"], state=cell.state, baseline=name
+            ).rename(columns={"forecast": "local"})
+        else:
+            equal = asdict(cell) | dict(zip(AXES, part.forecaster.axes, strict=True))
+            rows = tables.forecasts([*place, "local", *columns], **equal)
+        lines = ["local", *columns]
+        new = (
+            week.loc[is_meant, place]
+            .merge(rows, on=place, how="left")
+            .reindex(columns=[*place, *lines])
+        )
+        week.loc[is_meant, lines] = new[lines].to_numpy()
     if baseline is None:
         return week
     columns = ["client", "stamp", "forecast"]

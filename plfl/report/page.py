@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from plfl.baselines import find_pretrained
 from plfl.data.dataset import WEEK, YEAR
-from plfl.report.answer import KINDS, answer
+from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.forest import forest
 from plfl.report.kept_errors import by_lead, of_sums
@@ -22,7 +22,7 @@ from plfl.results import comparisons, words
 from plfl.results.dominance import notes
 from plfl.results.overview import best_cells
 from plfl.results.records import CELL
-from plfl.results.selection import best_baselines, shown_cell
+from plfl.results.selection import best_baselines, shown_cell, use_of
 from plfl.results.statistics import undecidable
 from plfl.results.tables import Tables, fitting
 from plfl.results.variants import Variant
@@ -49,7 +49,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
     study, variant = tables.study, Variant("", {}, tables)
     with fitting(results):
         compared = comparisons.read(results, study, [variant])
-        interactive = charts(tables)
+        interactive = charts(variant)
         pretraining_notes = dict.fromkeys(
             find_pretrained(study.baselines.further), ", trained on these data before"
         )
@@ -70,12 +70,12 @@ def write(results: Path, figures: Path, path: Path) -> None:
                 state: baseline_label(name) for state, name in best_baselines(tables).items()
             },
             answer=answer(variant, compared),
-            kinds=KINDS,
+            has_use=has_use(variant),
             compared=forest(study, compared),
             note=undecidable(study),
             trials=int(tables.summary["trials"].max()),
             schemes=[words.scheme(study, sharing) for sharing in study.grid.sharing],
-            clients=[client for state in study.data.states for client in _clients(tables, state)],
+            clients=[client for state in study.data.states for client in _clients(variant, state)],
             gaps=_gaps(tables),
             short=_short_series(tables),
             idle=_idle(tables),
@@ -156,11 +156,20 @@ def _short_series(tables: Tables) -> str:
     )
 
 
-def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
-    """The clients of a state with their test MASE in the best cell of each sharing scheme, then of
-    the best baseline."""
+def has_use(variant: Variant) -> bool:
+    """Whether something is in use in every state."""
+    return all(use_of(variant, state) for state in variant.tables.study.data.states)
+
+
+def _clients(variant: Variant, state: str) -> Iterator[dict[str, Any]]:
+    """The clients of a state with their test MASE: of what is in use, in the best cell of each
+    sharing scheme, and of the best baseline."""
+    tables = variant.tables
     study, state_clients = tables.study, tables.clients[tables.clients["state"] == state]
     columns: list[pd.Series[float] | None] = []
+    use = use_of(variant, state) if has_use(variant) else None
+    if use is not None:
+        columns.append(use.by_client("mase").reindex(state_clients["client"]))
     last = {"split": "test", "model": "local", "round": study.federation.rounds}
     for scheme in study.grid.sharing:
         cell = tables.best("local", state=state, sharing=scheme)
@@ -173,7 +182,7 @@ def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
         rows = tables.baselines[tables.baselines["baseline"] == tables.best_baseline(state)]
         rows = rows[(rows["state"] == state) & (rows["split"] == "test")]
         columns.append(rows.set_index("client")["mase"].reindex(state_clients["client"]))
-    peaks = _peaks(tables, state)
+    peaks = _peaks(variant, state)
     for row in state_clients.to_dict("records"):
         yield {
             "state": state,
@@ -187,19 +196,27 @@ def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _peaks(tables: Tables, state: str) -> dict[str, str]:
-    """The errors of the daily peak in the cell that is shown for a state, by client: mean over the
-    whole days of the test set, and over seeds."""
+def _peaks(variant: Variant, state: str) -> dict[str, str]:
+    """The errors of the daily peak of what is in use in a state, else of the cell that is shown for
+    it, by client: mean over the whole days of the test set, and over seeds."""
+    tables = variant.tables
+    if tables.has_peaks and has_use(variant) and (use := use_of(variant, state)):
+        errors, distances = (use.by_client(name) for name in ("peak_error", "peak_hours"))
+        return {
+            str(client): _peak(errors[client], distances[client])
+            for client in errors.dropna().index
+        }
     cell = shown_cell(tables, state)
     if cell is None or not tables.has_peaks:
         return {}
     columns = ["peak_error", "peak_hours"]
     rows = tables.errors(["client", *columns], model="local", **_of_all_seeds(cell))
     means = rows.groupby("client")[columns].mean().dropna()
-    return {
-        str(client): f"{100 * error:.1f}\N{NO-BREAK SPACE}%, {hours:.1f}\N{NO-BREAK SPACE}h"
-        for client, error, hours in means.itertuples()
-    }
+    return {str(client): _peak(error, hours) for client, error, hours in means.itertuples()}
+
+
+def _peak(error: float, hours: float) -> str:
+    return f"{100 * error:.1f}\N{NO-BREAK SPACE}%, {hours:.1f}\N{NO-BREAK SPACE}h"
 
 
 def _of_all_seeds(cell: Cell) -> dict[str, str]:

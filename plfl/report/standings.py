@@ -14,6 +14,7 @@ from plfl.baselines import BASELINE
 from plfl.report.rendering import score
 from plfl.results.dominance import is_decided_by_few
 from plfl.results.overview import INTERVALS
+from plfl.results.words import USES
 from plfl.study.axes import Axis
 
 HEADINGS = {"scaled": "CRPS", "coverage": "Coverage, {} %", "width": "Width, {} %"}
@@ -34,6 +35,8 @@ class ForecasterRow:
     interval: str
     other_columns: list[str]
     """The entries below `Standings.other_columns`."""
+    is_use: bool = False
+    """Whether it is what is in use."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def _row(
         "diverged" if has_no_score else _score(row),
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
         [_number(column, row[column]) for column in columns],
+        row["sharing"] in USES,
     )
 
 

@@ -12,12 +12,13 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE
+from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.storage import storable
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
+from plfl.study.checks import USES
 
-IN_USE = "in use"
+IN_USE, IN_USE_ALONE = USES
 """What a mixture is called in place of a sharing scheme."""
 MOST = 4
 """Forecasters that a reason lists."""
@@ -68,7 +69,7 @@ def assign(
 def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
     """The forecasters of a state that can be kept for use, by name, with their values on `AXES`:
     the best cell of each sharing scheme but those `for_new` clients, and the baselines for which
-    no client sends its readings."""
+    no client sends its readings, and whose pre-training did not include them."""
     study = tables.study
     found: dict[str, tuple[str, ...]] = {}
     for sharing in study.grid.sharing:
@@ -78,8 +79,9 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
             found[sharing] = astuple(cell)[1:-1]
     scored = tables.baselines
     scored_names = {*scored.loc[scored["state"] == state, "baseline"]}
+    pretrained = find_pretrained(study.baselines.further)
     for name in storable(study.baselines):
-        if name in scored_names:
+        if name in scored_names and name not in pretrained:
             found[name] = (BASELINE, name, "none", "none")
     return found
 
@@ -105,10 +107,10 @@ def validation_errors(
 
 
 def mixture(
-    forecasters: Sequence[Forecaster], assignments: Mapping[str, Assignment]
+    forecasters: Sequence[Forecaster], assignments: Mapping[str, Assignment], name: str = IN_USE
 ) -> Forecaster | None:
-    """The scores of the assigned forecasters as those of one, whose place on `AXES` is `IN_USE`:
-    of the clients that have an assignment. `forecasters`: those of the state, see `scores`; None
+    """The scores of the assigned forecasters as those of one, whose place on `AXES` is `name`: of
+    the clients that have an assignment. `forecasters`: those of the state, see `scores`; None
     if one that is assigned is not among them."""
     by_axes = {forecaster.axes: forecaster for forecaster in forecasters}
     clients = tuple(client for client in assignments if client in forecasters[0].clients)
@@ -124,7 +126,7 @@ def mixture(
         forecasters[0],
         clients=clients,
         weekly=weekly,
-        axes=(IN_USE, *["none"] * (len(AXES) - 1)),
+        axes=(name, *["none"] * (len(AXES) - 1)),
         validation=float(np.nanmean(errors)) if np.isfinite(errors).any() else np.nan,
         persistence=forecasters[0].persistence[numbers],
         model="local",

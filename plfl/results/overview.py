@@ -28,7 +28,7 @@ from plfl.results.checksums import write_sums
 from plfl.results.comparisons import FILE, ORIGINS, contest_of, lead, places, read, table
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about
 from plfl.results.scores import AXES, Forecaster, select
-from plfl.results.selection import Contender, kinds
+from plfl.results.selection import Contender, kinds, use_of
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.validation import best
@@ -72,7 +72,8 @@ def gather(
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:
-    """The best optimisers of each state, sharing scheme, method and model, by validation MASE; then
+    """What is in use in each state, and what would be without a federation if that is different;
+    the best optimisers of each state, sharing scheme, method and model, by validation MASE; then
     the baselines.
 
     Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `forecaster`, its name
@@ -84,9 +85,10 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     and the server in a training, in both directions; if intervals are forecast, the means of their
     test scores over clients and seeds, such as `coverage_90`, and the least coverage of a client,
     `coverage_90_least`. In the rows of baselines, `sharing` and `model` are `baseline`, and
-    `method` is the baseline. Scores are NaN if every combination diverged.
+    `method` is the baseline; in those of what is in use, `sharing` and `model` are `in use` or `in
+    use alone`. Scores are NaN if every combination diverged.
     """
-    rows = itertools.chain(_best_of_cells(variant), _of_baselines(variant))
+    rows = itertools.chain(_of_use(variant), _best_of_cells(variant), _of_baselines(variant))
     table = pd.DataFrame([variant.columns | row for row in rows])
     always = ["cell", "mase", "low", "high", "std", "validation_mase", "hyperparameters", "bytes"]
     return table.reindex(columns=list(dict.fromkeys([*table.columns, *always])))
@@ -114,6 +116,28 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
             row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
             yield row | _score_columns(forecaster) | _other_scores(means, by_client)
+
+
+def _of_use(variant: Variant) -> Iterator[dict[str, Any]]:
+    tables = variant.tables
+    for state in tables.study.data.states:
+        labels: list[str] = []
+        for name in (words.IN_USE, words.IN_USE_ALONE):
+            use = use_of(variant, state, name)
+            if use is None or use.label in labels:
+                continue
+            labels.append(use.label)
+            row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
+            row |= {"forecaster": f"{words.USES[name]}: {use.label}", "crosses": use.crosses}
+            row |= {"bytes": use.bytes} | _score_columns(use.forecaster) | {"cell": ""}
+            covered = _covered(tables)
+            scores = {
+                column: use.by_client(column)
+                for column in tables.record_columns
+                if column == "wape" or INTERVALS.fullmatch(column)
+            }
+            row |= {column: by_client.mean(skipna=False) for column, by_client in scores.items()}
+            yield row | {f"{column}_least": scores[column].min(skipna=False) for column in covered}
 
 
 def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:

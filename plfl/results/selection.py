@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from plfl.baselines import BASELINE, find_pretrained
+from plfl.baselines import BASELINE, find, find_pretrained
 from plfl.results import words
 from plfl.results.scores import AXES, Forecaster, select
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.study.axes import parsed
-from plfl.study.checks import WHOLE_KINDS
+from plfl.study.checks import USES, WHOLE_KINDS
 
 
 def kinds(study: Study) -> list[tuple[str, str]]:
@@ -57,6 +58,9 @@ class Contender(NamedTuple):
         """What it is called in tables, within its study."""
         sharing, method, client, server = self.forecaster.axes
         study = self.variant.tables.study
+        if self.is_mixture:
+            labels = [part.label for part, clients in self.parts for _ in clients]
+            return words.mixture(labels, study.participant)
         if sharing == BASELINE:
             return words.baseline(method)
         trains_alone = study.plan.combinations.trains_alone(sharing, method)
@@ -75,8 +79,41 @@ class Contender(NamedTuple):
         return self.forecaster.validation
 
     @property
+    def is_mixture(self) -> bool:
+        """Whether it is what is in use: a forecaster for each client."""
+        return self.forecaster.axes[0] in USES
+
+    @property
+    def parts(self) -> list[tuple[Contender, list[str]]]:
+        """Of a mixture, its forecasters with the clients of each."""
+        name, state = self.forecaster.axes[0], self.forecaster.state
+        clients_of: dict[tuple[str, ...], list[str]] = {}
+        assignments = self.variant.assignments[name, state]
+        for client in self.forecaster.clients:
+            clients_of.setdefault(assignments[client].axes, []).append(client)
+        return [
+            (Contender(self.variant, forecaster), clients_of[forecaster.axes])
+            for forecaster in self.variant.scores["local"][state]
+            if forecaster.axes in clients_of
+        ]
+
+    @property
+    def crosses(self) -> str:
+        """What clients send: nothing, models or raw data; of a mixture, what any of them sends."""
+        if self.is_mixture:
+            crossings = ["nothing", "models", "raw data"]
+            return max((part.crosses for part, _ in self.parts), key=crossings.index)
+        sharing, method = self.forecaster.axes[:2]
+        if sharing == BASELINE:
+            return find(method).crosses
+        return words.CROSSES.get(words.kind(self.variant.tables.study, sharing), "models")
+
+    @property
     def bytes(self) -> float:
-        """Bytes of all clients of the state in a training, in both directions."""
+        """Bytes of all clients of the state in a training, in both directions; of a mixture, of the
+        trainings of all its forecasters."""
+        if self.is_mixture:
+            return sum(part.bytes for part, _ in self.parts)
         if self.forecaster.is_baseline:
             table = self.variant.tables.baseline_scores["bytes"]
             return float(table[self.forecaster.state, self.forecaster.axes[1]])
@@ -85,6 +122,8 @@ class Contender(NamedTuple):
     def mean(self, score: str) -> float:
         """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or
         `peak_error`; NaN if the tables lack it."""
+        if self.is_mixture:
+            return float(self.by_client(score).mean())
         tables, state, axes = self.variant.tables, self.forecaster.state, self.forecaster.axes
         if score == "peak_error" and tables.has_peaks:
             model = BASELINE if self.forecaster.is_baseline else self.forecaster.model
@@ -97,12 +136,45 @@ class Contender(NamedTuple):
             rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
         return float(rows[f"{score}_mean"].mean()) if f"{score}_mean" in rows else np.nan
 
+    def by_client(self, score: str) -> pd.Series[float]:
+        """A score of the test set by client, mean over seeds; see `mean`."""
+        if self.is_mixture:
+            return pd.concat([part.by_client(score)[clients] for part, clients in self.parts])
+        tables, state, axes = self.variant.tables, self.forecaster.state, self.forecaster.axes
+        is_baseline = self.forecaster.is_baseline
+        is_daily = score.startswith("peak")
+        if is_baseline and not is_daily:
+            rows = tables.baselines
+            is_meant = (rows["state"] == state) & (rows["baseline"] == axes[1])
+            rows = rows[is_meant & (rows["split"] == "test")]
+        else:
+            model = BASELINE if is_baseline else self.forecaster.model
+            equal: dict[str, Any] = dict(zip(AXES, axes, strict=True))
+            equal |= {"state": state, "model": model}
+            if is_daily:
+                if not tables.has_peaks:
+                    return pd.Series(np.nan, self.forecaster.clients)
+                rows = tables.errors(["client", score], **equal)
+            else:
+                columns = ["client", *({score} & {*tables.record_columns})]
+                last = tables.study.federation.rounds
+                rows = tables.records(columns, **equal, split="test", round=last)
+        if score not in rows:
+            return pd.Series(np.nan, self.forecaster.clients)
+        return rows.groupby("client")[score].mean()
+
     def counted(self, column: str) -> float:
         """A cost of a training in the summary, mean over seeds."""
         rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
         if column not in rows:
             raise NotInStudyError("the study does not simulate time (federation.simulation)")
         return float(rows[column].mean())
+
+
+def use_of(variant: Variant, state: str, name: str = words.IN_USE) -> Contender | None:
+    """What is in use in a state; None if nothing has a score."""
+    (forecaster, *_) = [*select(variant.scores["local"][state], sharing=name), None]
+    return Contender(variant, forecaster) if forecaster else None
 
 
 def candidates(
@@ -135,6 +207,8 @@ def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> It
         for model, scores in of_state.items():
             for forecaster in scores[state]:
                 sharing, method = forecaster.axes[:2]
+                if sharing in USES:
+                    continue
                 if forecaster.is_baseline:
                     is_listed = model == "local" and method not in pretrained
                     is_meant = is_listed and words.kind(study, f"{BASELINE}-{method}") == name
@@ -143,6 +217,9 @@ def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> It
                     is_meant = words.kind(study, sharing) == name and not repeated
                 if is_meant and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
                     yield replace(forecaster, model=model)
+        return
+    if name in USES:
+        yield from select(of_state["local"][state], sharing=name)
         return
     short = name.removesuffix("-global")
     model = "local" if short == name else "global"

@@ -276,27 +276,36 @@ def undecidable(study: Study) -> str:
     )
 
 
+def needed_levels(comparison: Comparison, factor: str, level: float = ALPHA) -> int | None:
+    """How many clients, weeks or seeds would decide a comparison at a level with probability
+    `POWER`, all else being as it is; None if no number up to the limit of `LARGEST_SAMPLES` would,
+    or the comparison has no such factor, or too few levels of one."""
+    parts = comparison.parts
+    if factor not in parts or comparison.missing_factors:
+        return None
+    for number in range(parts[factor].levels + 1, LARGEST_SAMPLES[factor] + 1):
+        if _decides(_parts_at(parts, factor, number), comparison.effect, level):
+            return number
+    return None
+
+
 def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least. `level`: the
     significance level after correction for all other claims; `sufficient`: of how many comparisons
     any one could have decided it."""
-    variance_parts, effect, level = comparison.parts, comparison.effect, level / sufficient
+    variance_parts, level = comparison.parts, level / sufficient
     if comparison.missing_factors:
         return too_few(comparison.missing_factors)
-    needed_levels = {}
-    for factor in (name for name in LARGEST_SAMPLES if name in variance_parts):
-        for number in range(variance_parts[factor].levels + 1, LARGEST_SAMPLES[factor] + 1):
-            if _decides(_parts_at(variance_parts, factor, number), effect, level):
-                needed_levels[factor] = number
-                break
-    if not needed_levels:
+    needed = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
+    levels = {name: number for name, number in needed.items() if number}
+    if not levels:
         return (
             f"More {join_words(variance_parts, 'or')} alone would not decide it: the difference is "
             "too small, or several vary too much."
         )
-    factor = min(needed_levels, key=lambda name: needed_levels[name] / variance_parts[name].levels)
+    factor = min(levels, key=lambda name: levels[name] / variance_parts[name].levels)
     return (
-        f"With about {needed_levels[factor]} {factor}{' of test' * (factor == 'weeks')} "
+        f"With about {levels[factor]} {factor}{' of test' * (factor == 'weeks')} "
         f"({variance_parts[factor].levels} now) it would be decided, if the difference stays as it "
         "is; fewer do not suffice."
     )

@@ -10,6 +10,10 @@ from typing import ClassVar, Self, TypeVar
 
 import pandas as pd
 
+from plfl.baselines import BASELINE
+from plfl.results import words
+from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign, mixture
+from plfl.results.assignment import candidates as find_candidates
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import AXES, Forecaster, scores
 from plfl.results.tables import Tables
@@ -42,13 +46,37 @@ class Variant:
 
     @cached_property
     def scores(self) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
-        """The scores of each model and of the baselines by state, at the last round."""
-        return {model: scores(self.tables, model, baselines=True) for model in MODELS}
+        """The scores of each model and of the baselines by state, at the last round; after the
+        local models and the baselines, those of what is in use (`assignments`)."""
+        return self._with_mixtures("mase")
+
+    @cached_property
+    def assignments(self) -> dict[tuple[str, str], dict[str, Assignment]]:
+        """What is in use for each client, by `IN_USE` or `IN_USE_ALONE` and state."""
+        study, assignments = self.tables.study, {}
+        for state in study.data.states:
+            names_alone = [
+                name
+                for name, (sharing, *_) in find_candidates(self.tables, state).items()
+                if words.kind(study, f"{BASELINE}-{name}" if sharing == BASELINE else name)
+                == words.LOCAL
+            ]
+            assignments[IN_USE, state] = assign(self.tables, state)
+            assignments[IN_USE_ALONE, state] = assign(self.tables, state, names_alone)
+        return assignments
+
+    def _with_mixtures(self, score: str) -> dict[Model, dict[str, list[Forecaster]]]:
+        of_models = {model: scores(self.tables, model, True, score) for model in MODELS}
+        for (name, state), of_clients in self.assignments.items():
+            forecasters = of_models["local"][state]
+            if forecasters and (mixed := mixture(forecasters, of_clients, name)):
+                forecasters.append(mixed)
+        return of_models
 
     def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
         """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
         if score == "scaled_crps":
-            return {model: scores(self.tables, model, True, score) for model in MODELS}
+            return self._with_mixtures(score)
         if score != "spread":
             return self.scores
         return {

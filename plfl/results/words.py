@@ -1,5 +1,6 @@
 """Claims, forecasters and places of a study in words, as the page and the commands show them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.study import Study
 from plfl.study.axes import Axis, parsed
+from plfl.study.checks import USES as USE_NAMES
 from plfl.study.checks import WHOLE_KINDS
 
 
@@ -45,6 +47,13 @@ def spaced(count: float) -> str:
     return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def lead_time(study: Study) -> str:
+    """How far ahead a study forecasts: "an hour ahead", "a day ahead", "1.5 hours ahead"."""
+    hours = study.windows.farthest * study.data.interval / 60
+    known = {"1": "an hour", "24": "a day", "168": "a week"}
+    return f"{known.get(f'{hours:g}', f'{hours:g} hours')} ahead"
+
+
 def baseline_label(name: str) -> str:
     """The label of a baseline, such as "Ridge, day and week lags"."""
     return baselines.find(name).label
@@ -75,6 +84,13 @@ _KINDS = {
     FEDERATION: "the best federation",
     LOCAL: "the best without a federation",
     RAW: "the best on the raw data of all clients",
+}
+IN_USE, IN_USE_ALONE = USE_NAMES
+USES = {IN_USE: "in use", IN_USE_ALONE: "in use without a federation"}
+"""What is in use, in tables."""
+_USES = {
+    IN_USE: "the forecaster in use",
+    IN_USE_ALONE: "the one that would be used without a federation",
 }
 CROSSES = {FEDERATION: "models", LOCAL: "nothing", RAW: "raw data"}
 """What the clients of each kind of forecasters exchange."""
@@ -148,8 +164,8 @@ def baseline(name: str) -> str:
 def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     """A forecaster as claims name it, without a value of an axis; global models are not told from
     local ones. `scheme_told`: whether to name the sharing scheme beside a method."""
-    if name in _KINDS:
-        return _KINDS[name]
+    if name in _KINDS | _USES:
+        return (_KINDS | _USES)[name]
     sharing, *algorithms = name.removesuffix("-global").split("-")
     if sharing == BASELINE:
         return baseline("-".join(algorithms))
@@ -167,6 +183,18 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
         label = client_label(client)
         words[:1] = [f"{words[0]} with {label}" if words else label]
     return ", ".join(words) or "any forecaster"
+
+
+def mixture(labels: Sequence[str], participant: str = "client") -> str:
+    """What is in use, given the label of the forecaster of each client: "LightGBM" or "LightGBM for
+    50 of 56 meters, ridge for 4, others for 2"."""
+    (first, count), *other_labels = Counter(labels).most_common()
+    if not other_labels:
+        return first
+    parts = [f"{first} for {count} of {len(labels)} {participant}s"]
+    parts += [f"{label} for {number}" for label, number in other_labels[:1]]
+    left = sum(number for _, number in other_labels[1:])
+    return ", ".join([*parts, *([f"others for {left}"] if left else [])])
 
 
 def side(
@@ -211,7 +239,7 @@ def kind(study: Study, name: str) -> str:
     if sharing == BASELINE:
         crosses = baselines.find(algorithms).crosses
         return next(kind for kind, crossing in CROSSES.items() if crossing == crosses)
-    if sharing == "*" or sharing in study.plan.schemes.for_new:
+    if sharing in ("*", *USES) or sharing in study.plan.schemes.for_new:
         return ""
     if study.plan.schemes.shares_nothing(sharing):
         return LOCAL

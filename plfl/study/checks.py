@@ -119,13 +119,16 @@ def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[
 
 WHOLE_KINDS = ("best federation", "best alone", "best on raw data")
 """Names in claims of all forecasters of a kind: clients exchange models, nothing, raw data."""
+USES = ("in use", "in use alone")
+"""Names in claims of what `plfl forecast` uses for each client, and of what it would use if clients
+exchanged nothing."""
 
 
 def _parts_of(
     forecaster: str, grid: Grid, baselines: Baselines
 ) -> Iterator[tuple[str, Sequence[str]]]:
     """The parts of a forecaster's name in a claim, each with its known values."""
-    if forecaster in WHOLE_KINDS:
+    if forecaster in (*WHOLE_KINDS, *USES):
         return
     sharing, *parts = forecaster.removesuffix("-global").split("-", 3)
     if sharing == BASELINE:

@@ -246,7 +246,7 @@ def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
 def test_the_first_screen_has_the_errors_in_percent_of_the_load(six: Path) -> None:
     """The fake loads are ten times the error of persistence, so that WAPE is a tenth of MASE."""
     text = Page(six.read_text(encoding="utf-8")).text
-    errors = re.search(r"mean error was ([\d.]+) with .*? and ([\d.]+) without", text)
+    errors = re.search(r"mean error was ([\d.]+) \(.*? and ([\d.]+) \(", text)
     percents = re.search(r"\(WAPE\): ([\d.]+)\s% and ([\d.]+)\s%", text)
     assert errors and percents
     for percent, error in zip(percents.groups(), errors.groups(), strict=True):

@@ -15,6 +15,7 @@ from plfl.results import words
 from plfl.results.comparisons import FILE, MONTH, gains, lead, read, table
 from plfl.results.overview import Overview, gather
 from plfl.results.scores import WeeklyScores, pooled
+from plfl.results.selection import use_of
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -200,6 +201,7 @@ def test_weeks_vary_within_origins_only() -> None:
 WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
 LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
 QUESTION = [{"better": words.FEDERATION, "than": words.LOCAL}]
+USE = [{"better": words.IN_USE, "than": words.IN_USE_ALONE}]
 
 
 def plain(
@@ -256,19 +258,39 @@ def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("levels", "named", "short", "sign"),
     [
-        (WINS, QUESTION, "Yes: the best federation", 1),
-        (LOSES, QUESTION, "No: the best forecaster without", -1),
-        (WINS, [], "The federation has the lower error here.", 1),
+        (WINS, QUESTION, "Join: ", 1),
+        (LOSES, QUESTION, "Do not join: forecasts", -1),
+        (WINS, USE, "Join: ", 1),
+        (LOSES, USE, "Do not join: for forecasts", -1),
+        (WINS, [], "Not judged, because the study names no claim about it", 1),
     ],
 )
 def test_the_answer(levels, named, short, sign, tmp_path):
     tables = plain(tmp_path, levels, 12, named)
     told = answer(Variant("", {}, tables), read(tmp_path, tables.study))
     assert told is not None
-    assert told.short.startswith(short)
+    assert told.verdict.startswith(short)
     (rows,) = told.states.values()
     assert [row["gain"] * sign > 0 for row in rows] == [True] * 11
-    assert ("there is no verdict" in told.short) == (not named)
+    brought = told.sentences[0]
+    assert ("lower" in brought.partition(" (")[0]) == (sign > 0)
+    assert f"Of 11 clients, {'11' if sign > 0 else 'none'} gain" in brought
+    lost_text = "11 lose" if sign < 0 else "none loses"
+    assert lost_text in brought
+
+
+def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
+    tables = plain(tmp_path, WINS, 12, USE)
+    variant = Variant("", {}, tables)
+    told = answer(variant, read(tmp_path, tables.study))
+    assert told is not None
+    wape = use_of(variant, "CA").by_client("wape").mean()
+    text = " ".join(told.sentences)
+    assert f"Your forecasts will miss about {100 * wape:.0f}\N{NO-BREAK SPACE}% of the load" in text
+    assert "In use: body shared" in text and "reveals models, no readings" in text
+    lost = plain(tmp_path / "lost", LOSES, 12, USE)
+    told = answer(Variant("", {}, lost), read(tmp_path / "lost", lost.study))
+    assert told is not None and told.kinds["federation"] == "best federation"
 
 
 def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None:
@@ -276,5 +298,5 @@ def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None
     tables.clients.loc[3, "persistence_mae_test"] = 0.0
     told = answer(Variant("", {}, tables), read(tmp_path, tables.study))
     assert told is not None
-    (said,) = (sentence for sentence in told.sentences if "left out of all means" in sentence)
+    (said,) = (sentence for sentence in told.details if "left out of all means" in sentence)
     assert said.startswith(f"{tables.clients['client'].iloc[-1]} is left out")

@@ -58,9 +58,9 @@ def test_medians_lead_on_the_page(tables: Tables) -> None:
     assert found is not None
     sides = pd.DataFrame(found.states["CA"])[["mase_federated", "mase_alone"]]
     (federated, alone), means = sides.median(), sides.mean()
-    sentence = found.sentences[0]
-    assert sentence.startswith(f"The median error was {federated:.2f} with the federation")
-    assert f" and {alone:.2f} without one" in sentence
+    sentence = found.details[0]
+    assert sentence.startswith(f"In MASE: the median error was {federated:.2f} (")
+    assert f" and {alone:.2f} (" in sentence
     assert f"{FLAT} decides the means, {means.iloc[0]:,.2f} and {means.iloc[1]:,.2f}" in sentence
 
 
@@ -89,6 +89,6 @@ def test_nothing_is_said_of_meters_that_are_alike(tmp_path: Path) -> None:
     assert not list(notes(tables))
     variant = Variant("", {}, tables)
     found = answer(variant, comparisons.read(tables.folder, tables.study, [variant]))
-    assert found is not None and found.sentences[0].startswith("The mean error was ")
+    assert found is not None and found.details[0].startswith("In MASE: the mean error was ")
     (rows,) = standings(best_cells(variant)).groups
     assert not [row.test for row in rows if "median" in row.test]
