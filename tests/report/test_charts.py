@@ -10,10 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.baselines import BASELINE
 from plfl.report import charts
 from plfl.report.charts import as_script, library
+from plfl.results.assignment import assign
+from plfl.results.scores import AXES
 from plfl.results.selection import shown_cell
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"
@@ -30,7 +34,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 @pytest.fixture(scope="module")
 def found(tables: Tables) -> dict[str, Any]:
-    return charts.charts(tables)
+    return charts.charts(Variant("", {}, tables))
 
 
 def test_every_chart_is_valid_and_finds_its_data(found: dict[str, Any]) -> None:
@@ -73,11 +77,18 @@ def test_weeks_are_those_of_the_tables(tables: Tables, found: dict[str, Any]) ->
     assert len(rows) == 6 and "IL: il137" in rows
     cell = shown_cell(tables, "IL")
     assert cell is not None
-    week = tables.forecasts(["stamp", "truth", "local"], client="il137", **asdict(cell))
+    week = tables.forecasts(["stamp", "truth"], client="il137", **asdict(cell))
     row = rows["IL: il137"]
     assert row["start"] == f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"
     np.testing.assert_allclose(row["load"], week["truth"], rtol=1e-3)
-    np.testing.assert_allclose(row["forecast"], week["local"], rtol=1e-3)
+    assignment = assign(tables, "IL")["il137"]
+    if assignment.axes[0] == BASELINE:
+        names = {"state": "IL", "baseline": assignment.forecaster}
+        used = tables.baseline_forecasts(["forecast"], client="il137", **names)["forecast"]
+    else:
+        names = asdict(cell) | dict(zip(AXES, assignment.axes, strict=True))
+        used = tables.forecasts(["local"], client="il137", **names)["local"]
+    np.testing.assert_allclose(row["forecast"], used, rtol=1e-3)
     other = tables.baseline_forecasts(
         ["forecast"], client="il137", baseline=tables.best_baseline("IL")
     )
@@ -91,14 +102,14 @@ def test_a_gap_in_the_readings_interrupts_the_lines(tmp_path: Path) -> None:
         at = table["stamp"] - table["stamp"].min()
         gap = at.between(pd.Timedelta(hours=25), pd.Timedelta(hours=30), inclusive="left")
         table[~gap].to_parquet(tmp_path / name)
-    for row in charts.charts(Tables(tmp_path))["datasets"]["weeks"]:
+    for row in charts.charts(Variant("", {}, Tables(tmp_path)))["datasets"]["weeks"]:
         assert [i for i, value in enumerate(row["load"]) if value is None] == list(range(100, 120))
         assert len(row["load"]) == len(row["index"]) == 672
 
 
 def test_of_many_clients_some_have_their_week(tables, monkeypatch):
     monkeypatch.setattr(charts, "MOST_WEEKS", 4)
-    weeks = charts.charts(tables)["datasets"]["weeks"]
+    weeks = charts.charts(Variant("", {}, tables))["datasets"]["weeks"]
     assert [row["client"].split(":")[0] for row in weeks] == ["CA", "CA", "IL", "IL"]
 
 
@@ -106,4 +117,4 @@ def test_without_readings_there_is_no_week(tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.TINY)
     forecasts = pd.read_parquet(tmp_path / "forecasts.parquet")
     forecasts[:0].to_parquet(tmp_path / "forecasts.parquet")
-    assert "week" not in charts.charts(Tables(tmp_path))["specs"]
+    assert "week" not in charts.charts(Variant("", {}, Tables(tmp_path)))["specs"]

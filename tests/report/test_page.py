@@ -19,8 +19,9 @@ from plfl.report import page
 from plfl.report.figures import available
 from plfl.results.comparisons import FILE, read
 from plfl.results.records import CELL
-from plfl.results.selection import shown_cell
+from plfl.results.selection import use_of
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from tests.helpers import fake_results
@@ -132,9 +133,10 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
         split="test", model="local", round=4,
     )  # fmt: skip
     assert rows[4][column["Client"]] == "il137"
-    shown = shown_cell(Tables(small.parent), "IL")
-    assert shown is not None
-    peak = 10 * fake_results.scores_of(Tables(small.parent), shown)["il137"]
+    use = use_of(Variant("", {}, Tables(small.parent)), "IL")
+    assert use is not None
+    peak = 10 * use.by_client("mase")["il137"]  # as the fake results have it
+    assert rows[4][column["In use"]] == f"{peak / 10:.3f}"
     told = rows[4][column["Daily peak off by"]].replace("\N{NO-BREAK SPACE}", " ")
     assert told == f"{peak:.1f} %, 1.5 h"
     assert rows[4][column["local training"]] == f"{scores['mase'].item():.3f}"
@@ -272,7 +274,8 @@ def test_a_client_is_scored_by_its_mean_over_seeds(six: Path) -> None:
     )
     assert scores["seed"].tolist() == [1, 2]
     table = parsed.table("Test MASE of each")
-    assert table[1][:2] == ["all100", f"{scores['mase'].mean():.3f}"]
+    column = table[0].index("everything shared")
+    assert [table[1][0], table[1][column]] == ["all100", f"{scores['mase'].mean():.3f}"]
 
 
 BEST = "The best of each way of sharing"
@@ -284,6 +287,7 @@ def test_the_best_cells_stand_among_the_baselines_by_validation(small: Path, par
     columns = ["Test MASE", "95 %", "Validation MASE", "WAPE, %", "MB sent"]
     assert head == ["State", "Forecaster", *columns]
     titles = [row["title"] for row in parsed.all("tr") if "title" in row]
+    all_rows, rows = rows, [row for row in rows if not row[1].startswith("in use")]
     assert len(titles) == len(rows)
     shown = {
         title: row
@@ -295,8 +299,13 @@ def test_the_best_cells_stand_among_the_baselines_by_validation(small: Path, par
         assert len(here) == 2 + 2 + 1 + len(fake_results.BASELINES)
         # The four weeks that this one looks back do not fit before validation.
         assert here[-1][1] == "Seasonal naive (mean of 4 weeks)" and here[-1][4] == "n/a"
-        order = [float(row[4]) for row in here[:-1]]
+        order = [float(row[4]) for row in all_rows if row[0] == state and row[4] != "n/a"]
         assert order == sorted(order)
+        in_use = [row for row in all_rows if row[0] == state and row[1].startswith("in use: ")]
+        variant = Variant("", {}, tables)
+        use = use_of(variant, state)
+        assert use is not None
+        assert [row[2].split(" ")[0] for row in in_use] == [f"{use.by_client('mase').mean():.3f}"]
         for name, row in tables.baseline_scores.loc[state].drop("naive_weeks").iterrows():
             entries = shown[f"{state}-baseline-{name}"]
             assert entries[1] == baseline_label(str(name))
@@ -400,7 +409,8 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     forecasts = pd.read_parquet(out.parent / "forecasts.parquet")
     forecasts[list(CELL)].head(0).to_parquet(out.parent / "forecasts.parquet")
     parsed = _page(out)
-    assert len(parsed.table(BEST)[1:]) == 2 + 2 + 1
+    rows = [row for row in parsed.table(BEST)[1:] if not row[0].startswith("in use")]
+    assert len(rows) == 2 + 2 + 1
     assert "so there are no baselines" in parsed.text
     assert "Best baseline" not in parsed.table("Test MASE of each")[0]
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
