@@ -4,9 +4,9 @@ the jobs that depend on it.
 Snakemake tracks the script of a rule, but not the modules that the script imports.
 """
 
+import ast
 import importlib.util
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +16,6 @@ ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
 FOLDERS = {"plfl.report.figures": "*.py", "plfl.data.meters.formats": "*.toml"}
 """Packages that list the files in their folders, and which files these are."""
-IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)(?: +import +(\([^)]*\)|.*))?", re.MULTILINE)
-"""An import: the module, and the names from it."""
-QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
-"""A quoted string, which may be the name of a file."""
 
 ANNOTATIONS = "annotations"
 """Files of this name list types for annotations, which compute nothing."""
@@ -31,8 +27,8 @@ not on the reading, nor on all algorithms."""
 
 def code_digest(*modules: str) -> str:
     """Digest of the source of `modules`, and of all modules that they import from plfl and from
-    their own package, which may be that of a plug-in. Of a package, only the base classes are
-    included that its `__init__.py` has."""
+    their own package. They may be those of plug-ins: of a package or of a user's file. Of a
+    package, only the base classes are included that its `__init__.py` has."""
     return digest(sorted(_closure(*modules).items()))
 
 
@@ -47,7 +43,7 @@ def _closure(*modules: str) -> dict[str, tuple[str, ...]]:
             files = _files(module)
             if files:
                 digests[module] = tuple(map(_digest, files))
-                todo += [name for file in files for name in imports(file)]
+                todo += [name for file in files for name in imports(file, module)]
     return digests
 
 
@@ -57,10 +53,14 @@ def _files(module: str) -> tuple[Path, ...]:
     `FOLDERS`, the files in their folders. Empty: there is no such module."""
     package, *parts = module.split(".")
     spec = importlib.util.find_spec(package)
-    is_left_out = module in LEFT_OUT or parts[-1:] == [ANNOTATIONS]
-    if is_left_out or spec is None or not spec.submodule_search_locations:
+    if module in LEFT_OUT or parts[-1:] == [ANNOTATIONS] or spec is None:
         return ()
-    path = Path(next(iter(spec.submodule_search_locations)), *parts)
+    if spec.submodule_search_locations:
+        path = Path(next(iter(spec.submodule_search_locations)), *parts)
+    elif spec.origin and not parts:
+        path = Path(spec.origin)  # a module that is no package, such as a user's file
+    else:
+        return ()
     if path.is_dir():
         sources = sorted(path.glob(FOLDERS.get(module, "__init__.py")))
     else:
@@ -70,25 +70,50 @@ def _files(module: str) -> tuple[Path, ...]:
 
 
 def _read_by(source: Path) -> list[Path]:
-    """The files beside a module, and the templates, whose names the module contains."""
-    names = sorted(set(QUOTED.findall(source.read_text(encoding="utf-8"))))
+    """The files beside a module, and the templates, whose names are strings in the module."""
     folders = (source.parent, source.parent / "templates")
-    candidates = (folder / name for folder in folders for name in names)
-    return [path for path in candidates if path.suffix != ".py" and path.is_file()]
+    beside = [path for folder in folders for path in sorted(folder.glob("*.*"))]
+    beside = [path for path in beside if path.suffix != ".py" and path.is_file()]
+    if not beside or source.suffix != ".py":
+        return []
+    constants = (
+        node.value
+        for node in ast.walk(ast.parse(source.read_bytes(), source))
+        if isinstance(node, ast.Constant)
+    )
+    strings = {value for value in constants if isinstance(value, str)}
+    return [path for path in beside if path.name in strings]
 
 
 _digest = cache(sha256)
 
 
 @cache
-def imports(file: Path) -> tuple[str, ...]:
-    """Names of the modules that a Python file imports, and of what it imports from them."""
+def imports(file: Path, module: str) -> tuple[str, ...]:
+    """Names of the modules that the Python file of a module imports, and of what it imports from
+    them. Other files import nothing."""
     if file.suffix != ".py":
         return ()
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     names = []
-    for module, imported in IMPORT.findall(file.read_text(encoding="utf-8")):
-        names += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", imported))]
+    for node in _statements(ast.parse(file.read_bytes(), file).body):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            relative = "." * node.level + (node.module or "")
+            base = importlib.util.resolve_name(relative, package)
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return tuple(names)
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """All statements of a block, with those inside of them. Expressions, which are most of a
+    tree, have none."""
+    for node in body:
+        if isinstance(node, ast.stmt):
+            yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, field, ()))
 
 
 def digests_of(files: Iterable[Path]) -> dict[str, str]:

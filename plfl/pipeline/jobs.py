@@ -1,4 +1,4 @@
-"""What the rules of the workflow share: logging, errors and dependencies of jobs."""
+"""What the jobs of the workflow share: logging, errors, the folders of their study."""
 
 import atexit
 import gc
@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,8 @@ from plfl.base.errors import PlflError
 from plfl.base.files import hold, sweep
 from plfl.base.interrupts import raising_on_ctrl_c
 from plfl.base.text import list_names
-from plfl.pipeline.fingerprint import ROOT, code_digest, imports
-from plfl.plugins.registry import Algorithm
-from plfl.study import Cell, Study
+from plfl.pipeline.fingerprint import ROOT
+from plfl.study import Study
 
 log = logging.getLogger(__name__)
 
@@ -86,22 +85,6 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
-
-
-def training_code(study: Study, cells: Iterable[Cell]) -> str:
-    """Digest of the code that training `cells` of a study runs."""
-    algorithms: list[Algorithm] = [study.model, study.task, *study.channel.codecs]
-    for cell in cells:
-        algorithms += [
-            study.hyperparameters.of_method(cell.method),
-            study.hyperparameters.of_client_opt(cell.client_opt),
-            study.hyperparameters.of_server_opt(cell.server_opt),
-        ]
-    modules = {type(algorithm).__module__ for algorithm in algorithms}
-    # Modules of plfl that users' files import. The users' code itself is part of the settings of
-    # cells.
-    modules |= {module for file in study.plugins for module in imports(file)}
-    return code_digest("plfl.experiments.train", *modules)
 
 
 def git_commit() -> str | None:

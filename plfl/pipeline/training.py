@@ -21,8 +21,8 @@ from plfl.experiments.effort import COMMON_AXES
 from plfl.experiments.train import train
 from plfl.experiments.trainer import place_computation
 from plfl.federated.checkpoint import Checkpoint
-from plfl.pipeline.jobs import training_code
 from plfl.pipeline.screen import WAITS
+from plfl.pipeline.training_jobs import training_code
 from plfl.results.records import TRAINED_FOLDER, Files
 from plfl.study import Cell, Study
 from plfl.training.engines import choose

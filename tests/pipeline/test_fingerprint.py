@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from plfl.base.files import sha256
 from plfl.pipeline import fingerprint
-from plfl.pipeline.jobs import training_code
+from plfl.pipeline.training_jobs import training_code
+from plfl.plugins import import_file
 from tests.helpers import tiny
 
 FILES = {
@@ -19,6 +21,8 @@ FILES = {
     "kernel.cpp": "",
     "templates/page.html.jinja": "",
     "alone.py": "",
+    "relative.py": "if True:\n    try:\n        from . import deep\n    finally:\n        pass",
+    "quoting.py": '"""import own.alone"""\nTEXT = """\nfrom own import alone\n"""',
 }
 
 
@@ -49,6 +53,8 @@ def forget() -> None:
         ("own.kernel", "kernel.cpp", True),
         ("own.kernel", "templates/page.html.jinja", True),
         ("own.alone", "templates/page.html.jinja", False),
+        ("own.relative", "deep/__init__.py", True),
+        ("own.quoting", "alone.py", False),
     ],
 )
 def test_a_change_shows_where_it_matters(package, module, changed, matters):
@@ -58,6 +64,15 @@ def test_a_change_shows_where_it_matters(package, module, changed, matters):
     path.write_text(path.read_text() + "\n# changed")
     forget()
     assert (fingerprint.code_digest(module) != before) == matters
+
+
+def test_the_file_of_a_user_counts_with_what_it_imports(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import plfl.optimizers.client.sgd")
+    module = import_file(file, sha256(file)).__name__
+    covered = fingerprint._closure(module)
+    assert {module, "plfl.optimizers.client.sgd"} <= covered.keys()
+    assert fingerprint._files(module) == (file,)
 
 
 def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(package):

@@ -17,7 +17,8 @@ from plfl.experiments.train import train
 from plfl.interfaces.baseline import FitSettings
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl.pipeline.jobs import job, training_code
+from plfl.pipeline.jobs import job
+from plfl.pipeline.training_jobs import training_code
 from plfl.plugins import registry
 from plfl.results.words import baseline_label
 from plfl.study import Study

@@ -1,6 +1,3 @@
-SOURCE = type(sources.source_of(study.data)).__module__
-
-
 rule download:
     output:
         receipt=local(f"{INPUTS}/data/{{state}}.files.json"),
@@ -10,9 +7,9 @@ rule download:
         f"{INPUTS}/benchmarks/download/{{state}}.tsv"
     localrule: True
     params:
-        data=data_settings,
-        files=own_files,
-        code=code_digest(SOURCE),
+        data=jobs.data_settings,
+        files=jobs.own_files,
+        code=code_digest(jobs.source_module),
     message:
         f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"
     script:
@@ -21,7 +18,7 @@ rule download:
 
 rule windows:
     input:
-        receipt=local(f"{INPUTS}/data/{{state}}.files.json"),
+        receipt=local(rules.download.output.receipt),
     output:
         dataset=f"{INPUTS}/data/{{state}}.npz",
     log:
@@ -30,9 +27,9 @@ rule windows:
         f"{INPUTS}/benchmarks/windows/{{state}}.tsv"
     localrule: True
     params:
-        data=data_settings,
-        windows=lambda wildcards: of(wildcards).windows.model_dump(mode="json"),
-        code=code_digest("plfl.data.sources", SOURCE),
+        data=jobs.data_settings,
+        windows=jobs.windows,
+        code=code_digest("plfl.data.sources", jobs.source_module),
     message:
         "{wildcards.state}: make windows"
     script:

@@ -1,25 +1,18 @@
-STEMS = REPORTING.stems(study)
-PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
-DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
-PRINTS = [local(f"{FIGURES}/{stem}.pdf") for stem in STEMS]
-
-
 # One job for all: starting Python and importing the libraries takes longer than drawing a figure.
 rule figures:
     input:
-        **TABLES,
+        tables=local(rules.collect.output),
     output:
-        PICTURES,
-        DRAWINGS,
-        PRINTS,
+        pictures=local(patterns.drawn("png")),
+        drawings=local(patterns.drawn("svg")),
+        prints=local(patterns.drawn("pdf")),
     log:
         f"{RESULTS}/logs/figures.log",
     benchmark:
         f"{RESULTS}/benchmarks/figures.tsv"
     localrule: True
     params:
-        plugins={plugin.origin: plugin.digest for plugin in active(study.plugins)},
-        code=code_digest(*REPORTING.modules["figures"]),
+        code=jobs.figures_code,
     message:
         "Draw the figures"
     script:
@@ -28,10 +21,10 @@ rule figures:
 
 rule page:
     input:
-        DRAWINGS,
+        drawings=local(rules.figures.output.drawings),
         # Beside it are the errors by lead time, and those of the sum.
-        [local(f"{RESULTS}/models/index.csv")] if study.task.forecasts else [],
-        **TABLES,
+        models=local(rules.models.output if study.task.forecasts else []),
+        tables=local(rules.collect.output),
     output:
         page=local(f"{RESULTS}/index.html"),
     log:
@@ -40,7 +33,7 @@ rule page:
         f"{RESULTS}/benchmarks/page.tsv"
     localrule: True
     params:
-        code=code_digest(*REPORTING.modules["page"]),
+        code=jobs.report_code("page"),
     message:
         "Write the report of the study"
     script:

@@ -1,7 +1,11 @@
 rule track:
     input:
-        of_all_variants(TABLES.values()),
-        f"{study.paths.results}/study.json" if study.plan.axes else PICTURES,
+        tables=local(patterns.of_variants(rules.collect.output)),
+        about=(
+            f"{study.paths.results}/study.json"
+            if study.plan.axes
+            else local(rules.figures.output.pictures)
+        ),
     output:
         # The database is not an output: Snakemake would delete it, including runs that others logged.
         done=local(f"{study.paths.results}/tracked.json"),

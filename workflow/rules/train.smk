@@ -1,76 +1,69 @@
-# Hyperparameters are selected once for all seeds, so all seeds train in one job.
-SPANNED = [axis for axis in AXES if axis not in COMMON_AXES[stack_of(study)]]
-# Which methods a ServerOpt can be combined with may depend on the ClientOpt.
-SPANNED_LOCAL = SPANNED + [
-    axis
-    for axis in (
-        "method",
-        "server_opt",
-        *(["client_opt"] if ANY.plan.combinations.refusals else []),
-    )
-    if axis not in SPANNED
-]
-
-
-# With nothing shared, method and ServerOpt have no effect: trained once, reported under each.
-for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_LOCAL):
+for training_rule in training.rules:
 
     rule:
         name:
-            rule_name
+            training_rule.name
         input:
-            datasets=inputs_of("data/{state}.npz"),
+            datasets=patterns.of_states(rules.windows.output.dataset),
         output:
-            records=stacked(f"{RESULTS}/cells/{CELL}.parquet", spanned, schemes),
-            forecasts=stacked(
-                f"{RESULTS}/cells/{CELL}.forecasts.parquet", spanned, schemes
-            ),
-            errors=stacked(f"{RESULTS}/cells/{CELL}.errors.parquet", spanned, schemes),
+            records=training_rule.files(f"{RESULTS}/cells/{CELL}.parquet"),
+            forecasts=training_rule.files(f"{RESULTS}/cells/{CELL}.forecasts.parquet"),
+            errors=training_rule.files(f"{RESULTS}/cells/{CELL}.errors.parquet"),
         log:
-            f"{RESULTS}/logs/train/{name_of_stack(spanned)}{suffix}.log",
+            f"{RESULTS}/logs/train/{training_rule.log}.log",
         benchmark:
-            f"{RESULTS}/benchmarks/train/{name_of_stack(spanned)}{suffix}.tsv"
+            f"{RESULTS}/benchmarks/train/{training_rule.log}.tsv"
         wildcard_constraints:
-            sharing=one_of(schemes),
+            sharing=training_rule.schemes_expression,
         threads: study.compute.threads
         resources:
-            mem_mb=training_memory,
-            runtime=training_minutes,
+            mem_mb=training.megabytes,
+            runtime=training.minutes,
         params:
-            settings=training_settings,
+            settings=training.settings,
             engine=[study.compute.engine, study.compute.device],
-            code=training_digest,
+            code=training.code,
         message:
-            f"{named(spanned)}: train {who}"
+            training_rule.message(bool(study.plan.axes))
         script:
             "../scripts/train.py"
 
 
-CELLS = {
-    "records": [f"{RESULTS}/cells/{cell}.parquet" for cell in ANY.cells],
-    "forecasts": [f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in ANY.cells],
-    "errors": [f"{RESULTS}/cells/{cell}.errors.parquet" for cell in ANY.cells],
-}
+# The outputs of all jobs that train, in the order of the study.
+RECORDS, FORECASTS, ERRORS = map(
+    patterns.of_cells, (".parquet", ".forecasts.parquet", ".errors.parquet")
+)
+CELLS = [*RECORDS, *FORECASTS, *ERRORS]
 
 
 rule collect:
     input:
-        **CELLS,
-        baselines=inputs_of("baselines/{state}.parquet"),
-        baseline_forecasts=inputs_of("baselines/{state}.forecasts.parquet"),
-        baseline_errors=inputs_of("baselines/{state}.errors.parquet"),
-        datasets=inputs_of("data/{state}.npz"),
-        receipts=local(inputs_of("data/{state}.files.json")),
+        records=RECORDS,
+        forecasts=FORECASTS,
+        errors=ERRORS,
+        baselines=patterns.of_states(rules.baselines.output.scores),
+        baseline_forecasts=patterns.of_states(rules.baselines.output.forecasts),
+        baseline_errors=patterns.of_states(rules.baselines.output.errors),
+        datasets=patterns.of_states(rules.windows.output.dataset),
+        receipts=local(patterns.of_states(rules.download.output.receipt)),
     output:
-        **TABLES,
+        records=local(f"{RESULTS}/records.parquet"),
+        forecasts=local(f"{RESULTS}/forecasts.parquet"),
+        errors=local(f"{RESULTS}/errors.parquet"),
+        baselines=local(f"{RESULTS}/baselines.parquet"),
+        baseline_forecasts=local(f"{RESULTS}/baseline_forecasts.parquet"),
+        clients=local(f"{RESULTS}/clients.parquet"),
+        summary=local(f"{RESULTS}/summary.csv"),
+        about=local(f"{RESULTS}/study.json"),
+        sums=local(f"{RESULTS}/SHA256SUMS"),
     log:
         f"{RESULTS}/logs/collect.log",
     benchmark:
         f"{RESULTS}/benchmarks/collect.tsv"
     localrule: True
     params:
-        study=lambda wildcards: of(wildcards).description(),
-        code=code_digest("plfl.results.collect", *REPORTING.modules["collect"]),
+        study=jobs.description,
+        code=jobs.report_code("collect", "plfl.results.collect"),
     message:
         "Gather the cells into the study's tables"
     script:
@@ -79,9 +72,9 @@ rule collect:
 
 rule models:
     input:
-        **TABLES,
-        datasets=inputs_of("data/{state}.npz"),
-        fitted=inputs_of("baselines/{state}.safetensors"),
+        tables=local(rules.collect.output),
+        datasets=patterns.of_states(rules.windows.output.dataset),
+        fitted=patterns.of_states(rules.baselines.output.fitted),
     output:
         # The models themselves lie beside it: which cells they are of is known only now.
         index=local(f"{RESULTS}/models/index.csv"),
@@ -91,7 +84,7 @@ rule models:
         f"{RESULTS}/benchmarks/models.tsv"
     localrule: True
     params:
-        settings=training_settings,
+        settings=training.settings,
         code=code_digest("plfl.pipeline.models"),
     message:
         "Keep the models of the best cells"

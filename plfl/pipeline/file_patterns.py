@@ -1,0 +1,94 @@
+"""Names of the files of a study, with the wildcards of the workflow."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from plfl.report import reporting
+from plfl.study import Study
+
+Wildcards: TypeAlias = Mapping[str, str]
+"""The values of the wildcards of a job, by name."""
+AXES = ("state", "sharing", "method", "client_opt", "server_opt", "seed")
+"""The wildcards of a cell."""
+CELL = "-".join(f"{{{axis}}}" for axis in AXES)
+"""The name of a cell, in wildcards."""
+
+
+@dataclass(frozen=True)
+class FilePatterns:
+    """Names of the files of a study, with the wildcards of the workflow: `{state}`, those of a cell
+    and, if the study has further axes (docs/axes.md), `{variant}`. Variants that differ in no axis
+    of the data share their datasets, which have the wildcard `{inputs}` instead."""
+
+    study: Study
+
+    @property
+    def results(self) -> str:
+        """The folder of the results of a variant, or of a study without variants."""
+        return "/".join([str(self.study.paths.results), *self._variant])
+
+    @property
+    def figures(self) -> str:
+        """The folder of the figures of a variant, or of a study without variants."""
+        return "/".join([str(self.study.paths.figures), *self._variant])
+
+    @property
+    def inputs(self) -> str:
+        """The folder of datasets and baselines."""
+        folder = ["{inputs}"] if any(self.study.plan.inputs.values()) else []
+        return "/".join([str(self.study.paths.results), *folder])
+
+    @property
+    def constraints(self) -> dict[str, str]:
+        """The regular expression of each wildcard."""
+        word, lower, number = "[A-Za-z0-9_]+", "[a-z0-9_]+", "[0-9]+"
+        return {
+            **dict(zip(AXES, (word, word, lower, lower, lower, number), strict=True)),
+            "variant": "|".join(map(re.escape, self.study.variants)),
+            "inputs": "|".join(map(re.escape, set(self.study.plan.inputs.values()))),
+        }
+
+    def drawn(self, ending: str) -> list[str]:
+        """The figures of a variant, or of a study without variants, in the format of an ending."""
+        stems = reporting.reporting_of(self.study).stems(self.study)
+        return [f"{self.figures}/{stem}.{ending}" for stem in stems]
+
+    @property
+    def overview(self) -> list[str]:
+        """The figures and special tables of a study with further axes."""
+        form = reporting.reporting_of(self.study)
+        figures = [f"{self.study.paths.figures}/{stem}.png" for stem in form.drawn_files]
+        return figures + [f"{self.study.paths.results}/{name}" for name in form.further.values()]
+
+    def of_cells(self, ending: str) -> list[str]:
+        """The files of all cells with an ending, such as `.parquet`."""
+        cells = next(iter(self.study.variants.values())).cells  # all variants have the same
+        return [f"{self.results}/cells/{cell}{ending}" for cell in cells]
+
+    def of_states(self, pattern: str) -> Callable[[Wildcards], list[str]]:
+        """A function of a job's wildcards: the names of a file of the datasets for each state that
+        the job reads, which is that of its wildcards or else all."""
+
+        def names(wildcards: Wildcards) -> list[str]:
+            inputs = self.study.plan.inputs[wildcards.get("variant", "")]
+            return [
+                pattern.replace("{inputs}", inputs).replace("{state}", state)
+                for state in self.study.data.states
+                if state == wildcards.get("state", state)
+            ]
+
+        return names
+
+    def of_variants(self, patterns: Iterable[str]) -> list[str]:
+        """These files of every variant."""
+        return [
+            pattern.replace("{variant}", variant)
+            for pattern in patterns
+            for variant in (self.study.variants if self._variant else [""])
+        ]
+
+    @property
+    def _variant(self) -> list[str]:
+        return ["{variant}"] if self.study.plan.axes else []

@@ -1,0 +1,89 @@
+"""What the jobs of a study that do not train depend on, and what they need."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from plfl import plugins
+from plfl.data import sources
+from plfl.pipeline.file_patterns import Wildcards
+from plfl.pipeline.fingerprint import code_digest, digests_of
+from plfl.pipeline.jobs import of_job
+from plfl.report import reporting
+from plfl.study import Study
+
+
+@dataclass(frozen=True)
+class JobParameters:
+    """What the jobs of a study that do not train depend on, and what they need. A function of
+    `wildcards` is about one job, which runs again if its value changes."""
+
+    study: Study
+
+    def description(self, wildcards: Wildcards) -> dict[str, Any]:
+        """The study, or the variant of a job, as stored with its results."""
+        return of_job(self.study, wildcards).description()
+
+    def data_settings(self, wildcards: Wildcards) -> dict[str, Any]:
+        """The part of the configuration that determines what is read of a state."""
+        data = of_job(self.study, wildcards).data
+        settings: dict[str, Any] = sources.source_of(data).settings(data, wildcards["state"])
+        return settings
+
+    def own_files(self, wildcards: Wildcards) -> dict[str, str]:
+        """The content of the user's own files that the clients of a state are read from.
+
+        They are no inputs: of those Snakemake sees only the times, but a file that replaces another
+        may be older, and it looks for wildcards in names with braces.
+        """
+        data = of_job(self.study, wildcards).data
+        return digests_of(sources.source_of(data).own_files(data, wildcards["state"]))
+
+    @property
+    def source_module(self) -> str:
+        """The module of the source of the data."""
+        return type(sources.source_of(self.study.data)).__module__
+
+    def windows(self, wildcards: Wildcards) -> dict[str, Any]:
+        """The keys of the windows."""
+        return of_job(self.study, wildcards).windows.model_dump(mode="json")
+
+    # -- baselines -------------------------------------------------------------------------------
+
+    def task(self, wildcards: Wildcards) -> dict[str, Any]:
+        """The task with its keys."""
+        return of_job(self.study, wildcards).task.settings
+
+    def divided(self, wildcards: Wildcards) -> Any:
+        """Settings that determine the baselines besides the examples and the task."""
+        return reporting.reporting_of(self.study).divided(of_job(self.study, wildcards))
+
+    @property
+    def baselines_code(self) -> str:
+        """Digest of the code of the baselines, that of plug-ins included."""
+        keys = self.study.baselines
+        modules = {type(keys.find(name)).__module__ for name in keys.names}
+        return self.report_code("baselines", *modules)
+
+    def baselines_megabytes(self, wildcards: Wildcards, attempt: int) -> int:
+        """Memory of the baselines of a state."""
+        return attempt * (2000 + 60 * self._clients(wildcards))
+
+    def baselines_minutes(self, wildcards: Wildcards, attempt: int) -> int:
+        """Time limit of the baselines of a state. A client with a year of quarter hours takes a few
+        seconds."""
+        return attempt * (10 + self._clients(wildcards) // 6)
+
+    def _clients(self, wildcards: Wildcards) -> int:
+        return of_job(self.study, wildcards).data.clients_of(wildcards["state"])
+
+    # -- tables, figures and page ----------------------------------------------------------------
+
+    def report_code(self, part: str, *modules: str) -> str:
+        """Digest of the code of a part of the reporting (`Reporting.modules`) and of modules."""
+        return code_digest(*reporting.reporting_of(self.study).modules[part], *modules)
+
+    @property
+    def figures_code(self) -> str:
+        """Digest of the code of the figures, with the labels that plug-ins give their classes."""
+        modules = [plugin.module.__name__ for plugin in plugins.active(self.study.plugins)]
+        return self.report_code("figures", *modules)

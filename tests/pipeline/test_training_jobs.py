@@ -1,0 +1,47 @@
+"""Which cells the jobs of a study train."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from plfl.pipeline.file_patterns import AXES, CELL
+from plfl.pipeline.training_jobs import TrainingJobs
+from tests.helpers import tiny
+
+GRID = {"method": ["fedopt", "ditto"], "client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]}
+
+
+@pytest.mark.parametrize("stack", ["study", "state", "sharing", "cell"])
+def test_every_cell_is_trained_by_one_job(stack: str) -> None:
+    study = tiny.study(grid=GRID, compute={"stack": stack})
+    trained = Counter[str]()
+    for rule in TrainingJobs(study).rules:
+        common = [axis for axis in AXES if axis not in rule.spanned]
+        jobs = {tuple(str(getattr(cell, axis)) for axis in common) for cell in rule.cells}
+        for values in jobs:
+            files = rule.files(CELL)
+            for axis, value in zip(common, values, strict=True):
+                files = [file.replace(f"{{{axis}}}", value) for file in files]
+            trained.update(files)
+            wildcards = dict(zip(common, values, strict=True))
+            schemes = rule.schemes if "sharing" in rule.spanned else [wildcards["sharing"]]
+            cells = TrainingJobs(study).cells(wildcards)
+            assert {*files} == {str(cell) for cell in cells if cell.sharing in schemes}
+    assert trained == Counter(map(str, study.cells))
+
+
+def test_clients_alone_train_once_for_all_methods_and_servers() -> None:
+    study = tiny.study(grid=GRID, compute={"stack": "cell"})
+    federated, alone = TrainingJobs(study).rules
+    assert (federated.name, federated.schemes) == ("train", ["P1", "P2"])
+    assert federated.job == "{state}-{sharing}-{method}-{client_opt}-{server_opt}"
+    assert (alone.name, alone.schemes, alone.log) == (
+        "train_local",
+        ["P3"],
+        "{state}-{sharing}-{client_opt}.local",
+    )
+    names = [f"P3-{m}-{s}" for m, s in itertools.product(GRID["method"], GRID["server_opt"])]
+    assert alone.files("{sharing}-{method}-{server_opt}") == [
+        name.replace("P3", "{sharing}") for name in names
+    ]
