@@ -65,7 +65,7 @@ class Rows:
         first_part, shape = self._parts[0], (self._rows, *self._parts[0].shape[1:])
         if self._file is None or not first_part[:0].itemsize * np.prod(shape):
             return np.concatenate(self._parts).reshape(shape)
-        return np.memmap(self._file, first_part.dtype, "c", shape=shape)
+        return _plain(np.memmap(self._file, first_part.dtype, "c", shape=shape))
 
 
 def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
@@ -118,4 +118,10 @@ def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array
         if not is_plain or first % _ALIGNED:
             with archive.open(member) as stream:
                 return np.asarray(npy.read_array(stream, allow_pickle=False))
-        return np.memmap(raw, dtype, "c", first, shape)
+        return _plain(np.memmap(raw, dtype, "c", first, shape))
+
+
+def _plain(mapped: Array) -> Array:
+    """An array in a file as an ordinary one: every operation on a `memmap` makes another one, which
+    takes longer than a small operation itself."""
+    return mapped.view(np.ndarray)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,25 @@ def naive_error(truth: NDArray[np.float64], naive: NDArray[np.float64]) -> float
     `NEGLIGIBLE`: a ratio to it would be huge, and one such client would decide every mean."""
     error = float(np.abs(truth - naive).mean())
     return error if error > NEGLIGIBLE * float(np.abs(truth).mean()) else 0.0
+
+
+def seasonal_error(loads: NDArray[np.float64], season: int) -> float:
+    """`naive_error` of the seasonal naive forecast of loads (R,), in order of time, with `season`
+    rows per season; 0 without a pair of loads."""
+    pairs = np.stack([loads[season:], loads[:-season]])
+    pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
+    return naive_error(*pairs) if pairs.size else 0.0
+
+
+class NaiveErrors(NamedTuple):
+    """Mean absolute errors of naive forecasts of a client in kWh; see `naive_error`."""
+
+    persistence: float
+    """Of persistence, over all targets of the windows in a split."""
+    by_target: NDArray[np.float64]
+    """The same of each target (H,)."""
+    seasonal: float
+    """Of the load a day before, in the training set."""
 
 
 _OF_CLIENTS = (
@@ -263,6 +282,24 @@ class Dataset:
         """The load of each window's last input row as a forecast, in the shape of `truth`."""
         last = self.load[self.persistence_rows(starts)]
         return last if self.horizons == 1 else np.repeat(last[:, None], self.horizons, axis=1)
+
+    def naive_errors(self, client: int, split: Split) -> NaiveErrors:
+        """Errors of naive forecasts of a client, by which scores of a split divide. They are
+        computed once: models are scored after every round."""
+        if (client, split) not in self._naive_errors:
+            starts, (first, end) = self.starts(client, split), self.bounds[client, :2]
+            truth, persistence = self.truth(starts), self.persistence(starts)
+            pairs = zip(*(x.reshape(len(starts), -1).T for x in (truth, persistence)), strict=True)
+            self._naive_errors[client, split] = NaiveErrors(
+                naive_error(truth, persistence),
+                np.array([naive_error(*pair) for pair in pairs]),
+                seasonal_error(self.load[first:end], WEEK // 7 // self.interval),
+            )
+        return self._naive_errors[client, split]
+
+    @cached_property
+    def _naive_errors(self) -> dict[tuple[int, Split], NaiveErrors]:
+        return {}
 
     def at(self, h: int) -> Dataset:
         """The same series with only the target `h`, from 0, of each window."""

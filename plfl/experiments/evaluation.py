@@ -55,8 +55,9 @@ class Evaluator:
         self.dataset, self.engine, self.task = dataset, engine, task
         task.check_calibration(dataset)
         self.clients = range(len(dataset.clients))
-        starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
-        self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]
+        parts = [[dataset.starts(i, split) for split in EVALUATED] for i in self.clients]
+        self.validation_windows = [len(validation) for validation, _ in parts]
+        self.starts = [torch.from_numpy(np.concatenate(part)).to(engine.device) for part in parts]
 
     def examine(
         self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
@@ -181,5 +182,5 @@ class Evaluator:
         return starts
 
     def _part(self, i: int, split: Split, predictions: Floats) -> Floats:
-        windows = len(self.dataset.starts(i, split))
-        return predictions[:windows] if split == "validation" else predictions[-windows:]
+        windows = self.validation_windows[i]
+        return predictions[:windows] if split == "validation" else predictions[windows:]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.data.dataset import SPLITS, Dataset, naive_error
+from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt
 from plfl.results import comparisons
@@ -54,9 +54,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             "skipped": sum(dataset.skipped(i, split) for split in SPLITS),
         }
         for split in SPLITS[1:]:
-            starts = dataset.starts(i, split)
-            error = naive_error(dataset.truth(starts), dataset.persistence(starts))
-            row[f"persistence_mae_{split}"] = error
+            row[f"persistence_mae_{split}"] = dataset.naive_errors(i, split).persistence
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.dataset import WEEK, Dataset, Split, naive_error
+from plfl.data.dataset import WEEK, Dataset, Split, naive_error, seasonal_error
 
 Floats = NDArray[np.float64]
+SCORES = ("mae", "rmse", "mase")
+"""Scores of each target."""
 
 
 def mae(truth: Floats, forecast: Floats) -> float:
@@ -53,9 +55,7 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
     is scored.
     """
-    pairs = np.stack([training[season:], training[:-season]])
-    pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
-    scale = naive_error(*pairs) if pairs.size else 0.0
+    scale = seasonal_error(training, season)
     return mae(truth, forecast) / scale if scale > 0 else float("nan")
 
 
@@ -106,30 +106,34 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
     `rmse`, `mase`, `nrmse`, `wape` and `seasonal_mase`, whose season is a day. If windows have
     several targets, `mae_h3` is that of the target three rows after the last input row, and so on;
     the same for `rmse` and `mase`."""
-    starts = dataset.starts(client, split)
-    truth, persistence = dataset.truth(starts), dataset.persistence(starts)
-    first, end = dataset.bounds[client, :2]
+    truth = dataset.truth(dataset.starts(client, split))
+    naive, difference = dataset.naive_errors(client, split), truth - forecast
+    absolute = np.abs(difference)
+    error, root = float(absolute.mean()), float(np.sqrt(np.square(difference).mean()))
     averages = {
-        "mae": mae(truth, forecast),
-        "rmse": rmse(truth, forecast),
-        "mase": mase(truth, forecast, persistence),
-        "nrmse": nrmse(truth, forecast),
-        "wape": wape(truth, forecast),
-        "seasonal_mase": seasonal_mase(
-            truth, forecast, dataset.load[first:end], WEEK // 7 // dataset.interval
-        ),
+        "mae": error,
+        "rmse": root,
+        "mase": _ratio(error, naive.persistence),
+        "nrmse": _ratio(root, abs(float(truth.mean()))),
+        "wape": _ratio(error, float(np.abs(truth).mean())),
+        "seasonal_mase": _ratio(error, naive.seasonal),
     }
     if columns := columns_of(dataset):
         # A row for each target.
-        error = np.abs(truth - forecast).T.copy()
-        by_step = {"mae": error.mean(axis=1), "rmse": np.sqrt(np.square(error).mean(axis=1))}
-        scale = np.array([naive_error(*pair) for pair in zip(truth.T, persistence.T, strict=True)])
-        by_step["mase"] = np.divide(
-            by_step["mae"], scale, np.full(len(scale), np.nan), where=scale > 0
-        )
-        for h, column in enumerate(columns):
-            averages |= {f"{name}{column}": float(scores[h]) for name, scores in by_step.items()}
+        by_target = absolute.T.copy()
+        errors = by_target.mean(axis=1)
+        roots = np.sqrt(np.square(by_target).mean(axis=1))
+        ratios = np.full(len(errors), np.nan)
+        np.divide(errors, naive.by_target, ratios, where=naive.by_target > 0)
+        for column, *scores in zip(columns, *(errors, roots, ratios), strict=True):
+            averages |= {
+                f"{name}{column}": float(x) for name, x in zip(SCORES, scores, strict=True)
+            }
     return averages
+
+
+def _ratio(error: float, scale: float) -> float:
+    return error / scale if scale > 0 else float("nan")
 
 
 def columns_of(dataset: Dataset) -> list[str]:
@@ -170,7 +174,7 @@ def of_days(
         "day": days.astype("datetime64[ms]"),
         "error": np.bincount(day_of_row, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(day_of_row).astype(np.int32),
-        "scale": np.float32(naive_error(truth, dataset.persistence(starts))),
+        "scale": np.float32(dataset.naive_errors(client, "test").persistence),
         **of_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
         **sums,
     }

@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.config.messages import refusal
-from plfl.data.dataset import naive_error
 from plfl.interfaces.annotations import Dataset, Split
 from plfl.interfaces.task import Floats, Objective, Widening
 from plfl.interfaces.terms import Term
@@ -132,7 +131,7 @@ class Quantiles(LoadTask):
         scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
-        persistence = naive_error(truth.ravel(), dataset.persistence(starts).ravel())
+        persistence = dataset.naive_errors(client, split).persistence
         crps = metrics.crps(truth, predictions, self.levels)
         scores["crps"] = crps
         scores["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")
