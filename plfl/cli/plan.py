@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data import sources
     from plfl.experiments.trainer import place_computation
     from plfl.experiments.workload import measured_speed, seconds, workload
-    from plfl.results.statistics import undecidable
+    from plfl.results.statistics import describe_power, undecidable
     from plfl.training.engines import choose
 
     works = {label: workload(variant) for label, variant in study.variants.items()}
@@ -110,7 +110,11 @@ def run(options: argparse.Namespace) -> None:
         f"{_describe_times(study)}\n"
         f"next: plfl study {options.config}"
     )
-    notes = [undecidable(study), *left_out_claims(study.claims, study.data.states)]
+    notes = [
+        undecidable(study),
+        describe_power(study),
+        *left_out_claims(study.claims, study.data.states),
+    ]
     for note in filter(None, notes):
         print(f"note: {note}")
 

@@ -219,10 +219,13 @@ class _Question:
             f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
         )  # fmt: skip
         changed = "less" if saved >= 0 else "more"
+        unchanged = len(self.clients) - up - down
         return (
             f"{subject} {amount}{span if math.isfinite(low) else ''}: {_energy(abs(saved))} of "
             f"errors {changed} a month for each {one}. Of {count} {one}s, {up or 'none'} "
-            f"gain{'s' * (up < 2)} and {down or 'none'} lose{'s' * (down < 2)}."
+            f"gain{'s' * (up < 2)} and {down or 'none'} lose{'s' * (down < 2)}"
+            + f"; for {unchanged} nothing changes." * bool(unchanged)
+            + "." * (not unchanged)
         )
 
     @property
@@ -239,9 +242,8 @@ class _Question:
                 f"({weeks} now)."
             )
         return (
-            f"More weeks of test than the {weeks} of now would not decide it, even two years: the "
-            "difference is small, or varies much from one "
-            f"{self.study.participant} to the next."
+            f"Even two years of test would not decide it ({weeks} weeks now): the difference is "
+            f"too small, or varies too much between {self.study.participant}s."
         )
 
     @property
@@ -283,7 +285,7 @@ class _Question:
             return "It costs nothing: nothing is sent."
         what = "readings" if "raw data" in crosses else "models, no readings"
         return (
-            f"Joining costs {_megabytes(size)} of messages of each {self.study.participant}, once "
+            f"Joining costs {_megabytes(size)} of messages for each {self.study.participant}, once "
             f"for a training, and reveals {what}. Models can still tell something about the "
             "readings (docs/privacy.md)."
         )
@@ -362,7 +364,8 @@ def _mean(contenders: Sequence[Contender], score: str) -> float:
 
 def _energy(amount: float) -> str:
     """An energy in print: "12 kWh"; with a digit more if it is small."""
-    text = spaced(amount) if amount >= 10 else f"{amount:.1f}" if amount >= 0.05 else "0"
+    text = spaced(amount) if amount >= 10 else f"{max(amount, 0.1):.1f}"
+    text = text if amount >= 0.05 else f"less than {text}"
     return f"{text}{SPACE}kWh"
 
 

@@ -49,6 +49,11 @@ LARGEST_SAMPLES = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
 """Recommended numbers if a factor has too few levels to show any variation."""
+TYPICAL = {"clients": 0.045, "weeks": 0.01, "seeds": 0.005}
+"""Standard deviations of the difference between two forecasters over clients, weeks and seeds, as
+shares of the error, as 16 homes show them (docs/claims.md)."""
+TEST_WEEKS = (4, 8, 16)
+"""Lengths of the test set for which `describe_power` says what could be confirmed."""
 _REMEDIES = {
     "seeds": "seeds (grid.seeds)",
     "clients": "clients in every state (data.clients)",
@@ -243,13 +248,47 @@ def _parts_at(parts: Parts, factor: str, levels: int) -> Parts:
 
 def _decides(parts: Parts, effect: float, level: float) -> bool:
     """Whether an effect would be significant at a level with probability `POWER`."""
+    return abs(effect) >= _smallest_effect(parts, level)
+
+
+def _smallest_effect(parts: Parts, level: float) -> float:
+    """The smallest effect that would be significant at a level with probability `POWER`."""
     tested = sources(parts)
-    smallest_effect = max(
+    significant_effect = max(
         -special.stdtrit(p.freedom, level / 2) * math.sqrt(p.variance) for p in tested
     )
     whole_variance = tested[0]
     scatter = special.stdtrit(whole_variance.freedom, POWER) * math.sqrt(whole_variance.variance)
-    return bool(abs(effect) >= smallest_effect + scatter)
+    return float(significant_effect + scatter)
+
+
+def smallest_difference(levels: Mapping[str, int], claims: int = 1) -> float:
+    """The smallest difference, as a share of the error, that a study could confirm with probability
+    `POWER`, given its numbers of clients, weeks and seeds, of at least two each, and of claims, if
+    the difference varies as is `TYPICAL`."""
+    parts = {
+        factor: VariancePart(number, TYPICAL[factor] ** 2 / number, number - 1)
+        for factor, number in levels.items()
+    }
+    return _smallest_effect(parts, ALPHA / claims)
+
+
+def describe_power(study: Study) -> str:
+    """What a study could confirm, in a sentence, for some lengths of its test set; empty if a
+    factor has a single level, or the clients share their test set."""
+    clients = sum(map(study.data.clients_of, study.data.states))
+    levels = {"clients": clients, "seeds": len(study.grid.seeds)}
+    if min(levels.values()) < 2 or not study.task.forecasts:
+        return ""
+    claims = max(1, len(study.claims))
+    shares = {
+        weeks: 100 * smallest_difference(levels | {"weeks": weeks}, claims) for weeks in TEST_WEEKS
+    }
+    texts = [f"{share:.1f} % with {weeks} weeks of test" for weeks, share in shares.items()]
+    return (
+        f"the smallest difference between two forecasters that {clients} {study.participant}s "
+        f"could confirm is about {join_words(texts)}, in percent of the error (docs/claims.md)"
+    )
 
 
 def too_few(missing_factors: list[str]) -> str:
