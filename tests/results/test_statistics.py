@@ -9,7 +9,18 @@ from scipy import stats
 
 from plfl.results.records import CELL
 from plfl.results.scores import scores
-from plfl.results.statistics import ALPHA, POWER, Array, Comparison, advice, holm, undecidable
+from plfl.results.statistics import (
+    ALPHA,
+    POWER,
+    TYPICAL,
+    Array,
+    Comparison,
+    advice,
+    describe_power,
+    holm,
+    smallest_difference,
+    undecidable,
+)
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers.constructed import config
@@ -220,5 +231,23 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
 
     assert undecidable(study(30, [1, 2])) == ""
     assert "with 6 clients only large differences" in undecidable(study(2, [1, 2]))
+    assert re.search(
+        r"6 clients .* \d+\.\d % with 4 weeks of test", describe_power(study(2, [1, 2]))
+    )
+    assert describe_power(study(2, [4])) == ""
     assert "one seed and one client" in undecidable(study(1, [4]))
     assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
+
+
+def test_the_smallest_difference_is_confirmed_in_four_of_five_studies() -> None:
+    levels = {"clients": 12, "weeks": 8, "seeds": 3}
+    effect, draw = smallest_difference(levels), np.random.default_rng(0)
+    decided = []
+    for _ in range(600):
+        parts = [draw.normal(0, TYPICAL[factor], n) for factor, n in levels.items()]
+        clients, weeks, seeds = parts
+        whole = effect + clients[:, None, None] + seeds[None, :, None] + weeks
+        decided.append(Comparison({"CA": whole / levels["weeks"]}).p < ALPHA)
+    assert 0.75 < np.mean(decided) < 0.92
+    assert smallest_difference(levels, claims=3) > effect
+    assert smallest_difference(levels | {"clients": 40}) < effect
