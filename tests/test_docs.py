@@ -84,7 +84,7 @@ def is_defined(name: str) -> bool:
 @cache
 def commands() -> set[str]:
     """The commands that `plfl --help` lists."""
-    return set(re.findall(r"^ {4}([a-z]+)\b", _parser().format_help(), re.MULTILINE))
+    return set(re.findall(r"^ {4}([a-z]+)\b", _parser([]).format_help(), re.MULTILINE))
 
 
 def test_commands_exist(page: Path) -> None:

@@ -10,7 +10,9 @@ from tests.helpers.repository import ROOT
 
 WITHOUT = {
     "import plfl": "numpy pandas torch",
-    "import plfl.cli.main as cli; cli._parser()": "torch pandas matplotlib",
+    "import plfl.cli.main as cli; cli._parser([])": "torch pandas matplotlib",
+    "import plfl.cli.main as cli; cli._parser(['forecast'])": "torch lightgbm matplotlib sklearn",
+    "import plfl.cli.study": "torch lightgbm matplotlib",
     "from plfl.report.figures import available; assert available()": "matplotlib torch",
     "import plfl.data.comstock.series": "boto3",
     f"import plfl; plfl.Study.load({str(ROOT / 'config/recipe.yaml')!r})": "torch",

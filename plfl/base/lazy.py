@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import constriction as constriction
+    import dp_accounting as dp_accounting
     import httpx as httpx
     import lightgbm as lightgbm
     import pandas as pandas
@@ -24,3 +26,4 @@ else:
             return getattr(import_module(self._name), attribute)
 
     httpx, lightgbm, pandas, torch = map(LazyModule, ("httpx", "lightgbm", "pandas", "torch"))
+    constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))

@@ -1,9 +1,11 @@
 """Text for terminals, made safe if others wrote it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+Progress = Callable[[str, int, int], None]
+"""Is called with what is being read, the number of finished steps, and the number of all steps."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that a terminal obeys instead of showing: control characters except tabs and line
 ends, and marks that change the direction of writing."""

@@ -1,6 +1,6 @@
-"""The `plfl` command: one file for each subcommand, assembled by `plfl.cli.main`.
+"""The `plfl` command: one file for each subcommand, which `plfl.cli.main` finds by its name.
 
-`add` adds a subcommand to those of `plfl`, and `run` runs it with its options. A subcommand imports
-what it needs inside its function, not at the top of its file. Otherwise every command, `plfl
---help` included, would first load pandas and torch, which takes seconds.
+`add` adds a subcommand's options to those of `plfl`, and `run` runs it with them. The file of a
+subcommand is imported only if it is chosen, so what it needs is imported at its top; `plfl --help`
+loads neither pandas nor torch.
 """

@@ -14,19 +14,12 @@ from plfl.base.files import atomic, write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
 from plfl.cli import first_day
-from plfl.cli.annotations import Forecasters
-from plfl.cli.common import (
-    INCOMPLETE,
-    Commands,
-    add_parser,
-    add_trust,
-    add_unit,
-    for_each_meter,
-    print_by_text,
-    share_messages,
-)
+from plfl.cli.common import Commands, add_parser, add_trust, add_unit
+from plfl.cli.meters import INCOMPLETE, for_each_meter, print_by_text, share_messages
+from plfl.forecast.backtest import backtest
+from plfl.forecast.choice import Forecasters
 
-BACKTEST = """
+EXAMPLES = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
 plfl backtest results/own december/
 plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --plot errors.png
@@ -34,8 +27,7 @@ plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --p
 
 
 def add(commands: Commands) -> None:
-    about = "score the forecasts for readings after the training, meter by meter"
-    parser = add_parser(commands, "backtest", about, BACKTEST, run, takes_files=True)
+    parser = add_parser(commands, "backtest", EXAMPLES, run, takes_files=True)
     add_trust(parser)
     text = (
         "first the results folder of a study, then files of new readings, or folders of them: "
@@ -55,8 +47,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
-    from plfl.forecast.choice import Forecasters
-
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
         raise PlflError(f"--plot {options.plot}: name a file that ends in .png, .svg or .pdf")
     if options.plot is not None:
@@ -75,8 +65,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[Path]) -> int:
     """Print the errors of a study's forecasters."""
-    from plfl.forecast.backtest import backtest
-
     keys = first_day.keys_for_study(options, forecasters.results)
     tables, problems = forecasters.any_model.read_all(new, keys=keys)
     problems = list(map(first_day.name_options, problems))

@@ -11,10 +11,14 @@ from pathlib import Path
 from plfl.base.errors import DataError
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table
+from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
 from plfl.data.checks import counted
+from plfl.data.describe import describe, judge
+from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.sources import check_loads, windows_of
+from plfl.pipeline.format_samples import read_samples
 from plfl.study import Study
 from plfl.tasks import task_of
 
@@ -34,14 +38,14 @@ COLUMNS = (
 
 
 def add(commands: Commands) -> None:
-    about = "check series before training"
+    about = COMMANDS["data"]
     parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study and list possible problems"
-    check = add_parser(commands_of_data, "check", about, EXAMPLES, run)
+    check = add_parser(commands_of_data, "check", EXAMPLES, run, about=about)
     check.add_argument("config", type=Path, help="configuration of the study")
     about = "list the known formats of exports, or read the samples of one"
-    formats = add_parser(commands_of_data, "formats", about, FORMAT_EXAMPLES, run_formats)
+    formats = add_parser(commands_of_data, "formats", FORMAT_EXAMPLES, run_formats, about=about)
     text = "name of a format, or file of your own, whose samples are read and compared"
     formats.add_argument("format", nargs="?", metavar="FORMAT", help=text)
 
@@ -50,8 +54,6 @@ def run(options: argparse.Namespace) -> None:
     """Print one row per client, with the windows of the first variant of the study, and properties
     that may spoil a study of them."""
     study = Study.load(options.config)
-    from plfl.data.describe import describe, judge
-
     check_loads(study)
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
@@ -84,9 +86,6 @@ def run(options: argparse.Namespace) -> None:
 def run_formats(options: argparse.Namespace) -> None:
     """Print one line per known format, or per sample of a format. PlflError: a sample was read
     otherwise than its format expects."""
-    from plfl.data.meters.formats.schema import shipped_formats
-    from plfl.pipeline.format_samples import read_samples
-
     if options.format is None:
         width = max(map(len, shipped_formats()))
         for name, form in shipped_formats().items():

@@ -7,9 +7,13 @@ import re
 from pathlib import Path
 
 from plfl.base.errors import PlflError
-from plfl.cli.annotations import RoundPolicy, RoundSummary
 from plfl.cli.common import Commands, add_parser
-from plfl.deploy import flower
+from plfl.deploy import flower, forecasts, local
+from plfl.deploy.client_host import attend
+from plfl.deploy.folders import CellFolders
+from plfl.deploy.protocol.agreement import deployable, roster
+from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
+from plfl.deploy.server_host import serve
 from plfl.study import Cell, Study
 
 DEFAULT_PORT = 8000
@@ -23,8 +27,7 @@ plfl deploy forecasts --model results/campus --building school --readings school
 
 
 def add(commands: Commands) -> None:
-    about = "run a cell on separate processes or hosts, with Flower"
-    deploy = add_parser(commands, "deploy", about, EXAMPLES, _federate)
+    deploy = add_parser(commands, "deploy", EXAMPLES, _federate)
     deploy.description = (
         "Run a server and all clients of a cell on this machine. The commands below\n"
         "run a single server or client, so that they can be on different hosts."
@@ -57,15 +60,15 @@ def add(commands: Commands) -> None:
     option("--retry-seconds", type=float, default=90.0, metavar="S", help=text)
 
     about = "serve the forecasts of one building to programs of this machine"
-    forecasts = single.add_parser("forecasts", help=about)
-    forecasts.set_defaults(run=_forecasts)
-    option = forecasts.add_argument
+    resource = single.add_parser("forecasts", help=about)
+    resource.set_defaults(run=_forecasts)
+    option = resource.add_argument
     text = "a results folder, a file of its models, or the folder of a deployed client"
     option("--model", type=Path, required=True, metavar="PATH", help=text)
     option("--building", required=True, help="name of the client in the study")
     text = "its newest readings, in the layout of the study's meters; read at each request"
     option("--readings", type=Path, required=True, metavar="FILE", help=text)
-    _add_port(forecasts, DEFAULT_PORT + 1)
+    _add_port(resource, DEFAULT_PORT + 1)
 
     keys = single.add_parser("keys", help="create keys and certificates")
     keys.set_defaults(run=_keys)
@@ -104,8 +107,6 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def _read_choice(options: argparse.Namespace) -> tuple[Study, Cell]:
-    from plfl.deploy.protocol.agreement import deployable
-
     study = Study.load(options.config)
     if options.rounds is not None:
         raw = study.model_dump(mode="json")
@@ -115,29 +116,22 @@ def _read_choice(options: argparse.Namespace) -> tuple[Study, Cell]:
 
 
 def _policy(options: argparse.Namespace, clients: int) -> RoundPolicy:
-    from plfl.deploy.protocol.rounds import RoundPolicy
-
     minimum = clients if options.minimum is None else options.minimum
     return RoundPolicy(minimum, options.patience, options.timeout)
 
 
 def _federate(options: argparse.Namespace) -> None:
-    from plfl.deploy.folders import CellFolders
-    from plfl.deploy.local import federate
-    from plfl.deploy.protocol.agreement import roster
-
     study, cell = _read_choice(options)
     names, folders = roster(study, cell), CellFolders(study, cell)
-    federate(options.config, folders, names, _policy(options, len(names)), options.rounds, _say)
+    local.federate(
+        options.config, folders, names, _policy(options, len(names)), options.rounds, _say
+    )
     _say(f"results in {folders.results}")
 
 
 def _serve(options: argparse.Namespace) -> None:
     flower.require()  # first: keys need cryptography, which comes with Flower
-    from plfl.deploy.folders import CellFolders
     from plfl.deploy.keys import ServerKeys
-    from plfl.deploy.protocol.agreement import roster
-    from plfl.deploy.server_host import serve
 
     study, cell = _read_choice(options)
     rounds = study.federation.rounds
@@ -158,8 +152,6 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _attend(options: argparse.Namespace) -> None:
     flower.require()
-    from plfl.deploy.client_host import attend
-    from plfl.deploy.folders import CellFolders
     from plfl.deploy.keys import ClientKeys
 
     name, server = options.building, options.server
@@ -174,9 +166,9 @@ def _attend(options: argparse.Namespace) -> None:
 
 
 def _forecasts(options: argparse.Namespace) -> None:
-    from plfl.deploy.forecasts import Forecasts, serve
-
-    serve(Forecasts(options.model, options.building, options.readings), options.port, _say)
+    forecasts.serve(
+        forecasts.Forecasts(options.model, options.building, options.readings), options.port, _say
+    )
 
 
 def _keys(options: argparse.Namespace) -> None:
@@ -191,9 +183,7 @@ def _keys(options: argparse.Namespace) -> None:
 
 
 def _check(_options: argparse.Namespace) -> None:
-    from plfl.deploy.local import check
-
-    check(clients=3, rounds=2, report=_say)
+    local.check(clients=3, rounds=2, report=_say)
 
 
 def _say(line: str) -> None:

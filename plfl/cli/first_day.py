@@ -14,10 +14,18 @@ from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
-from plfl.cli.annotations import LeadTime, RawMeter
-from plfl.cli.common import INCOMPLETE, deliver_forecasts, for_each_meter, progress_bar
+from plfl.cli.common import progress_bar
 from plfl.cli.init import KINDS, add_layout_options, as_options, meters_of
+from plfl.cli.meters import INCOMPLETE, deliver_forecasts, for_each_meter
 from plfl.config.sections import Meters
+from plfl.data.meters.exports import read_exports
+from plfl.data.meters.paths import client_name, is_series, raw_files
+from plfl.forecast.backtest import FORECASTS, scored
+from plfl.forecast.first_day import RawMeter, raw_meters, summary, tested
+from plfl.forecast.output import Form
+from plfl.forecast.sums import SUM, add_up, check_members
+from plfl.pipeline.starter import zone_problem
+from plfl.public.inputs import LeadTime
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
@@ -64,8 +72,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def is_study(options: argparse.Namespace) -> bool:
     """Whether the first path is a file of models or a results folder, and not an export."""
-    from plfl.data.meters.paths import is_series
-
     first, *other_paths = options.paths
     if (first / "study.json").is_file() or first.suffix == ".safetensors":
         return True
@@ -137,11 +143,6 @@ def layout_given(options: argparse.Namespace) -> dict[str, Any]:
 
 def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawMeter], list[str]]:
     """The meters in raw exports, and a line for what cannot be used."""
-    from plfl.data.meters.exports import read_exports
-    from plfl.data.meters.paths import client_name, raw_files
-    from plfl.forecast.first_day import raw_meters
-    from plfl.pipeline.starter import zone_problem
-
     if options.read_timezone is not None:
         raise PlflError("--read-timezone: is --timezone where no study forecasts")
     for key, name in ABOUT_STUDIES.items():
@@ -183,9 +184,6 @@ def name_options(message: str) -> str:
 
 def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the forecasts; one line says what made them and how it did before."""
-    from plfl.forecast.first_day import summary
-    from plfl.forecast.output import Form
-
     meters, problems = read(options, paths)
     if options.client is not None:
         if options.client not in meters:
@@ -217,8 +215,6 @@ def add_sum(
 ) -> None:
     """Add the sum of the meters' forecasts to their tables, if `--sum` asks for it; see
     `can_add_up`."""
-    from plfl.forecast.sums import SUM, add_up
-
     if can_add_up(options, [*tables], problems):
         tables[SUM] = add_up(tables, ["forecast"])
         forecasters[SUM] = "sum of the meters"
@@ -229,9 +225,6 @@ def sum_row(
 ) -> list[dict[str, Any]]:
     """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
     it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them."""
-    from plfl.forecast.backtest import FORECASTS, scored
-    from plfl.forecast.sums import SUM, add_up
-
     if not can_add_up(options, [*pairs], problems):
         return []
     table = add_up(pairs, ["truth", *FORECASTS]).dropna(subset=["last", "naive_day"])
@@ -241,8 +234,6 @@ def sum_row(
 def can_add_up(options: argparse.Namespace, names: list[str], problems: list[str]) -> bool:
     """Whether to add the sum of meters. If one of them is missing, a line says that there is no
     sum. DataError: there is only one meter, or one has the name of the sum."""
-    from plfl.forecast.sums import SUM, check_members
-
     if not options.sum:
         return False
     if problems:
@@ -258,8 +249,6 @@ def can_add_up(options: argparse.Namespace, names: list[str], problems: list[str
 
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the errors of forecasts of the last weeks, meter by meter."""
-    from plfl.forecast.first_day import summary, tested
-
     if options.plot is not None:
         raise PlflError("--plot: needs the results folder of a study before the files")
     meters, problems = read(options, paths)

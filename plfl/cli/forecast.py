@@ -1,5 +1,4 @@
-"""`plfl forecast`: forecasts of trained models from files of new readings; and `plfl export`: a
-forecaster as a program that needs no plfl, or clients as arrays."""
+"""`plfl forecast`: forecasts of trained models from files of new readings."""
 
 from __future__ import annotations
 
@@ -8,26 +7,17 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError
 from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
-from plfl.cli.annotations import Forecasters, ForecastModel
-from plfl.cli.common import (
-    Commands,
-    add_model,
-    add_parser,
-    add_trust,
-    add_unit,
-    add_which_model,
-    deliver_forecasts,
-    for_each_meter,
-    print_by_text,
-    share_messages,
-)
+from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
 from plfl.cli.init import KINDS
-from plfl.cli.score import opened
+from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
+from plfl.forecast.choice import Forecasters
+from plfl.forecast.misfits import check_fit
+from plfl.forecast.model import ForecastModel, load
+from plfl.forecast.output import FORMATS, Form
 from plfl.public.models import card
 
 EXAMPLES = """
@@ -37,28 +27,20 @@ plfl forecast results/own school.csv --with lightgbm_lags
 plfl forecast results/own museum.csv --new --save museum.safetensors
 plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
 """
-EXPORT = """
-plfl export results/own --client school --to school.onnx
-plfl export results/own --with lightgbm_lags --to programs
-plfl export results/own/models/all-P2.safetensors --client school --to school.onnx
-plfl export clients config/demo.yaml --to arrays
-"""
 
 
 def add(commands: Commands) -> None:
-    """Add `forecast` and `export` to the commands of `plfl`."""
-    about = "forecast the next hours of meters, with the models of a study or of public meters"
-    parser = add_parser(commands, "forecast", about, EXAMPLES, run, takes_files=True)
+    parser = add_parser(commands, "forecast", EXAMPLES, run, takes_files=True)
     add_trust(parser)
     text = (
-        "first a results folder, of which each meter gets what was best for it on validation, or a "
-        "file of its models, then files of readings or folders of them, in the layout of the "
-        "study's meters; or, without a study, only raw exports"
+        "first a results folder, whose best forecaster on validation is taken, or a file of its "
+        "models, then files of readings or folders of them, in the layout of the study's meters; "
+        "or, without a study, only raw exports"
     )
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help=text)
     add_which_model(parser)
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
-    _add_with(parser)
+    add_with(parser)
     text = "the meters did not take part: train a model for each on these readings first"
     parser.add_argument("--new", dest="newcomer", action="store_true", help=text)
     text = "with --new: keep its model (safetensors)"
@@ -78,22 +60,10 @@ def add(commands: Commands) -> None:
     text = "print what is to be known about the model of public meters of this kind"
     parser.add_argument("--card", choices=KINDS, help=text)
     first_day.add_options(parser)
-    about = (
-        "write the forecaster of a meter as a program for ONNX runtimes; or, with the word "
-        "`clients`, the clients of a study as arrays"
-    )
-    parser = add_parser(commands, "export", about, EXPORT, export)
-    add_model(parser)
-    _add_with(parser)
-    text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
-    parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
-    text = "file to write: .onnx; or a folder, for all meters; for clients, a folder"
-    parser.add_argument("--to", type=Path, required=True, metavar="PATH", help=text)
-    parser.add_argument("--client", help="name of the meter; default: all")
-    parser.add_argument("--variant", default="", help="label of a variant of the study")
 
 
-def _add_with(parser: argparse.ArgumentParser) -> None:
+def add_with(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--with`."""
     text = "of a results folder: the forecaster, such as P2 or lightgbm_lags"
     parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)
 
@@ -118,11 +88,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Forecast with the models of a study."""
-    from plfl.forecast.choice import Forecasters
-    from plfl.forecast.misfits import check_fit
-    from plfl.forecast.model import load
-    from plfl.forecast.output import Form
-
     is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
     kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
     _check(options, kept_forecasters is not None)
@@ -168,8 +133,6 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
 
 def _check_out(options: argparse.Namespace) -> None:
     """Refuse a file of forecasts in an unknown format."""
-    from plfl.forecast.output import FORMATS
-
     if options.out is not None and options.out.suffix.lower() not in FORMATS:
         raise PlflError(
             f"--out {options.out}: name a file that ends in one of {', '.join(FORMATS)}"
@@ -180,15 +143,16 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
     """Refuse options that do not fit together."""
     if not options.newcomer and options.save is not None:
         raise DataError("--save: only with --new, for a meter that did not take part")
-    _check_with(options, is_folder)
+    check_with(options, is_folder)
 
 
-def _check_with(options: argparse.Namespace, is_folder: bool) -> None:
+def check_with(options: argparse.Namespace, is_folder: bool) -> None:
+    """Refuse `--with` where there is no choice."""
     if options.wanted and not is_folder:
         raise DataError("--with: chooses among the forecasters of a results folder; name one")
 
 
-def _choose_model(
+def choose_model(
     kept_forecasters: Forecasters, client: str, forecaster: str, say: Callable[[str], None]
 ) -> ForecastModel:
     """The model for a meter that took part; a line says why."""
@@ -208,7 +172,7 @@ def _model(
     """The model for a meter; of a results folder, a line says why."""
     if not options.newcomer:
         return (
-            _choose_model(kept_forecasters, client, options.wanted, say)
+            choose_model(kept_forecasters, client, options.wanted, say)
             if kept_forecasters
             else reader
         )
@@ -236,46 +200,3 @@ def _forecasts(
             f"a gap in the {model.look_back} readings before it; add readings"
         )
     return model.with_offsets(forecasts, client)
-
-
-def export(options: argparse.Namespace) -> None:
-    """Write the file, or the folder."""
-    if str(options.file) == "clients":
-        if options.study is None:
-            raise PlflError("export: `clients` needs a study, as in `plfl export clients STUDY`")
-        from plfl.outside import clients as outside
-
-        paths = outside.export(opened(options)[0], options.to)
-        print(
-            f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
-            "docs/benchmark.md says what they hold"
-        )
-        return
-    if options.study is not None:
-        raise PlflError(
-            f"export: {options.study} is one file too many; `plfl export clients` takes a study"
-        )
-    from plfl.forecast.choice import Forecasters
-    from plfl.forecast.model import load
-
-    kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
-    _check_with(options, kept_forecasters is not None)
-    model = kept_forecasters.any_model if kept_forecasters else load(options.file)
-    known_clients = [*kept_forecasters.clients] if kept_forecasters else model.clients
-    clients = [options.client] if options.client else known_clients
-    if options.to.suffix and len(clients) > 1:
-        raise DataError("--to: name a folder for the programs of all meters, or one with --client")
-    for client in clients:
-        path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        of_client = (
-            _choose_model(kept_forecasters, client, options.wanted, _say)
-            if kept_forecasters
-            else model
-        )
-        of_client.export(path, client, options.model)
-        print(f"wrote {path}")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)

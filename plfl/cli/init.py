@@ -13,10 +13,10 @@ import yaml
 from pydantic import ValidationError
 
 from plfl.base.errors import ConfigError, DataError, PlflError
-from plfl.cli.annotations import Kind
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
-from plfl.pipeline import shipped
+from plfl.pipeline import shipped, starter
+from plfl.public.models import Kind
 from plfl.study import Study
 
 EXAMPLES = """
@@ -36,8 +36,7 @@ NO_DEFAULT = ("timezone", "interval")
 
 def add(commands: Commands) -> None:
     """Add `init`, with an option for each key of `data.meters`."""
-    about = "write a study into this folder: a ready-made one, or one of your own meters"
-    parser = add_parser(commands, "init", about, EXAMPLES, run)
+    parser = add_parser(commands, "init", EXAMPLES, run)
     text = "name of a ready-made study, or `meters`; default: list them"
     parser.add_argument("study", nargs="?", help=text)
     text = (
@@ -144,8 +143,6 @@ def _of_exports(
 ) -> None:
     """Write a study of raw exports, and print what they hold; also their format, if it has a file.
     Wrong options, and what is wrong or ambiguous in the files, are refused."""
-    from plfl.pipeline import starter
-
     kind: Kind | None = options.kind
     format_file: Path | None = options.save_format
     if path.exists():

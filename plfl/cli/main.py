@@ -5,21 +5,15 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from typing import TextIO, cast
 
 from plfl import __version__
 from plfl.base.errors import PlflError
 from plfl.base.text import Visible
-from plfl.cli import backtest, data, deploy, forecast, init, plan, publish, results, score, study
+from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Parser
 from plfl.plugins import trust
-
-SUBCOMMANDS = (
-    *(init, study, plan, data, forecast, backtest),
-    *(results, score),
-    *(publish, deploy),
-)
-"""The modules of the subcommands in the order of `plfl --help`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,13 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = _parser()
     words = sys.argv[1:] if arguments is None else arguments
-    if not words:
-        parser.print_help(sys.stderr)
-        return 2
-    options = parser.parse_args(arguments)
     try:
+        parser = _parser(words)
+        if not words:
+            parser.print_help(sys.stderr)
+            return 2
+        options = parser.parse_args(words)
         if files := getattr(options, "trust", []):
             trust(*files)
         status: int | None = options.run(options)
@@ -56,7 +50,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     return status or 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of `plfl`, with the options of the command among the words; the module of no other
+    one is imported."""
     parser = argparse.ArgumentParser(
         prog="plfl",
         description="Personalised federated load forecasting. `plfl init` writes a ready-made "
@@ -65,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"plfl {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    for subcommand in SUBCOMMANDS:
-        subcommand.add(commands)
+    chosen_name = next((word for word in words if not word.startswith("-")), "")
+    for name, about in COMMANDS.items():
+        if name == chosen_name:
+            import_module(f"plfl.cli.{name}").add(commands)
+        else:
+            commands.add_parser(name, help=about)
     return parser

@@ -9,9 +9,14 @@ from typing import Any
 from plfl.base.errors import PlflError
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
-from plfl.cli.annotations import BenchmarkTask
 from plfl.cli.common import Commands, add_parser
+from plfl.outside.clients import datasets, examples
+from plfl.outside.frozen import BenchmarkTask
+from plfl.outside.frozen import opened as read
+from plfl.outside.leaderboard import BOARDS, append, check_row, rows_of
+from plfl.outside.score import score
 from plfl.pipeline.shipped import root
+from plfl.results.dominance import deciding
 from plfl.study import Study
 
 EXAMPLES = """
@@ -34,8 +39,7 @@ MEANINGS = {
 
 
 def add(commands: Commands) -> None:
-    about = "score predictions made elsewhere on the test set of a study or of a frozen task"
-    parser = add_parser(commands, "score", about, EXAMPLES, run)
+    parser = add_parser(commands, "score", EXAMPLES, run)
     text = "configuration of a study, file of a task, or name of a task that comes with plfl"
     parser.add_argument("study", type=Path, metavar="STUDY_OR_TASK", help=text)
     text = "table (.parquet or .csv) of forecasts; docs/benchmark.md lists its columns"
@@ -55,17 +59,12 @@ def add(commands: Commands) -> None:
 
 def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
     """The study that the options name, and its task if it is one."""
-    from plfl.outside.frozen import opened as read
-
     study, task = read(options.study)
     return study.variant(options.variant) if options.variant else study, task
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the scores, and add rows to the leaderboard."""
-    from plfl.outside.clients import datasets, examples
-    from plfl.outside.leaderboard import BOARDS, append, check_row
-
     study, task = opened(options)
     if options.submit == Path() and not task:
         raise PlflError("score: --submit needs a file, as the study is no task with a leaderboard")
@@ -107,9 +106,6 @@ def _of_predictions(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
-    from plfl.outside.score import score
-    from plfl.results.dominance import deciding
-
     is_silent = submission["bytes_up"] == submission["bytes_down"] == 0
     submission["exchanged"] = submission["exchanged"] or ("nothing" if is_silent else "models")
     scored_predictions = score(study, options.predictions, options.results, data, metric)
@@ -135,8 +131,6 @@ def _of_results(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""
-    from plfl.outside.leaderboard import rows_of
-
     stated_keys = {name: submission.get(name, "") for name in ("version", "used", "command")}
     rows = [row | stated_keys for row in rows_of(options.results, study, data, metric)]
     if options.method:

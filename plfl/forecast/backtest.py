@@ -139,7 +139,7 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
 def drift(past: pd.Series[float], new: pd.Series[float]) -> dict[str, float]:
     """By how much the weekly MASE has grown, with the ends of its 95 % interval (Welch's t, as if
     weeks were independent); NaN if fewer than `FEWEST` weeks are known."""
-    from scipy.stats import ttest_ind
+    from scipy.stats import ttest_ind  # here, because it takes a second to load
 
     names = ("drift", "drift_low", "drift_high")
     if min(len(past), len(new)) < FEWEST:

@@ -14,7 +14,7 @@ from plfl.baselines import BASELINE
 from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
-from plfl.forecast.fitting import AS_RECEIVED
+from plfl.forecast.contents import AS_RECEIVED
 from plfl.forecast.misfits import check_fit, describe_gap
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.assignment import Assignment, assign, list_errors

@@ -15,6 +15,7 @@ from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
+from plfl.forecast.backtest import scored
 from plfl.forecast.output import localise
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
@@ -111,8 +112,6 @@ def shares(pairs: pd.DataFrame) -> dict[str, float]:
 def tested(client: str, forecast: MeterForecast) -> dict[str, Any]:
     """The scores of a meter's earlier forecasts, as `plfl.forecast.backtest.scored`, and the share
     of loads in the interval; DataError if none was made."""
-    from plfl.forecast.backtest import scored  # here, because it loads PyTorch
-
     pairs = forecast.pairs.dropna(subset=["last", "naive_day"])
     if pairs.empty:
         raise DataError(f"{client}: has too few readings for forecasts of earlier days; give more")

@@ -26,7 +26,7 @@ from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
-from plfl.forecast.contents import Contents
+from plfl.forecast.contents import AS_RECEIVED, Contents
 from plfl.methods.boosting import Boosting
 from plfl.results.records import MODELS, ConformalWidths, Models
 from plfl.study import Cell
@@ -35,8 +35,6 @@ from plfl.tasks import task_of
 C = TypeVar("C", bound=Contents)
 PASSES = (0, 1, 2, 4, 8, 16)
 """Numbers of passes over its windows from which a meter chooses; 0: the model as it is."""
-AS_RECEIVED = 2 * WEEK
-"""Minutes of readings below which a model that is shared as a whole is used as received."""
 
 
 def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None) -> tuple[C, int]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from plfl import __version__
@@ -21,7 +20,7 @@ from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable
 from plfl.config.named import CALENDAR
-from plfl.config.sections import NOT_INPUTS, Compute, KnownFuture, Meters
+from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
 from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps, counted
 from plfl.data.dataset import WEEK, Dataset
@@ -29,14 +28,12 @@ from plfl.data.features import assemble, resampled
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
-from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Contents, Header
 from plfl.forecast.output import localise
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
 from plfl.tasks import task_of
-from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
 
@@ -233,13 +230,10 @@ class ForecastModel(Contents):
     ) -> NDArray[np.float64]:
         """The loads or quantiles in kWh for windows of a dataset with this client only, without
         widths; NaN where a baseline lacks a reading."""
-        task = task_of(self.study)
         if not self.baseline:
-            network = network_of(self.study, self.study.plan.window_shape)
-            engine = make_engine(Compute(device="cpu"), network, dataset)
-            row = self._row(client, model)
-            (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
-            return task.predictions(dataset, 0, starts, outputs.double().numpy())
+            from plfl.forecast.networks import predict_row  # here, because it imports torch
+
+            return predict_row(self.study, dataset, self._row(client, model), starts)
         self._check_model(model)
         arrays, settings = self.fitted[client], settings_of(self.study)
         fitted_baseline = restore(self.study.baselines, self.baseline, arrays, dataset, settings)
@@ -325,6 +319,7 @@ class ForecastModel(Contents):
             PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export
+        from plfl.forecast.networks import module_of
         from plfl.forecast.programs import Program, ScaledNetwork, of_baseline
 
         client = self._client(client)
@@ -333,8 +328,7 @@ class ForecastModel(Contents):
         if self.baseline:
             forecaster = of_baseline(self, client)
         else:
-            network = network_of(self.study, self.study.plan.window_shape)
-            module = network.module(self._row(client, model))
+            module = module_of(self.study, self._row(client, model))
             forecaster = ScaledNetwork(self, scaling, module)
         about = {
             "forecaster": self.name,
@@ -394,10 +388,11 @@ class ForecastModel(Contents):
         if self.baseline and model != "local":
             raise DataError(f"{self.name}: a baseline has no {model} model; leave out --model")
 
-    def _row(self, client: str, model: Model) -> torch.Tensor:
+    def _row(self, client: str, model: Model) -> NDArray[np.float32]:
         if model not in self.models:
             raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
-        return torch.from_numpy(self.models[model][self.clients.index(client)])
+        row: NDArray[np.float32] = self.models[model][self.clients.index(client)]
+        return row
 
     def _widths(self, client: str, model: Model) -> NDArray[np.float64] | None:
         """The widths of the intervals of a client's model; None without widths."""

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 
+from plfl.base.text import Progress
 from plfl.config.sections import Holidays, Meters
 from plfl.data.checks import collect_problems, counted
 from plfl.data.dataset import WEEK
-from plfl.data.meters.exports import Exports, Progress, read_exports
+from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files

@@ -21,6 +21,7 @@ from plfl.interfaces.terms import (
 )
 from plfl.tasks import metrics
 from plfl.tasks.loads import LoadTask
+from plfl.tasks.losses import POINT
 
 
 class Forecast(LoadTask):
@@ -74,8 +75,6 @@ class Forecast(LoadTask):
         )
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
-        from plfl.tasks.losses import POINT
-
         scale = 1 + term.weight if isinstance(term, Distillation) else 1.0
         return Objective(POINT[loss], scale)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
+from plfl.base import Tensor
+from plfl.base.lazy import torch
 
 
 class Loss(Protocol):
@@ -50,8 +50,8 @@ class ErrorLoss:
 POINT = {
     loss.name: loss
     for loss in (
-        ErrorLoss("mse", torch.square, lambda errors: 2 * errors),
-        ErrorLoss("mae", torch.abs, torch.sign),
+        ErrorLoss("mse", lambda errors: errors.square(), lambda errors: 2 * errors),
+        ErrorLoss("mae", lambda errors: errors.abs(), lambda errors: errors.sign()),
         ErrorLoss(
             "huber",
             lambda errors: torch.where(errors.abs() < 1, 0.5 * errors.square(), errors.abs() - 0.5),

@@ -16,6 +16,7 @@ from plfl.interfaces.task import Floats, Objective, Widening
 from plfl.interfaces.terms import Term
 from plfl.tasks import metrics
 from plfl.tasks.loads import LoadTask
+from plfl.tasks.losses import Pinball
 
 MEDIAN = 0.5
 
@@ -70,8 +71,6 @@ class Quantiles(LoadTask):
         return "needs a squared error, but quantiles have the pinball loss; remove the method"
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
-        from plfl.tasks.losses import Pinball
-
         return Objective(Pinball(self.levels))
 
     @property

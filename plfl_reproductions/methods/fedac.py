@@ -178,8 +178,7 @@ def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:
 
     Of equally similar ones, it is the first. A model that is not finite is not similar to any.
     """
-    from torch.nn.functional import normalize
-
+    normalize = torch.nn.functional.normalize
     client_rows, models = (normalize((rows @ M.T).double()) for rows in (omega, Omega))
     likeness = (client_rows @ models.T).nan_to_num(nan=-torch.inf)
     best = likeness.cpu().numpy().argmax(1)

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.lazy import torch
 from plfl.config.sections import FederationSettings
 from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainInstructions
 from plfl.interfaces.annotations import Federation, Session
@@ -91,15 +92,13 @@ class Moon(FedOpt):
 
 def contrast(h: Tensor, near: Tensor, far: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """The term l (n, B) of features (n, W, B), and its gradient (n, W, B) by `h`."""
-    from torch.nn import functional
-
     norm, of_near, of_far = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
     of_near, of_far = norm * of_near, norm * of_far
     gap = (h * far).sum(1) / of_far - (h * near).sum(1) / of_near
     # PyTorch treats numbers at the end of a tensor that do not fill a vector of the processor by
     # another routine. Which numbers these are would depend on how many models train together.
-    filled = functional.pad((gap / temperature).flatten(), (0, -gap.numel() % 32))
-    terms = functional.softplus(filled)[: gap.numel()].view_as(gap)
+    filled = torch.nn.functional.pad((gap / temperature).flatten(), (0, -gap.numel() % 32))
+    terms = torch.nn.functional.softplus(filled)[: gap.numel()].view_as(gap)
     slope = filled.sigmoid()[: gap.numel()].view_as(gap) / temperature
     by_h = (slope / of_far)[:, None] * far - (slope / of_near)[:, None] * near
     return terms, by_h - (slope * gap / norm.square())[:, None] * h

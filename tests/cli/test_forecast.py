@@ -10,7 +10,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.cli import main as cli
-from plfl.cli.common import for_each_meter
+from plfl.cli.meters import for_each_meter
 from plfl.forecast.output import table_as_csv
 from tests.helpers.projects import CELL
 

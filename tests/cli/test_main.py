@@ -1,6 +1,5 @@
 """The `plfl` command."""
 
-import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +9,11 @@ import pytest
 import yaml
 
 from plfl.cli import main as cli
+from plfl.cli.commands import COMMANDS
 from plfl.study import Study
 from tests.helpers.projects import CELL, write_meters
 
-_COMMANDS = argparse.ArgumentParser().add_subparsers()
-for _module in cli.SUBCOMMANDS:
-    _module.add(_COMMANDS)
-NAMES = list(_COMMANDS.choices)
+NAMES = [*COMMANDS]
 
 
 def test_cells_says_what_will_run(project: Path, invoke) -> None:
@@ -133,13 +130,13 @@ def test_the_help_of_a_command_ends_with_examples(name: str, help_of: Help) -> N
     for program, *arguments in commands:
         assert program == "plfl"
         assert arguments[: len(name.split())] == name.split()
-        cli._parser().parse_args(arguments)
+        cli._parser(arguments).parse_args(arguments)
 
 
 @pytest.mark.parametrize("command", ["forecast", "backtest"])
 def test_options_may_stand_between_files(command: str) -> None:
     words = [command, "model.safetensors", "--trust", "own.py", "new.csv", "--wide"]
     words = words if command == "forecast" else words[:-1]
-    options = cli._parser().parse_args(words)
+    options = cli._parser(words).parse_args(words)
     assert [path.name for path in options.paths] == ["model.safetensors", "new.csv"]
     assert [path.name for path in options.trust] == ["own.py"]

@@ -220,4 +220,5 @@ def test_the_guides_federation_of_two_hosts_takes_ten_commands():
     assert len(commands) == 10
     for command in commands:
         if command.startswith("plfl "):
-            cli._parser().parse_args(command.removesuffix(" &").split()[1:])
+            words = command.removesuffix(" &").split()[1:]
+            cli._parser(words).parse_args(words)

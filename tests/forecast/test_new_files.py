@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl.cli.common import share_messages
+from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
 from plfl.pipeline.starter import recognise, write

@@ -7,13 +7,14 @@ in more than one way, a key of `data.meters` decides. A clean file needs no key.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.base.text import Progress
 from plfl.config.messages import flow
 from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
@@ -31,8 +32,6 @@ _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
 MOST_PROBLEMS = 50
 """Problems that are listed: thousands of meters can have the same one."""
-Progress = Callable[[str, int, int], None]
-"""Is called with what is being read, the number of finished steps, and the number of all steps."""
 
 
 @dataclass

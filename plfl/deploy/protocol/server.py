@@ -61,6 +61,7 @@ from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import of_system
+from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import Round, run
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
@@ -184,8 +185,6 @@ class DeployedServer:
 
     def _state_repeated(self) -> None:
         """State ε if rounds were released more than once, because the server restarted."""
-        from plfl.federated.privacy.statement import least_bound
-
         release_counts = Counter(self._releases.read_text(encoding="ascii").split())
         repeated = tuple(times for times in release_counts.values() if times > 1)
         if not repeated:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.extras import require
+from plfl.base.lazy import constriction
 from plfl.federated.codecs.packing import Bytes, pack, unpack
 from plfl.interfaces.codec import CodecError, Field
 
@@ -37,8 +38,6 @@ def most_bytes(field: Field) -> int:
 
 def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
     """The `codes` (count,) of one message as bytes."""
-    import constriction
-
     counts = np.bincount(codes, minlength=field.levels)
     # 255 for the most frequent number, 0 for those that do not occur; rounded upwards, so that no
     # other becomes 0.
@@ -65,8 +64,6 @@ def lengthen(field: Field, message: Bytes) -> NDArray[np.uint8]:
         raise CodecError(f"the coded update has {len(message)} bytes of codes, which cannot be")
     if _checksum(table.tobytes(), words.tobytes()) != checksum.tobytes():
         raise CodecError("the coded update is damaged")
-    import constriction
-
     coder = constriction.stream.queue.RangeDecoder(words.view("<u4").astype(np.uint32))
     try:
         codes = coder.decode(_frequencies(table.astype(np.int64)), field.count).astype(np.uint8)
@@ -78,8 +75,6 @@ def lengthen(field: Field, message: Bytes) -> NDArray[np.uint8]:
 
 
 def _frequencies(table: NDArray[np.int64]) -> Any:
-    import constriction
-
     return constriction.stream.model.Categorical(table / table.sum(), perfect=False)
 
 

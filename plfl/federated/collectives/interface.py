@@ -4,6 +4,8 @@ import ctypes
 from ctypes import POINTER, c_int, c_int32, c_void_p
 from typing import Any
 
+from plfl.base.lazy import lightgbm
+
 _SIZES = POINTER(c_int32)
 _REDUCER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int, c_int32)
 SCATTER = ctypes.CFUNCTYPE(
@@ -36,7 +38,5 @@ def call(function: str, *arguments: Any) -> None:
     Raises:
         lightgbm.basic.LightGBMError: it failed.
     """
-    from lightgbm import basic  # here, because it takes a second to load
-
-    library: Any = basic
+    library: Any = lightgbm.basic
     library._safe_call(getattr(library._LIB, function)(*arguments))

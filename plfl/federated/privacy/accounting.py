@@ -27,6 +27,7 @@ from typing import Literal
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from plfl.base.lazy import dp_accounting as dp
 from plfl.base.rounding import drawn_of
 
 Draw = Literal["all", "fixed", "poisson", "allocation"]
@@ -123,8 +124,6 @@ def unamplified(rounds: Rounds, delta: float) -> Bound:
 
 
 def _poisson(rounds: Rounds, delta: float) -> Iterator[Bound]:
-    import dp_accounting as dp
-
     accountant = dp.pld.PLDAccountant()
     for noise, count in rounds.noises.items():
         event = dp.PoissonSampledDpEvent(rounds.share, dp.GaussianDpEvent(noise))
@@ -133,8 +132,6 @@ def _poisson(rounds: Rounds, delta: float) -> Iterator[Bound]:
 
 
 def _fixed(rounds: Rounds, delta: float) -> Iterator[Bound]:
-    import dp_accounting as dp
-
     participants = drawn_of(rounds.clients, rounds.share)
     accountant = dp.rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
     for noise, count in rounds.noises.items():

@@ -1,0 +1,96 @@
+"""`plfl cells`: what a study will train, and how long that takes."""
+
+import argparse
+import os
+from pathlib import Path
+
+from plfl.base.errors import DataError
+from plfl.base.lazy import pandas as pd
+from plfl.base.text import print_table, readable_size, short_number
+from plfl.cli.common import Commands, add_parser
+from plfl.data import sources
+from plfl.data.checks import collect_problems, counted
+from plfl.experiments.trainer import place_computation
+from plfl.experiments.workload import measured_speed, seconds, workload
+from plfl.pipeline.jobs import duration
+from plfl.results.statistics import describe_power, undecidable
+from plfl.study import Study
+from plfl.study.checks import left_out_claims
+from plfl.training.engines import choose
+
+EXAMPLES = """
+plfl cells                          # config.yaml, the study of the paper
+plfl cells config/demo.yaml
+plfl cells --list config/demo.yaml
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = add_parser(commands, "cells", EXAMPLES, run)
+    text = "configuration of the study; default: %(default)s"
+    default = Path("config.yaml")
+    parser.add_argument("config", type=Path, nargs="?", default=default, help=text)
+    parser.add_argument("--list", action="store_true", help="only print the names of the cells")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the workload of a study by state and sharing scheme, or the names of its cells."""
+    study = Study.load(options.config)
+    if options.list:
+        for label, variant in study.variants.items():
+            print("\n".join(f"{label}/{cell}" if label else str(cell) for cell in variant.cells))
+        return
+    _check_states(study)
+    works = {label: workload(variant) for label, variant in study.variants.items()}
+    parts = [
+        work if not label else pd.concat({label: work}, names=["variant"]).reset_index(level=0)
+        for label, work in works.items()
+    ]
+    work = pd.concat(parts, ignore_index=True)
+    total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
+    exchanged = work["megabytes"].mul(1e6).map(readable_size)
+    print(print_table(work.drop(columns=["megabytes", "evaluations"]).assign(exchanged=exchanged)))
+    speed = measured_speed(next(iter(study.variants.values())))
+    span = seconds(study, works, speed)
+    cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
+    devices = {
+        choose(place_computation(v), v.model.kernel_form)[1] for v in study.variants.values()
+    }
+    on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
+    assumed = sources.source_of(study.data).assumed
+    speed_text = f"{short_number(speed)} client-steps/s measured now"
+    print(
+        f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
+        f"{counted(int(total['trainings']), 'training')}, "
+        f"{total['client_steps']:,.0f} client-steps, about "
+        f"{readable_size(1e6 * total['megabytes'])} between clients and servers\n"
+        f"training and baselines take {' to '.join(map(duration, span))} in one job"
+        + ("" if "cuda" in devices else on_cores)
+        + ", besides the start of jobs, figures and pages "
+        f"({speed_text}{f', for {assumed}' if assumed else ''})\n"
+        f"{_describe_times(study)}\n"
+        f"next: plfl study {options.config}"
+    )
+    notes = [
+        undecidable(study),
+        describe_power(study),
+        *left_out_claims(study.claims, study.data.states),
+    ]
+    for note in filter(None, notes):
+        print(f"note: {note}")
+
+
+def _describe_times(study: Study) -> str:
+    """What a forecast reads and is of, in a line for all variants or for each different one."""
+    lines = (v.windows.describe_times(v.data.interval) for v in study.variants.values())
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _check_states(study: Study) -> None:
+    problems: list[str] = []
+    for variant in study.variants.values():
+        for state in variant.data.states:
+            with collect_problems(problems):
+                sources.source_of(variant.data).buildings(variant.data, state)
+    if problems:
+        raise DataError("\n".join(dict.fromkeys(problems)))

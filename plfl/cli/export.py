@@ -1,0 +1,71 @@
+"""`plfl export`: a forecaster as a program that needs no plfl, or clients as arrays."""
+
+import argparse
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+from plfl.base.errors import DataError, PlflError
+from plfl.cli.common import Commands, add_model, add_parser
+from plfl.cli.forecast import add_with, check_with, choose_model
+from plfl.cli.score import opened
+from plfl.forecast.choice import Forecasters
+from plfl.forecast.model import load
+from plfl.outside import clients as outside
+
+EXAMPLES = """
+plfl export results/own --client school --to school.onnx
+plfl export results/own --with lightgbm_lags --to programs
+plfl export results/own/models/all-P2.safetensors --client school --to school.onnx
+plfl export clients config/demo.yaml --to arrays
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = add_parser(commands, "export", EXAMPLES, run)
+    add_model(parser)
+    add_with(parser)
+    text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
+    parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
+    text = "file to write: .onnx; or a folder, for all meters; for clients, a folder"
+    parser.add_argument("--to", type=Path, required=True, metavar="PATH", help=text)
+    parser.add_argument("--client", help="name of the meter; default: all")
+    parser.add_argument("--variant", default="", help="label of a variant of the study")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the file, or the folder."""
+    if str(options.file) == "clients":
+        if options.study is None:
+            raise PlflError("export: `clients` needs a study, as in `plfl export clients STUDY`")
+        paths = outside.export(opened(options)[0], options.to)
+        print(
+            f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
+            "docs/benchmark.md says what they hold"
+        )
+        return
+    if options.study is not None:
+        raise PlflError(
+            f"export: {options.study} is one file too many; `plfl export clients` takes a study"
+        )
+    kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
+    check_with(options, kept_forecasters is not None)
+    model = kept_forecasters.any_model if kept_forecasters else load(options.file)
+    known_clients = [*kept_forecasters.clients] if kept_forecasters else model.clients
+    clients = [options.client] if options.client else known_clients
+    if options.to.suffix and len(clients) > 1:
+        raise DataError("--to: name a folder for the programs of all meters, or one with --client")
+    for client in clients:
+        path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        of_client = (
+            choose_model(kept_forecasters, client, options.wanted, _say)
+            if kept_forecasters
+            else model
+        )
+        of_client.export(path, client, options.model)
+        print(f"wrote {path}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
