@@ -4,8 +4,33 @@ A module that the command line or a study imports names them so, since most comm
 them. Type checkers see the packages themselves.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+_avoided: dict[str, str] = {}
+"""Packages that others, given by name, do without; see `avoid`."""
+
+
+def avoid(part: str, package: str) -> None:
+    """Import a lazy `package` as if `part`, an optional package that it would import, were not
+    installed: LightGBM takes two thirds of its time to load scikit-learn, which is needed only by
+    its classes for scikit-learn. Nothing else in this process may need these."""
+    _avoided[package] = part
+
+
+def _load(name: str) -> ModuleType:
+    """The package of a name, imported if it has not been."""
+    part = _avoided.get(name, "")
+    if name in sys.modules or not part or part in sys.modules:
+        return import_module(name)
+    sys.modules[part] = None  # type: ignore[assignment]  # its import then fails
+    try:
+        return import_module(name)
+    finally:
+        del sys.modules[part]
+
 
 if TYPE_CHECKING:
     import constriction as constriction
@@ -23,7 +48,7 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
-            return getattr(import_module(self._name), attribute)
+            return getattr(_load(self._name), attribute)
 
     httpx, lightgbm, pandas, torch = map(LazyModule, ("httpx", "lightgbm", "pandas", "torch"))
     constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))

@@ -54,8 +54,7 @@ class Public(Baseline):
                 f"baselines.further: public: readings every {dataset.interval} minutes do not add "
                 "up to hours; remove it"
             )
-        model = load(self.kind) if self.file is None else load_file(self.kind, self.file)
-        public_fit = PublicFit(dataset, model)
+        public_fit = PublicFit(dataset, self._model)
         if not self.trained_on_this_dataset and (client := public_fit.seen_client()):
             raise DataError(
                 f"baselines.further: the public model of {self.kind} was trained on readings of "
@@ -64,6 +63,10 @@ class Public(Baseline):
             )
         return public_fit
 
+    @property
+    def _model(self) -> PublicModel:
+        return load(self.kind) if self.file is None else load_file(self.kind, self.file)
+
     def restore(
         self,
         arrays: Arrays,
@@ -71,7 +74,8 @@ class Public(Baseline):
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
-        return self.fit(dataset, settings, members)
+        # Whether it has seen the client was found out when the study ran.
+        return PublicFit(dataset, self._model)
 
     def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
         return self.fit(dataset, settings, {})

@@ -158,6 +158,10 @@ class TreeWindows:
         design = self.design.features(self.views[h], client, starts, self.unit(client))
         return design if len(self.views) == 1 else np.insert(design, 0, h, axis=1)
 
+    def all_features(self, client: int, starts: Rows) -> list[Floats]:
+        """The features for each target."""
+        return [self.features(h, client, starts) for h in range(len(self.views))]
+
     def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
         """Loads (W, ...) in kWh, scaled like targets."""
         if not self.design.forecasts_changes:
@@ -293,10 +297,13 @@ class TreeModel:
         """The settings that were chosen for it, for each level."""
         return [TreeChoice.from_booster(booster) for booster in self.boosters]
 
-    def predict(self, client: int, starts: Rows) -> Floats:
-        """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q)."""
+    def predict(
+        self, client: int, starts: Rows, features: Sequence[Floats] | None = None
+    ) -> Floats:
+        """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q). `features`: the
+        result of `all_features` of its windows, if it is known."""
         windows, horizons = self.windows, self.windows.dataset.horizons
-        read = [windows.features(h, client, starts) for h in range(horizons)]
+        read = windows.all_features(client, starts) if features is None else features
         forecasts = np.array(
             [[booster.predict(x, num_threads=1) for booster in self.boosters] for x in read]
         )
@@ -355,7 +362,13 @@ def mean_of(models: Sequence[TreeModel], client: int, starts: Rows) -> Floats:
     """The mean of forecasts."""
     if len(models) == 1:
         return models[0].predict(client, starts)
-    forecasts = [model.predict(client, starts) for model in models]
+    # Models that were read from a file have the same windows, and so the same features.
+    windows = models[0].windows
+    read = windows.all_features(client, starts)
+    forecasts = [
+        model.predict(client, starts, read if model.windows is windows else None)
+        for model in models
+    ]
     return np.asarray(np.mean(forecasts, axis=0), float)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from plfl.base.errors import DataError, PlflError
+from plfl.base.lazy import avoid
 from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
@@ -90,6 +91,8 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Forecast with the models of a study."""
     is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
     kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
+    if kept_forecasters is not None and kept_forecasters.are_of_plfl:
+        avoid("sklearn", "lightgbm")
     _check(options, kept_forecasters is not None)
     reader = kept_forecasters.any_model if kept_forecasters else load(options.file)
     client = options.client

@@ -8,6 +8,7 @@ that plfl makes: one output, numeric splits, constant leaves.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -89,9 +90,15 @@ def load_booster(text: str, name: str) -> lightgbm.Booster:
     """
     check_model(text, name)
     try:
-        return lightgbm.Booster(model_str=text)
+        return _booster_of(text)
     except (lightgbm.basic.LightGBMError, ValueError) as error:  # of its parameters
         raise _make_refusal(name, f"cannot be read ({error})") from None
+
+
+@lru_cache(maxsize=8)
+def _booster_of(text: str) -> lightgbm.Booster:
+    """The model of a text: many clients have the same one of a federation."""
+    return lightgbm.Booster(model_str=text)
 
 
 def check_model(text: str, name: str) -> None:

@@ -73,6 +73,13 @@ class Forecasters:
         return self._models[file]
 
     @property
+    def are_of_plfl(self) -> bool:
+        """Whether no code of a plug-in forecasts."""
+        study, names = self.tables.study, self.index.loc[self.index["sharing"] == BASELINE, "name"]
+        modules = [type(study.baselines.find(str(name))).__module__ for name in names]
+        return not study.plugins and all(module.startswith("plfl.") for module in modules)
+
+    @property
     def any_model(self) -> ForecastModel:
         """A model that tells how files of meters are read: all of a study read them alike."""
         return self.model(self.folder / self.index["file"].iloc[0])
