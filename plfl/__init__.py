@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # see above
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
     from plfl.outside.clients import Client, clients
+    from plfl.pipeline.shipped import snakefile
     from plfl.plugins import trust
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
@@ -35,6 +36,7 @@ __all__ = [
     "clients",
     "load",
     "load_dataset",
+    "snakefile",
     "train",
     "trust",
 ]
@@ -51,6 +53,7 @@ _MODULES = {
     "clients": "plfl.outside.clients",
     "load": "plfl.forecast.model",
     "load_dataset": "plfl.data.sources",
+    "snakefile": "plfl.pipeline.shipped",
     "train": "plfl.experiments.train",
     "trust": "plfl.plugins",
 }

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     start += "from plfl.pipeline.screen import main; main()"
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # Not after --configfile, which takes several files: a target would count as another file.
-    command += ["--snakefile", str(shipped.snakefile()), *snakemake_options]
+    command += ["--snakefile", str(shipped.main_snakefile()), *snakemake_options]
     sys.stdout.flush()
     os.execve(sys.executable, command, os.environ | _writable_cache())
 

@@ -21,9 +21,14 @@ def root() -> Path:
     return installed if installed.is_dir() else ROOT.parent
 
 
-def snakefile() -> Path:
-    """The workflow."""
+def main_snakefile() -> Path:
+    """The workflow, with the profiles beside it."""
     return root() / "Snakefile"
+
+
+def snakefile() -> str:
+    """The path of the rules, for the module of another workflow (docs/workflow.md)."""
+    return str(root() / "workflow" / "Snakefile")
 
 
 def studies() -> dict[str, Path]:

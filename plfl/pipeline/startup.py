@@ -33,6 +33,24 @@ def read_study(config: dict[str, Any], files: Sequence[Path | str]) -> Study:
     return study
 
 
+def read_module(config: dict[str, Any], folder: str) -> Study:
+    """The study in the configuration of a module of another workflow, where the folder `results`
+    is `folder`; WorkflowError if it has errors, or if the module moves the folders. Paths of
+    plug-ins are relative to the working directory."""
+    source = "the configuration of the module"
+    try:
+        if not config:
+            raise PlflError(f"{source} is empty; give the module the keys of a study as `config:`")
+        if folder != "results":
+            raise PlflError(
+                "the module has a `prefix:` or `replace_prefix:`, but the files of a study are in"
+                " results/NAME and figures/NAME; leave it out"
+            )
+        return Study.parse(config, source, Path())
+    except PlflError as error:
+        raise screen.refusal_of(error) from None
+
+
 def begin_jobs(study: Study) -> None:
     """Claim the folders of a study and show its progress from now on; WorkflowError if that
     fails."""
