@@ -26,8 +26,16 @@ def tracked() -> frozenset[str]:
 
 def pages() -> list[str]:
     own = (ROOT / "docs").glob("*.md")
-    others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
-    folders = ("benchmarks", "benchmarks/conformance", "config", "figures", "profiles", "results")
+    others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SUPPORT.md")]
+    folders = (
+        "benchmarks",
+        "benchmarks/conformance",
+        "config",
+        "figures",
+        "profiles",
+        "release",
+        "results",
+    )
     others += [ROOT / name / "README.md" for name in folders]
     return sorted(path.relative_to(ROOT).as_posix() for path in [*own, *others])
 
@@ -119,7 +127,10 @@ def test_keys_exist(page: Path) -> None:
         assert not is_key or EXAMPLES.search(name) or name in known, name
 
 
-@pytest.mark.parametrize(("name", "most"), [("README.md", 700), ("docs/configuration.md", 7900)])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("README.md", 700), ("docs/configuration.md", 7900), ("docs/related.md", 700)],
+)
 def test_pages_stay_short(name: str, most: int) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8").split()) <= most
 

@@ -211,3 +211,46 @@ def test_tools_of_a_release_are_locked_with_digests() -> None:
     assert len(re.findall(r"^[\w.-]+==.*\\\n {4}--hash=sha256:", text, re.MULTILINE)) == len(locked)
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
     assert set(groups["release"]) <= locked
+
+
+PAPER = ROOT / "paper" / "paper.md"
+
+
+def test_the_draft_of_the_paper_has_what_its_journal_asks_for() -> None:
+    # joss.readthedocs.io/en/latest/paper.html: sections, 750 to 1750 words, references that exist.
+    _, about, text = PAPER.read_text(encoding="utf-8").split("---\n", 2)
+    assert re.findall(r"^# (.*)", text, re.MULTILINE) == [
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Software design",
+        "Research impact statement",
+        "AI usage disclosure",
+        "Acknowledgements",
+        "References",
+    ]
+    assert 750 <= len(text.split()) <= 1750
+    head = yaml.safe_load(about)
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= head.keys()
+    bibliography = (PAPER.parent / head["bibliography"]).read_text(encoding="utf-8")
+    entries = re.findall(r"^@\w+\{(\w+),", bibliography, re.MULTILINE)
+    cited = re.findall(r"@(\w+)", text)
+    assert set(cited) == set(entries)
+    assert len(entries) == len(set(entries))
+
+
+def test_nobody_is_invented() -> None:
+    names = {author["name"] for author in read("CITATION.cff")["authors"]}
+    names |= {
+        author["name"] for author in json.loads((ROOT / "codemeta.json").read_text())["author"]
+    }
+    head = yaml.safe_load(PAPER.read_text(encoding="utf-8").split("---\n", 2)[1])
+    assert {author["name"] for author in head["authors"]} == names
+
+
+def test_a_container_for_developers_has_what_the_project_promises() -> None:
+    about = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
+    (python,) = re.findall(r":(3\.\d+)", about["image"])
+    assert python in jobs_of("ci")["test"]["strategy"]["matrix"]["python"]
+    target = about["postCreateCommand"].removeprefix("make ")
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
