@@ -1,6 +1,9 @@
 """The notebook of the documentation still runs."""
 
+import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,20 @@ def test_it_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
     assert total["P1"] > total["P2"] > total["P3"] == 0
     curves = names["curves"]
     assert (curves.iloc[-1] < curves.iloc[0]).all()
+
+
+def test_colab_opens_it_and_its_first_cell_installs_plfl(monkeypatch: pytest.MonkeyPatch) -> None:
+    head, first = ("".join(cell["source"]) for cell in cells()[:2])
+    address = (NOTEBOOK.parents[1] / "release" / "address.txt").read_text().strip()
+    place = f"/github/{address}/blob/main/docs/{NOTEBOOK.name})"
+    assert f"](https://colab.research.google.com{place}" in head
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
+    exec(first, {})
+    assert commands == [], "it is installed here"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    exec(first, {})
+    assert commands == [[sys.executable, "-m", "pip", "install", "--quiet", "plfl"]]
 
 
 def test_outputs_are_not_stored() -> None:
