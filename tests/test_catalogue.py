@@ -38,13 +38,19 @@ main()
 """Snakemake where a package is not installed."""
 
 
-def snakemake(folder: Path, *arguments: str, without: str = "nothing") -> tuple[int, str]:
+TAG = f"v{plfl.__version__}"
+"""The tag of this version."""
+
+
+def snakemake(
+    folder: Path, *arguments: str, without: str = "nothing", **environment: str
+) -> tuple[int, str]:
     """The exit status of Snakemake and what it prints."""
     command = [sys.executable, "-P", "-c", HIDDEN.format(package=without), *arguments]
     process = subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -77,12 +83,17 @@ def test_its_settings_are_those_that_the_generator_reads() -> None:
     assert not any("conda:" in text or "container:" in text for text in rules)
 
 
+def copy(folder: Path, *names: str) -> None:
+    """Copy files of the repository into a folder."""
+    for name in tracked(*names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What Snakemake reads of a clone."""
-    for name in tracked("Snakefile", "workflow", "config.yaml", "profiles"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, tmp_path / name)
+    copy(tmp_path, "Snakefile", "workflow", "config.yaml", "profiles")
     return tmp_path
 
 
@@ -132,6 +143,32 @@ def test_another_workflow_uses_the_rules(own: Path) -> None:
     assert len(best) == 2
     assert set(best) < set(summary.splitlines())
     assert not (own / "figures").exists(), "nobody asked for them"
+
+
+def test_the_rules_come_from_github_as_the_guide_says(
+    own: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    git = ["git", "-c", "user.name=tests", "-c", "user.email=tests@example.org"]
+    published = tmp_path_factory.mktemp("published")
+    copy(published, "workflow")
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"], ["tag", TAG]):
+        subprocess.run([*git, *command], cwd=published, check=True)
+    (line,) = blocks("docs/workflow.md", "text")
+    assert f'tag="{TAG}"' in line
+    text = (own / "Snakefile").read_text(encoding="utf-8")
+    source = line.strip().removeprefix("snakefile: ")
+    (own / "Snakefile").write_text(text.replace("plfl.snakefile()", source), encoding="utf-8")
+    # Git reads this address from the folder.
+    (repository,) = re.findall(r'github\("([^"]+)"', line)
+    redirection = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{published.as_uri()}.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"https://github.com/{repository}",
+        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
+    }
+    status, said = snakemake(own, "--dry-run", **redirection)
+    assert status == 0, said
+    assert re.search(r"^loads_train +1$", said, re.MULTILINE), said
 
 
 @pytest.mark.parametrize(
