@@ -16,3 +16,4 @@ class CombinedPooled(Combined):
         "client chooses the weights on the last weeks of its history."
     )
     crosses: ClassVar[Crosses] = "raw data"
+    fits_each_client: ClassVar[bool | None] = True

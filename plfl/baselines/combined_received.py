@@ -16,3 +16,4 @@ class CombinedReceived(Combined):
         "client chooses the weights on the last weeks of its history."
     )
     crosses: ClassVar[Crosses] = "models"
+    fits_each_client: ClassVar[bool | None] = True

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plfl.baselines.trees import TreeChoice, TreeWindows, boost
+from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import PUBLIC
 from plfl.federated.trees import Part, binned, grow
@@ -29,7 +29,8 @@ class Growth:
         tree_choices: Sequence[TreeChoice],
     ) -> list[Any]:
         grid = windows.public(settings.max_bin)
-        boosters = boost(windows, settings, tree_choices, public=grid, binning=PUBLIC)
+        binned_windows = BinnedWindows(windows, {"max_bin": settings.max_bin, **PUBLIC}, grid)
+        boosters = boost(binned_windows, settings, tree_choices)
         bins = binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
         parts = [Part(*windows.part("train", [client])) for client in clients]

@@ -22,6 +22,7 @@ class MeanReceived(Combined):
         "neighbours and the one of public meters."
     )
     crosses: ClassVar[Crosses] = "models"
+    fits_each_client: ClassVar[bool | None] = True
     needs_received: ClassVar[bool] = True
     needs_training: ClassVar[bool] = False
 

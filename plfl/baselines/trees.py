@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -222,47 +222,63 @@ class TreeChoice(NamedTuple):
         return cls(parameters["num_leaves"], parameters["learning_rate"], trees)
 
 
+@dataclass(frozen=True)
+class BinnedWindows:
+    """The windows of a dataset as LightGBM reads them, with the bins of their features: made once
+    for all models that are trained on them."""
+
+    windows: TreeWindows
+    parameters: Mapping[str, Any]
+    """Those that determine the bins."""
+    public: Floats | None = None
+    """Values (R, K) of the features from which bins are made, instead of those of the training
+    set."""
+
+    @cached_property
+    def training(self) -> Any:
+        """The training set. LightGBM reads it when the first model is trained."""
+        bins, parameters = None, {**PARAMETERS, **self.parameters}
+        if self.public is not None:
+            targets = np.zeros(len(self.public))
+            bins = lightgbm.Dataset(self.public, targets, params=dict(parameters)).construct()
+        return lightgbm.Dataset(*self.windows.part("train"), params=parameters, reference=bins)
+
+    @cached_property
+    def validation(self) -> Any:
+        """The validation set, in the bins of the training set."""
+        return self.training.create_valid(*self.windows.part("validation"))
+
+
 def boost(
-    windows: TreeWindows,
+    binned: BinnedWindows,
     settings: FitSettings,
     tree_choices: Sequence[TreeChoice],
     draw: int = 0,
-    public: Floats | None = None,
-    binning: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """Models of the training set, one for each of `settings.levels` or a single one.
 
     Without `tree_choices`, the settings with the least error on validation are used. `draw`: seed
-    with which the rows and columns of each tree are drawn; 0: all are used. `public`: values (R, K)
-    of the features from which bins are made, instead of those of the training set, with parameters
-    for `binning`.
+    with which the rows and columns of each tree are drawn; 0: all are used.
     """
-    training = windows.part("train")
     stops = not tree_choices
-    validation = windows.part("validation") if stops else None
 
     def model(k: int, objective: dict[str, Any]) -> Any:
-        parameters = PARAMETERS | objective | {"max_bin": settings.max_bin}
-        bins = None
-        if public is not None:
-            parameters |= binning or {}
-            bins = lightgbm.Dataset(public, np.zeros(len(public)), params=parameters).construct()
+        parameters = {**PARAMETERS, **objective, **binned.parameters}
         if draw:
             parameters |= BAGGING | {"seed": draw}
-
-        data = lightgbm.Dataset(*training, params=parameters, reference=bins)
-        stopping: dict[str, Any] = {}
-        if validation is not None:
-            stopping["valid_sets"] = [data.create_valid(*validation)]
 
         def train(choice: TreeChoice) -> tuple[float, Any]:
             own_parameters = parameters | {
                 "num_leaves": choice.leaves,
                 "learning_rate": choice.rate,
             }
+            stopping: dict[str, Any] = {}
             if stops:
+                stopping["valid_sets"] = [binned.validation]
                 stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
-            booster = lightgbm.train(own_parameters, data, num_boost_round=choice.trees, **stopping)
+            booster = lightgbm.train(
+                own_parameters, binned.training, num_boost_round=choice.trees, **stopping
+            )
             errors = booster.best_score["valid_0"].values() if stops else [0.0]
             return next(iter(errors)), booster
 
@@ -274,6 +290,13 @@ def boost(
     exact = {"objective": "quantile", "use_quantized_grad": False}
     objectives = [exact | {"alpha": level} for level in settings.levels] or [{}]
     return [model(k, objective) for k, objective in enumerate(objectives)]
+
+
+def boost_all(
+    windows: TreeWindows, settings: FitSettings, tree_choices: Sequence[TreeChoice]
+) -> list[Any]:
+    """`boost` on all rows and features, with the bins of the training set."""
+    return boost(BinnedWindows(windows, {"max_bin": settings.max_bin}), settings, tree_choices)
 
 
 @dataclass(frozen=True)
@@ -302,7 +325,7 @@ class TreeModel:
     ) -> Floats:
         """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q). `features`: the
         result of `all_features` of its windows, if it is known."""
-        windows, horizons = self.windows, self.windows.dataset.horizons
+        windows = self.windows
         read = windows.all_features(client, starts) if features is None else features
         forecasts = np.array(
             [[booster.predict(x, num_threads=1) for booster in self.boosters] for x in read]
@@ -310,11 +333,11 @@ class TreeModel:
         loads = windows.in_kwh(client, starts, np.moveaxis(forecasts, -1, 0))  # (W, H, Q)
         if self.has_levels:
             return np.sort(loads, axis=-1)
-        return loads[..., 0] if horizons > 1 else loads[:, 0, 0]
+        return loads[..., 0] if len(read) > 1 else loads[:, 0, 0]
 
 
 Grow: TypeAlias = Callable[[TreeWindows, FitSettings, Sequence[TreeChoice]], list[Any]]
-"""Trains models, as `boost` does."""
+"""Trains models, as `boost_all` does."""
 
 
 def train(
@@ -323,7 +346,7 @@ def train(
     settings: FitSettings,
     design: Design = LAGGED,
     tree_choices: Sequence[TreeChoice] = (),
-    grow: Grow = boost,
+    grow: Grow = boost_all,
 ) -> TreeModel:
     """One model, trained on the windows of `members`, that forecasts windows of `scored_dataset`;
     with settings that were `tree_choices` before, or chooses them."""
@@ -457,8 +480,11 @@ class OwnTrees(Baseline):
             tree_choices = [model.tree_choices for model in earlier.get(client, ())] or [[]] * len(
                 self.draws
             )
+            max_bin = {"max_bin": settings.max_bin}
+            binned = BinnedWindows(TreeWindows(own_dataset, design), max_bin)
+            windows = TreeWindows(dataset, design)
             models[client] = [
-                train(own_dataset, dataset, settings, design, choices, partial(boost, draw=draw))
+                TreeModel(windows, boost(binned, settings, choices, draw), bool(settings.levels))
                 for draw, choices in zip(self.draws, tree_choices, strict=True)
             ]
         return TreesFit(dataset, len(settings.levels), models, join_sent(members))

@@ -54,9 +54,11 @@ def evaluate(
     task: Task | None = None,
     additional: Sequence[Baseline] = (),
     leave_out: Collection[str] = (),
+    earlier: Mapping[str, FittedBaseline | Exception] | None = None,
 ) -> BaselineTables:
     """Fit every baseline but `leave_out` to the dataset of a state and score it on validation and
-    test; the levels of quantiles are those of the task.
+    test; the levels of quantiles are those of the task. Those that were fitted `earlier` are not
+    fitted again; an exception is the error of one that could not be fitted.
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
     none can choose its windows. One that raises an error has no score at all, and the others go on.
@@ -72,7 +74,10 @@ def evaluate(
 
     def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
-        staged = fit(baseline, dataset, settings, fitted_baselines)
+        staged = (earlier or {}).get(baseline.name)
+        if isinstance(staged, Exception):
+            raise staged
+        staged = staged or fit(baseline, dataset, settings, fitted_baselines)
         fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent_bytes)
         sent_bytes = total_sent(staged, len(dataset.clients))
         if task.widening == "none":
@@ -81,9 +86,7 @@ def evaluate(
         return predict, sent_bytes
 
     tables = []
-    described = catalogue(covariates=dataset.covariates.shape[1] > 0)
-    chosen_baselines = [baseline for name, baseline in described.items() if name not in leave_out]
-    for baseline in [*chosen_baselines, *additional]:
+    for baseline in chosen_baselines(dataset, additional, leave_out):
         labels = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
             forecasts = predictor(baseline)
@@ -95,7 +98,7 @@ def evaluate(
             log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
             fitted_baselines.pop(baseline.name, None)
             labels["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-            persistence, no_bytes = predictor(described["persistence"])
+            persistence, no_bytes = predictor(catalogue()["persistence"])
             missing = partial(_missing, persistence)
             tables.append(_tables(state, baseline.name, dataset, task, missing, no_bytes, labels))
     rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
@@ -109,6 +112,14 @@ def evaluate(
         fitted_baselines,
         widths,
     )
+
+
+def chosen_baselines(
+    dataset: Dataset, additional: Sequence[Baseline], leave_out: Collection[str]
+) -> list[Baseline]:
+    """The baselines that `evaluate` fits, in this order: the members of each are before it."""
+    described = catalogue(covariates=dataset.covariates.shape[1] > 0)
+    return [*(described[name] for name in described if name not in leave_out), *additional]
 
 
 def _missing(predict: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:

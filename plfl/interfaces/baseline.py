@@ -83,6 +83,8 @@ class Baseline(Selectable):
     """Whether a meter that did not take part has to train it."""
     needs_received: ClassVar[bool] = False
     """Whether its `needs` must be trained on no reading of the client that they forecast."""
+    fits_each_client: ClassVar[bool | None] = None
+    """Whether `fit` treats each client alone, given its members; None: if clients send nothing."""
     needs_covariates: ClassVar[bool] = False
     """Whether only studies with `windows.covariates` have it."""
 

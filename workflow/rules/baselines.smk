@@ -10,6 +10,7 @@ rule baselines:
         f"{INPUTS}/logs/baselines/{{state}}.log",
     benchmark:
         f"{INPUTS}/benchmarks/baselines/{{state}}.tsv"
+    threads: study.compute.threads
     resources:
         mem_mb=jobs.baselines_megabytes,
         runtime=jobs.baselines_minutes,

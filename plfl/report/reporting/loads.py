@@ -20,7 +20,7 @@ class LoadReporting(Reporting):
 
     name = "loads"
     modules: ClassVar = {
-        "baselines": ["plfl.experiments.baselines"],
+        "baselines": ["plfl.experiments.baseline_groups"],
         "collect": ["plfl.results.collect"],
         "figures": ["plfl.report.figures"],
         "page": ["plfl.report.page"],
@@ -32,20 +32,18 @@ class LoadReporting(Reporting):
     def baselines(
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
-        from plfl.baselines.storage import pack
-        from plfl.experiments.baselines import evaluate
+        from plfl.baselines.storage import settings_of
+        from plfl.experiments.baseline_groups import evaluate_in_groups
 
-        data, baseline_keys = Dataset.load_file(dataset), study.baselines
-        tables = evaluate(
+        results = evaluate_in_groups(
             state,
-            data,
-            baseline_keys.fit_settings,
+            Dataset.load_file(dataset),
+            study.baselines,
+            settings_of(study),
             task_of(study),
-            baseline_keys.further,
-            baseline_keys.leave_out,
+            study.compute.threads,
         )
-        packed = pack(baseline_keys, tables.fitted_baselines, tables.widths, len(data.clients))
-        return tables.scores, tables.forecasts, tables.errors, packed
+        return results.scores, results.forecasts, results.errors, results.packed
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise

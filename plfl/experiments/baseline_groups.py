@@ -1,0 +1,184 @@
+"""The baselines of a state, one group of clients after the other: memory for forecasts and models
+does not grow with the number of clients, and groups can be fitted side by side."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.base.errors import PlflError
+from plfl.baselines.fitting import fit
+from plfl.baselines.storage import WIDTHS, pack
+from plfl.config.sections import Baselines
+from plfl.data.dataset import SPLITS, Dataset
+from plfl.experiments.baselines import BaselineTables, chosen_baselines, evaluate
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.task import Task
+
+log = logging.getLogger(__name__)
+
+GROUP = 16
+"""Clients of a group."""
+
+
+@dataclass(frozen=True)
+class GroupResults:
+    """The tables of `BaselineTables`, and what is saved of the baselines (`storage.pack`)."""
+
+    scores: pd.DataFrame
+    forecasts: pd.DataFrame
+    errors: pd.DataFrame
+    packed: Arrays
+
+
+def evaluate_in_groups(
+    state: str,
+    dataset: Dataset,
+    keys: Baselines,
+    settings: FitSettings,
+    task: Task,
+    threads: int = 1,
+    size: int = GROUP,
+) -> GroupResults:
+    """What `evaluate` returns for a dataset, computed for groups of `size` clients, in `threads`
+    threads. Baselines that need all clients together are fitted to all at first. `settings`: those
+    of `keys` with the levels of the task."""
+    task.check_calibration(dataset)
+    clients = np.arange(len(dataset.clients))
+    groups = [clients[first : first + size] for first in range(0, len(clients), size)]
+    if len(groups) == 1:
+        return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
+    baselines = chosen_baselines(dataset, keys.further, keys.leave_out)
+    common = _fit_common(baselines, dataset, settings)
+
+    def of_group(number: int) -> GroupResults:
+        members = groups[number]
+        earlier = {
+            name: x if isinstance(x, Exception) else OfClients(x, members)
+            for name, x in common.items()
+        }
+        tables = _evaluate(state, dataset.of(members), keys, task, earlier)
+        log.info("%s: group %d of %d is scored", state, number + 1, len(groups))
+        return _results(keys, tables, len(members))
+
+    with ThreadPoolExecutor(threads) as pool:
+        results = [*pool.map(of_group, range(len(groups)))]
+    failures = [
+        set(result.scores.loc[result.scores["failed"] != "", "baseline"]) for result in results
+    ]
+    if any(names != failures[0] for names in failures):
+        log.warning("%s: a baseline failed for some clients: all are fitted again", state)
+        return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
+    return _join(results, groups, [baseline.name for baseline in baselines])
+
+
+def _evaluate(
+    state: str,
+    dataset: Dataset,
+    keys: Baselines,
+    task: Task,
+    earlier: Mapping[str, FittedBaseline | Exception],
+) -> BaselineTables:
+    return evaluate(state, dataset, keys.fit_settings, task, keys.further, keys.leave_out, earlier)
+
+
+def _results(keys: Baselines, tables: BaselineTables, clients: int) -> GroupResults:
+    packed = pack(keys, tables.fitted_baselines, tables.widths, clients)
+    return GroupResults(tables.scores, tables.forecasts, tables.errors, packed)
+
+
+def _fit_common(
+    baselines: Sequence[Baseline], dataset: Dataset, settings: FitSettings
+) -> dict[str, FittedBaseline | Exception]:
+    """The baselines that need all clients together, and those that these need, fitted to all; or
+    the error of one that could not be fitted."""
+    names: set[str] = set()
+    for baseline in reversed(baselines):
+        fits_each = baseline.fits_each_client
+        if not (baseline.crosses == "nothing" if fits_each is None else fits_each):
+            names.add(baseline.name)
+        if baseline.name in names:
+            names.update(baseline.needs)
+    common: dict[str, FittedBaseline | Exception] = {}
+    for baseline in baselines:
+        if baseline.name not in names:
+            continue
+        members = {name: x for name, x in common.items() if isinstance(x, FittedBaseline)}
+        try:
+            common[baseline.name] = fit(baseline, dataset, settings, members)
+        except (PlflError, MemoryError):
+            raise  # as in `evaluate`
+        except Exception as error:
+            common[baseline.name] = error
+    return common
+
+
+@dataclass(frozen=True)
+class OfClients(FittedBaseline):
+    """A fitted baseline for some of its clients, which are numbered from 0."""
+
+    fitted_baseline: FittedBaseline
+    clients: NDArray[np.int64]
+    """Their numbers in the dataset that it is fitted to."""
+
+    @property
+    def sent_bytes(self) -> Mapping[str, Sequence[int]] | None:  # type: ignore[override]
+        sizes = self.fitted_baseline.sent_bytes
+        if sizes is None:
+            return None
+        return {
+            source: np.asarray(of_all)[self.clients].tolist() for source, of_all in sizes.items()
+        }
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        return self.fitted_baseline.predict(int(self.clients[client]), starts)
+
+    def save(self, client: int) -> Arrays:
+        return self.fitted_baseline.save(int(self.clients[client]))
+
+
+def _join(
+    results: Sequence[GroupResults], groups: Sequence[NDArray[np.int64]], names: Sequence[str]
+) -> GroupResults:
+    """The results of all clients, in the order of `evaluate`."""
+    return GroupResults(
+        _in_order((x.scores for x in results), {"baseline": names, "split": SPLITS}),
+        _in_order((x.forecasts for x in results), {"baseline": names}),
+        _in_order((x.errors for x in results), {"method": names}),
+        _join_packed([x.packed for x in results], groups),
+    )
+
+
+def _in_order(tables: Iterable[pd.DataFrame], order: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """The rows of tables, one after the other, by columns whose values have an `order`."""
+    table = pd.concat(tables, ignore_index=True)
+    ranks = [
+        table[column].map({value: rank for rank, value in enumerate(values)})
+        for column, values in order.items()
+    ]
+    keys = pd.concat(ranks, axis=1).to_numpy()
+    return table.iloc[np.lexsort(keys.T[::-1])].reset_index(drop=True)
+
+
+def _join_packed(parts: Sequence[Arrays], groups: Sequence[NDArray[np.int64]]) -> Arrays:
+    """The packed baselines of all clients, baseline by baseline. They are taken out of `parts`."""
+    of_baselines: dict[str, dict[str, Any]] = {}
+    for part, clients in zip(parts, groups, strict=True):
+        for path, array in part.items():
+            name, _, key = path.partition("/")
+            own = of_baselines.setdefault(name, {})
+            if key == WIDTHS:
+                own.setdefault(key, []).append(array)
+                continue
+            client, _, rest = key.partition(".")
+            own[f"{clients[int(client)]}.{rest}"] = array
+    return {
+        f"{name}/{key}": np.concatenate(array) if key == WIDTHS else array
+        for name, arrays in of_baselines.items()
+        for key, array in sorted(arrays.items(), key=lambda item: item[0] == WIDTHS)
+    }

@@ -1,0 +1,61 @@
+"""The baselines of groups of clients are those of all clients at once."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.baselines.ridge import Ridge
+from plfl.baselines.storage import pack, settings_of
+from plfl.data.dataset import Dataset
+from plfl.experiments.baseline_groups import evaluate_in_groups
+from plfl.experiments.baselines import evaluate
+from plfl.interfaces.baseline import FittedBaseline
+from plfl.study import Study
+from plfl.tasks import task_of
+from tests.helpers import tiny
+from tests.helpers.kept_baselines import FURTHER_BASELINES
+
+FURTHER = [
+    *FURTHER_BASELINES,
+    {"name": "lightgbm_mean"},
+    {"name": "combined_pooled", "of": ["naive_day", "lightgbm_pooled"]},
+]
+
+
+def study(**blocks: Any) -> Study:
+    return tiny.study(baselines={"trees": 4, "further": FURTHER}, **blocks)
+
+
+@pytest.mark.parametrize(
+    "blocks", [{}, {"task": {"name": "quantiles"}}, {"task": {"conformal": "personal"}}]
+)
+def test_groups_give_the_results_of_all_clients(blocks: dict[str, Any]) -> None:
+    of, data = study(**blocks), tiny.dataset()
+    task, keys = task_of(of), of.baselines
+    whole = evaluate("XX", data, keys.fit_settings, task, keys.further)
+    found = evaluate_in_groups("XX", data, keys, settings_of(of), task, threads=2, size=2)
+    for name in ("scores", "forecasts", "errors"):
+        pd.testing.assert_frame_equal(getattr(found, name), getattr(whole, name), check_exact=True)
+    packed = pack(keys, whole.fitted_baselines, whole.widths, len(data.clients))
+    assert [*found.packed] == [*packed]
+    for path, array in packed.items():
+        np.testing.assert_array_equal(found.packed[path], array)
+
+
+def test_a_baseline_that_fails_for_one_group_fails_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = Ridge.fit
+
+    def fit(self: Ridge, dataset: Dataset, *others: Any) -> FittedBaseline:
+        if "c" in dataset.clients:
+            raise RuntimeError("broken")
+        return fits(self, dataset, *others)
+
+    monkeypatch.setattr(Ridge, "fit", fit)
+    of, data = study(), tiny.dataset()
+    results = evaluate_in_groups("XX", data, of.baselines, settings_of(of), task_of(of), size=2)
+    scores = results.scores.set_index("baseline")
+    assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
+    lacking = "RuntimeError: there are no forecasts of ridge"
+    assert set(scores.loc["combined_received", "failed"]) == {lacking}
