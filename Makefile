@@ -88,8 +88,9 @@ site: $(READY) ## add the documentation of VERSION to the branch gh-pages; PUSH=
 	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(PUSH) "$(VERSION)" latest
 	PATH="$(abspath $(BIN)):$$PATH" mike set-default $(PUSH) latest
 
-bench: $(READY) ## measure the speed of training and write benchmarks/README.md
+bench: $(READY) ## measure the speed of training, and of a study of METERS beside the revision BEFORE; write benchmarks/README.md
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/meters.py $(METERS) $(if $(BEFORE),--before $(BEFORE)) --readme
 
 # The training speed against a plain PyTorch loop, in under a minute.
 bench-quick: $(READY)

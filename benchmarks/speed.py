@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, cast
 
+import machine
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -275,8 +276,9 @@ def tables() -> str:
     engines = [row(title, rates(setting)) for title, setting in named.items()]
     head = ["client-steps per second, one thread", "plain loop", "stacked", "fused"]
     parts = [
-        f"`make bench` on a core of {_processor()}, Python {platform.python_version()}, PyTorch "
-        f"{torch.__version__}:",
+        f"`make bench` on a core of {machine.processor()} that does {machine.peak():.0f} GFLOP/s "
+        f"in products of matrices, load {machine.load()}, Python {platform.python_version()}, "
+        f"PyTorch {torch.__version__}:",
         _table(head, engines),
         "### Models",
         "Every built-in model with the defaults of its options, on the paper's windows (8 features "
@@ -289,13 +291,6 @@ def tables() -> str:
         ", ".join(f"`{name}` {ratio:.2f}" for name, ratio in by_method().items()) + ".",
     ]
     return "\n\n".join(parts)
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
