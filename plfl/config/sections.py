@@ -205,6 +205,12 @@ class Meters(Section):
     of the readings."""
     weather_timezone: Zone | None = None
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
+    weather_issued: str | None = None
+    """Column of `weather` with the time at which a row, a forecast, was issued. Of each time the
+    last forecast counts that was issued at least `weather_ahead` hours before it."""
+    weather_ahead: float | None = Field(None, gt=0)
+    """Hours between the issue of a forecast of the weather and the time that it is for. At least
+    the farthest target of a window, so that none reads what was not yet known."""
 
     @field_validator("since", "until", mode="before")
     @classmethod
@@ -237,6 +243,17 @@ class Meters(Section):
         except (LookupError, ValueError):
             raise ValueError("write utf-8, cp1252, utf-16 or another encoding of Python") from None
         return name
+
+    @model_validator(mode="after")
+    def _issue_has_a_lead(self) -> Self:
+        if (self.weather_issued is None) != (self.weather_ahead is None):
+            raise ValueError(
+                "weather_issued, weather_ahead: the column of issue times and the hours before the "
+                "time that a forecast is for belong together; set both"
+            )
+        if self.weather_issued is not None and self.weather is None:
+            raise ValueError("weather_issued: needs the table of forecasts, weather")
+        return self
 
     @property
     def inputs(self) -> dict[str, str]:

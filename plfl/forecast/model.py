@@ -89,7 +89,9 @@ class ForecastModel(Contents):
         layout = self._layout_with(keys)
         files = meters.raw_files(paths, with_subfolders=True)
         is_own = self.study.data.source == "meters"
-        tables, problems = meters.read_files(files, layout, client, by_file=not layout.exports)
+        tables, problems = meters.read_files(
+            files, layout, client, by_file=not layout.exports, with_later=self._knows_future
+        )
         if is_own and (minutes := self.study.data.resample):
             tables = {name: resampled(table, minutes) for name, table in tables.items()}
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
@@ -120,6 +122,12 @@ class ForecastModel(Contents):
             changed["timezones"] = keys.get("timezones", {})
         return layout.model_copy(update=changed)
 
+    def _until_last(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Readings up to the last load. After it may be rows of inputs whose future is known."""
+        if not self._knows_future:
+            return frame
+        return frame.loc[: frame["load"].last_valid_index()]
+
     @property
     def _knows_future(self) -> bool:
         return any(
@@ -148,6 +156,7 @@ class ForecastModel(Contents):
         Args:
             frame: its readings, indexed by naive standard time at the ends of the intervals,
                 one row for each: `load` in kWh per interval, and the other `readings`; NaN in gaps.
+                What `known_future` lists may go on after the last load.
             client: its name; not needed if there is only one.
             model: `local`, or `global` with the shared parameters as the server sends them.
             early: also forecast where lags reach back to before the first reading; the last load
@@ -169,7 +178,7 @@ class ForecastModel(Contents):
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client, early)
-        return self._forecasts(frame, client, model, windows, windows[2])
+        return self._forecasts(self._until_last(frame), client, model, windows, windows[2])
 
     def predict_next(
         self, frame: pd.DataFrame, client: str | None = None, model: Model = "local"
@@ -179,6 +188,7 @@ class ForecastModel(Contents):
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client)
+        frame = self._until_last(frame)
         upcoming_rows = windows[2][windows[2] >= len(frame) - self._new_rows]
         depends_on_earlier = self.study.task.widening == "adaptive"  # widths follow the errors
         if len(upcoming_rows) and not depends_on_earlier:
@@ -242,7 +252,8 @@ class ForecastModel(Contents):
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
         several horizons, those that were made at the last reading."""
-        last, has_several_horizons = frame.index[-1], self.study.windows.horizons > 1
+        last = self._until_last(frame).index[-1]
+        has_several_horizons = self.study.windows.horizons > 1
         is_new = forecasts["made_at"] == last if has_several_horizons else forecasts.index > last
         upcoming: pd.DataFrame = forecasts[is_new]
         return upcoming
@@ -355,21 +366,21 @@ class ForecastModel(Contents):
         """The table up to the last target, its windows, and the last input rows of those to use;
         `early` as in `predict`."""
         rows_ahead = self.study.windows.farthest
-        step = pd.Timedelta(minutes=self.interval)
+        step, known = pd.Timedelta(minutes=self.interval), self._until_last(frame)
         stamps = pd.date_range(
-            frame.index[0], periods=len(frame) + rows_ahead, freq=step, name="timestamp"
+            frame.index[0], periods=len(known) + rows_ahead, freq=step, name="timestamp"
         )
         assembled = assemble(frame[self.readings].reindex(stamps), self.columns)
         dataset = build_later(client, assembled, self.study.windows, self.scalings[client])
-        if len(frame) < self.look_back:
+        if len(known) < self.look_back:
             log.warning(
                 "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
                 "the last one",
-                *(client, len(frame), self.look_back),
+                *(client, len(known), self.look_back),
             )
         reach = dataset.look_back if early else self.look_back
-        needed_rows = min(reach, max(len(frame), dataset.look_back))
-        last = np.arange(needed_rows - 1, len(frame))
+        needed_rows = min(reach, max(len(known), dataset.look_back))
+        last = np.arange(needed_rows - 1, len(known))
         last = last[dataset.readable[last]]
         if not len(last):
             raise DataError(

@@ -363,6 +363,13 @@ def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
                         f"{path}.features: {name!r} is not among the inputs of data.features; "
                         f"{allowed(name, column_names)}"
                     )
+    ahead, farthest = data.meters.weather_ahead, windows.farthest * data.interval / 60
+    if data.source == "meters" and ahead is not None and ahead < farthest:
+        yield (
+            f"data.meters.weather_ahead: is {ahead:g} hours, but the farthest target is "
+            f"{farthest:g} hours ahead, when these forecasts were not yet known; set it to "
+            f"{farthest:g} or more"
+        )
 
 
 def of_target(windows: Windows, model: Model) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.base.errors import DataError
+from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Meters
 from plfl.data import meters
 from plfl.pipeline.starter import recognise
@@ -206,3 +206,103 @@ def test_stamps_without_an_offset_need_a_zone(two, tmp_path):
     imported, _ = recognise([export], Meters.model_validate(keys))
     found = imported.meters["m"].inputs["temperature"]
     np.testing.assert_array_equal(found.to_numpy()[1:], DEGREES[:-1])
+
+
+def write_forecasts(
+    path: Path, seed: int, zone: str | None = None, altered: int | None = None
+) -> tuple[pd.DataFrame, Path]:
+    """Forecasts for every hour, issued every six hours for the next 48. `altered`: hours before the
+    time that a forecast is for; forecasts issued later than this are others."""
+    rng = np.random.default_rng(seed)
+    issued = at("2021-01-01", 4 * 30, 360).repeat(48)
+    valid = issued + pd.to_timedelta(np.tile(np.arange(1, 49), 4 * 30), "h")
+    values = rng.normal(10, 5, len(valid)).round(2)
+    if altered is not None:
+        values = np.where(valid - issued < pd.Timedelta(hours=altered), values + 20, values)
+    order = rng.permutation(len(valid))
+    rows = pd.DataFrame({"issued": issued, "valid": valid, "Ta": values}).iloc[order]
+    form = "%Y-%m-%dT%H:%M:%SZ" if zone is None else "%Y-%m-%d %H:%M"
+    stamps = {
+        name: (rows[name] if zone is None else rows[name].dt.tz_convert(zone)).dt.strftime(form)
+        for name in ("issued", "valid")
+    }
+    rows.assign(**stamps).to_csv(path, index=False)
+    return rows, path
+
+
+@pytest.mark.parametrize(
+    ("ahead", "seed", "zone"), [(4, 1, None), (24, 2, "Etc/GMT+5"), (30, 3, None)]
+)
+def test_a_forecast_that_was_not_yet_issued_is_never_read(
+    ahead: int, seed: int, zone: str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path
+    index = at("2021-01-04", 24 * 20)
+    export = write_load(folder / "m.csv", index)
+    rows, path = write_forecasts(folder / "w.csv", seed, zone)
+    keys = {"weather_issued": "issued", "weather_ahead": ahead, "weather_timezone": zone or "UTC"}
+    found = read(export, path, **keys)
+    for end in index[:: 24 * 3 + 1]:
+        known = rows[(rows["valid"] == end) & (rows["issued"] <= end - pd.Timedelta(hours=ahead))]
+        assert found[end.tz_localize(None)] == known.sort_values("issued")["Ta"].iloc[-1]
+    _, other = write_forecasts(folder / "other.csv", seed, zone, altered=ahead)
+    pd.testing.assert_series_equal(read(export, other, **keys), found)
+    _, nearer = write_forecasts(folder / "nearer.csv", seed, zone, altered=ahead + 12)
+    assert not read(export, nearer, **keys).equals(found)
+
+
+def test_where_clocks_change_an_hour_of_doubt_counts_against_a_forecast(tmp_path: Path) -> None:
+    export = write_load(tmp_path / "m.csv", at("2021-01-04", 24 * 20))
+    rows, path = write_forecasts(tmp_path / "w.csv", 1, "Europe/Berlin")
+    zone = {"weather_timezone": "Europe/Berlin"}
+    found = read(export, path, weather_issued="issued", weather_ahead=6, **zone)
+    end = pd.Timestamp("2021-01-10 12:00")
+    known = rows[rows["valid"] == end.tz_localize("UTC")].set_index("issued")["Ta"]
+    assert found[end] == known.sort_index()[:"2021-01-10 05:00"].iloc[-1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        ({"weather_issued": "made"}, ("'made'", "'issued'")),
+        ({"weather_issued": "Ta"}, ("'Ta'", "2024-01-31 12:00")),
+        ({"weather_ahead": 60}, ("60 hours before", "weather_ahead")),
+    ],
+)
+def test_tables_without_issue_times_are_refused(
+    keys: dict[str, Any], names: tuple[str, ...], tmp_path: Path
+) -> None:
+    export = write_load(tmp_path / "m.csv", at("2021-01-04", 24 * 20))
+    _, path = write_forecasts(tmp_path / "w.csv", 1)
+    with naming(DataError, str(path), *names):
+        read(export, path, **{"weather_issued": "issued", "weather_ahead": 6, **keys})
+
+
+def test_a_study_cannot_look_farther_ahead_than_forecasts_were_issued() -> None:
+    keys = {"weather": "w.csv", "weather_issued": "issued", "interval": 60}
+    windows = {"look_ahead": 1, "horizons": 24, "scaling": "per_client"}
+
+    def parse(ahead: float | None) -> Study:
+        of_meters = {**keys, "columns": {"temperature": "Ta"}, "weather_ahead": ahead}
+        data = {"source": "meters", "states": ["all"], "clients": 1, "meters": of_meters}
+        return Study.parse({"data": data, "windows": windows}, "test")
+
+    assert parse(24).data.meters.weather_ahead == 24
+    with naming(ConfigError, "weather_ahead", "24 hours ahead", "24 or more"):
+        parse(23)
+    with naming(ConfigError, "weather_issued", "set both"):
+        parse(None)
+
+
+def test_inputs_that_go_on_after_the_last_load_are_rows_of_their_own(tmp_path: Path) -> None:
+    index = at("2021-01-01 01:00", ROWS)
+    export = write_load(tmp_path / "m.csv", index[:-30])
+    weather = write(tmp_path / "w.csv", index, None, Ta=DEGREES)
+    layout = study(export, weather).data.meters
+    tables, problems = meters.read_files([export], layout, with_later=True)
+    (table,) = tables.values()
+    assert not problems
+    assert table["load"].isna().sum() == table["load"][-30:].isna().sum() == 30
+    np.testing.assert_allclose(table["temperature"], DEGREES)
+    (without,) = meters.read_files([export], layout)[0].values()
+    pd.testing.assert_frame_equal(table[:-30], without, check_freq=False)

@@ -201,3 +201,36 @@ def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
     pd.testing.assert_frame_equal(load("again.safetensors").predict(readings, "b"), found)
     last = found[found["made_at"] == readings.index[-1]]
     assert (last.index - readings.index[-1]).tolist() == [pd.Timedelta(hours=h) for h in (1, 2, 3)]
+
+
+def test_what_is_known_in_advance_may_go_on_after_the_last_load() -> None:
+    known = {"name": "known_future", "features": ["temperature"]}
+    windows = {"target": "change", "horizons": 4, "covariates": [known]}
+    write_models_of(make_study(windows=windows, model=MLP), Path("m.safetensors"))
+    model = load("m.safetensors")
+    file = pd.read_csv("meters/a.csv")
+    cut = len(file) - 30
+    file.loc[cut:, "kWh"] = np.nan
+    file.to_csv("next.csv", index=False)
+    readings = model.read(Path("next.csv"), "a")
+    assert len(readings) == len(file) and readings["load"].isna().sum() == 30
+    following = model.predict_next(readings, "a")
+    last = readings.index[cut - 1]
+    assert (following["made_at"] == last).all() and len(following) == 4
+    everything = model.predict(readings, "a")
+    pd.testing.assert_frame_equal(model.upcoming(readings, everything), following)
+    # Without plfl's reader, of the same numbers.
+    complete = model.read(Path("meters/a.csv"), "a")
+    at_last = model.predict(complete, "a")
+    pd.testing.assert_frame_equal(at_last[at_last["made_at"] == last], following)
+    warmer = readings.assign(
+        temperature=readings["temperature"].where(readings["load"].notna(), 40)
+    )
+    assert not np.allclose(model.predict_next(warmer, "a")["forecast"], following["forecast"])
+    # What is farther away than a forecast looks is not read.
+    far = readings.assign(temperature=readings["temperature"].mask(readings.index > last + HOURS))
+    pd.testing.assert_frame_equal(model.predict_next(far, "a"), following)
+
+
+HOURS = pd.Timedelta(hours=2)
+"""The time to the farthest target of these windows."""

@@ -95,7 +95,11 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
 
 
 def read_files(
-    paths: Iterable[Path], meters: Meters, client: str | None = None, by_file: bool = True
+    paths: Iterable[Path],
+    meters: Meters,
+    client: str | None = None,
+    by_file: bool = True,
+    with_later: bool = False,
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """The series of the meters in files of the study's layout, by client, and a line for each file
     and meter that cannot be used; see `read`.
@@ -103,6 +107,8 @@ def read_files(
     The files may have later readings: `meters.since` and `until` are ignored. If several files have
     a meter, its readings are joined; where they overlap, those of the later file count. Without a
     `client`, all meters that `meters` selects are read. `by_file`: a file has one, named like it.
+    `with_later`: also the rows after the last load in which the inputs are known; their load is
+    NaN.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -122,7 +128,10 @@ def read_files(
     tables: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems):
-            tables[meter_client] = _new_series(exports, name, meters, notes)
+            series = _new_series(exports, name, meters, notes)
+            tables[meter_client] = (
+                _with_later(series, exports.meters[name]) if with_later else series
+            )
     if client is not None and exports.names and client not in client_names(exports.names).values():
         problems.append(
             f"{paths[0]}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
@@ -195,6 +204,20 @@ def _new_series(exports: Exports, name: str, meters: Meters, notes: list[str]) -
             "register; set data.meters.cumulative, which uses its differences"
         )
     return series
+
+
+def _with_later(series: pd.DataFrame, meter: Meter) -> pd.DataFrame:
+    """A series with the rows after its last load in which the inputs are known."""
+    if meter.later.empty:
+        return series
+    utc = pd.DatetimeIndex(meter.later.index).tz_localize(None).as_unit("us")
+    later = meter.later.set_axis(utc + standard_offset(meter.zone))
+    last = pd.DatetimeIndex(meter.load.index).tz_localize(None)[-1] + standard_offset(meter.zone)
+    if series.index[-1] != last:
+        return series
+    joined = pd.concat([series, later.reindex(columns=series.columns)]).rename_axis("timestamp")
+    joined.attrs = dict(series.attrs)
+    return joined
 
 
 def _tell(notes: list[str]) -> None:

@@ -77,6 +77,8 @@ class Meter:
     """The time zone of the meter."""
     changes: Counter[str] = field(default_factory=Counter)
     """Changes by name: number of readings."""
+    later: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """The inputs in the rows after the last load, such as a forecast of the weather."""
 
     @property
     def summary(self) -> str:
@@ -447,7 +449,8 @@ class _Readings:
         changes[_SUMS] += len(load) * (self.raw != self.target)
         changes[_CONVERTED] += len(load) * (_factor(self.keys, self.raw) != 1)
         self._check_values(load)
-        inputs = self._inputs(pd.DatetimeIndex(load.index), weather)
+        index = pd.DatetimeIndex(load.index)
+        inputs = self._inputs(index, weather)
         if weather is not None:
             lengths = runs(inputs[list(weather)].isna().any(axis=1).to_numpy())[1]
             long = lengths[lengths * self.target > self.keys.max_gap]
@@ -455,7 +458,23 @@ class _Readings:
         gaps = runs(load.isna().to_numpy())[1]
         changes["missing"] += int(gaps.sum())
         changes["gaps"] += len(gaps)
-        return Meter(load, inputs, self.target, self.zone, +changes)
+        later = self._later(index, inputs, weather)
+        return Meter(load, inputs, self.target, self.zone, +changes, later)
+
+    def _later(
+        self, index: pd.DatetimeIndex, inputs: pd.DataFrame, weather: pd.DataFrame | None
+    ) -> pd.DataFrame:
+        """The inputs that are known in the rows after the last load, without gaps of more than
+        `max_gap` minutes; those up to it are `inputs`."""
+        if inputs.empty:
+            return inputs.iloc[:0]
+        known = [self.rows.index, *([] if weather is None else [weather.index])]
+        end = max(stamps.max() for stamps in known)
+        later = pd.date_range(index[-1], end, freq=f"{self.target}min")
+        if len(later) < 2:
+            return inputs.iloc[:0]
+        all_inputs = pd.concat([inputs.iloc[-1:], self._inputs(later, weather, False).iloc[1:]])
+        return all_inputs.ffill(limit=max(1, self.keys.max_gap // self.target)).iloc[1:]
 
     def _note_doubts(self) -> None:
         """Note clocks, units and ends of intervals that may be understood wrongly."""
@@ -555,12 +574,14 @@ class _Readings:
         standard time, to which the ends of shorter intervals belong."""
         return (pd.DatetimeIndex(ends) + self.standard).ceil(f"{self.target}min") - self.standard
 
-    def _inputs(self, index: pd.DatetimeIndex, weather: pd.DataFrame | None) -> pd.DataFrame:
+    def _inputs(
+        self, index: pd.DatetimeIndex, weather: pd.DataFrame | None, is_needed: bool = True
+    ) -> pd.DataFrame:
         """The inputs in the rows of the load: means of the known values in an interval, and the
         weather: means of the values that became known in each interval.
 
         The last weather holds for up to `max_gap` minutes, so that the newest loads are not lost.
-        An input without values is refused.
+        An input without values is refused if it `is_needed`.
         """
         inputs = self.rows[list(self.place.pieces[0].inputs)]
         if self.raw != self.target:
@@ -575,6 +596,8 @@ class _Readings:
             .mean()
             .reindex(index)
         )
+        if not is_needed:
+            return inputs.join(filled)
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
             raise DataError(

@@ -8,7 +8,7 @@ in more than one way, a key of `data.meters` decides. A clean file needs no key.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -166,8 +166,9 @@ def _pieces(
 
 def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     """The measurements of a weather station, by role, indexed by the time in UTC when they became
-    known. Keys about the form of files are for the meters; the form of this file is detected. A
-    file without any of the inputs is refused."""
+    known; of forecasts, those of `forecasts_in_time` at the times that they are for. Keys about the
+    form of files are for the meters; the form of this file is detected. A file without any of the
+    inputs is refused."""
     detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
     # A given unit is not compared with that of a column: a station does not measure energy.
     keys = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
@@ -176,6 +177,9 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     try:
         raw, *_ = tables.open_files(path, station)
         columns = tables.read(raw, station).cells
+        if meters.weather_issued is not None:
+            columns = forecasts_in_time(path, columns, meters, zone)
+            raw = replace(raw, cells=columns)
         present_columns = {role: c for role, c in meters.columns.items() if c in columns}
         roles = [role for role in present_columns if role in meters.inputs]
         if not roles:
@@ -205,6 +209,71 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     )
     exports.forms[path] = f"weather, {roles_and_units}: {file.words}"
     return measurements[roles].sort_index()
+
+
+def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str) -> pd.DataFrame:
+    """The rows of a table of forecasts, of each time the last one that was issued at least
+    `weather_ahead` hours before it.
+
+    Where clocks change, stamps without a UTC offset count as an hour nearer than they may be.
+    DataError: a column is missing, or a stamp is not written as 2024-01-31 12:00.
+    """
+    issued_column = str(meters.weather_issued)
+    if issued_column not in rows:
+        raise DataError(
+            f"{path}: has no column {issued_column!r} (data.meters.weather_issued); it has "
+            f"{', '.join(map(repr, rows))}"
+        )
+    named = meters.columns.get("timestamp")
+    candidates = [named] if named in rows else [str(c) for c in rows if c != issued_column]
+    stamps = {name: _iso_stamps(rows[name]) for name in candidates}
+    known = {name: column for name, column in stamps.items() if column is not None}
+    issued = _iso_stamps(rows[issued_column])
+    if issued is None or not known:
+        raise DataError(
+            f"{path}: needs two columns of times such as 2024-01-31 12:00, {issued_column!r} and "
+            "the time that a forecast is for"
+        )
+    valid_column, valid = next(iter(known.items()))
+    if (valid.dt.tz is None) != (issued.dt.tz is None):
+        raise DataError(
+            f"{path}: only one of {issued_column!r} and {valid_column!r} has UTC offsets; write "
+            "both in one way"
+        )
+    hours = float(meters.weather_ahead or 0)
+    if valid.dt.tz is None and not zone.startswith(("Etc/", "UTC")):
+        hours += 1
+    is_early = issued <= valid - pd.Timedelta(hours=hours)
+    order = issued[is_early].sort_values(kind="stable").index
+    last = rows.loc[order].drop_duplicates(valid_column, keep="last")
+    if last.empty:
+        raise DataError(
+            f"{path}: no forecast was issued {hours:g} hours before the time that it is for; lower "
+            "data.meters.weather_ahead and windows.horizons, or give earlier forecasts"
+        )
+    in_order = last.loc[valid[last.index].sort_values().index]
+    return in_order.drop(columns=issued_column).reset_index(drop=True)
+
+
+def _iso_stamps(texts: pd.Series) -> pd.Series | None:
+    """Times in the format of ISO 8601, in UTC if they have offsets; None if they are others."""
+    if pd.api.types.is_numeric_dtype(texts):
+        return None
+    try:
+        pd.to_numeric(texts.head())
+        return None
+    except (ValueError, TypeError):
+        pass
+    for utc in (False, True):
+        try:
+            stamps: pd.Series = pd.to_datetime(texts, format="ISO8601", utc=utc)
+        except (ValueError, TypeError):
+            continue
+        if isinstance(stamps.dtype, pd.DatetimeTZDtype):
+            return stamps.dt.tz_convert("UTC")
+        if pd.api.types.is_datetime64_dtype(stamps.dtype):
+            return stamps
+    return None
 
 
 def _check_unique(
