@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": "list a study's comparisons, or compare two studies, cells or baselines",
     "report": "make figures and report of a study from its tables",
     "score": "score predictions made elsewhere on the test set of a study or of a frozen task",
+    "leaderboard": "add rows to the leaderboards of frozen tasks, check and compare them",
     "publish": "write a finished study as an RO-Crate, to publish it",
     "track": "log a results folder into MLflow",
     "ui": "open MLflow's pages of the logged studies, for this machine only",

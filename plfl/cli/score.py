@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base.errors import PlflError
+from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
 from plfl.cli.common import Commands, add_parser
@@ -15,6 +16,7 @@ from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.frozen import opened as read
 from plfl.outside.leaderboard import BOARDS, append, check_row, rows_of
 from plfl.outside.score import score
+from plfl.outside.submissions import LARGEST, VERIFIED, keep, note_verified
 from plfl.pipeline.shipped import root
 from plfl.results.dominance import deciding
 from plfl.study import Study
@@ -40,6 +42,15 @@ MEANINGS = {
 
 def add(commands: Commands) -> None:
     parser = add_parser(commands, "score", EXAMPLES, run)
+    add_submission(parser)
+    text = "add a row to a leaderboard; without predictions, one for each way of the results"
+    parser.add_argument(
+        "--submit", type=Path, nargs="?", const=Path(), metavar="FILE.csv", help=text
+    )
+
+
+def add_submission(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is scored, and what a submitter says of it."""
     text = "configuration of a study, file of a task, or name of a task that comes with plfl"
     parser.add_argument("study", type=Path, metavar="STUDY_OR_TASK", help=text)
     text = "table (.parquet or .csv) of forecasts; docs/benchmark.md lists its columns"
@@ -47,10 +58,6 @@ def add(commands: Commands) -> None:
     text = "results of the study: its cells are ranked, too, and its baselines not trained again"
     parser.add_argument("--results", type=Path, help=text)
     parser.add_argument("--variant", default="", help="label of a variant of the study")
-    text = "add a row to a leaderboard; without predictions, one for each way of the results"
-    parser.add_argument(
-        "--submit", type=Path, nargs="?", const=Path(), metavar="FILE.csv", help=text
-    )
     for option, text in MEANINGS.items():
         number = option in ("bytes-up", "bytes-down", "trials")
         kind: Any = {"type": int, "metavar": "N"} if number else {"metavar": "TEXT"}
@@ -96,9 +103,30 @@ def run(options: argparse.Namespace) -> None:
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
     methods = append(rows, file, template=root() / file)
+    if task and options.submit == Path():
+        _keep(rows, options.predictions, task.name, file)
     for row in rows:
         print(
             f"{file}: {row['method']} is row {methods.index(row['method']) + 1} of {len(methods)}"
+        )
+
+
+def _keep(rows: list[dict[str, Any]], predictions: Path | None, task: str, board: Path) -> None:
+    """Keep the predictions of a row of a task, or list rows that have none."""
+    template, verified = root() / board.parent / VERIFIED, board.parent / VERIFIED
+    if not verified.is_file() and template.is_file():
+        verified.parent.mkdir(parents=True, exist_ok=True)
+        write_text(verified, template.read_text(encoding="utf-8"))
+    if predictions is None:
+        note_verified(rows, task, board)
+    elif kept_file := keep(predictions, board):
+        print(f"{kept_file}: the predictions, which `plfl leaderboard check` scores again")
+    else:
+        note_verified(rows, task, board)
+        print(
+            f"{predictions}: more than {LARGEST:,} bytes are not kept beside the leaderboard; keep "
+            "the file where others find it, so that they can score it again with `plfl leaderboard "
+            f"check {task} --predictions FILE`"
         )
 
 

@@ -69,6 +69,7 @@ def score(
     results: Path | None = None,
     data: Datasets | None = None,
     metric: str = "mase",
+    with_rivals: bool = True,
 ) -> ScoredPredictions:
     """Score a Parquet or CSV file of predictions, with the columns of `Client.predictions`.
 
@@ -80,6 +81,7 @@ def score(
             baselines are trained now.
         data: the study's `datasets`, if they are known.
         metric: `mase` or, of quantiles, `scaled_crps`.
+        with_rivals: whether to rank baselines and cells, too, which takes much longer.
 
     Raises:
         DataError: a client, a stamp or a number is missing, or does not fit the study.
@@ -109,7 +111,7 @@ def score(
     score_table = pd.DataFrame(rows)
     score_table["wape"] = score_table["mae"] / _loads(data, score_table)
     pieces = {SUBMISSION: list(_pieces(_of_metric(pd.concat(errors), metric), ["seed", "client"]))}
-    other_rows, numbers = _rival_rows(study, data, results, metric)
+    other_rows, numbers = _rival_rows(study, data, results, metric) if with_rivals else ({}, {})
     names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
     numbers[SUBMISSION] = {name: float(score_table[name].mean()) for name in names}
     means = pd.DataFrame(numbers).T.drop(columns=metric)

@@ -1,0 +1,107 @@
+"""`plfl leaderboard`: rows of frozen tasks, whose predictions anyone can score again."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from plfl.base.errors import DataError, PlflError
+from plfl.base.lazy import pandas as pd
+from plfl.base.text import print_table
+from plfl.cli.commands import COMMANDS
+from plfl.cli.common import Commands, add_parser
+from plfl.cli.score import add_submission, run
+from plfl.data.checks import counted
+from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.outside.leaderboard import BOARDS
+from plfl.outside.skill import YESTERDAY, standings
+from plfl.outside.submissions import faults
+from plfl.pipeline.shipped import root
+
+ADD = """
+plfl leaderboard add sample predictions.parquet --method Mine --trials 1 --bytes-up 0 --bytes-down 0
+plfl leaderboard add sample --results results/demo
+"""
+CHECK = """
+plfl leaderboard check
+plfl leaderboard check sample
+plfl leaderboard check building-day-ahead --predictions large.parquet
+"""
+TABLE = """
+plfl leaderboard table
+plfl leaderboard table building-1-week building-4-weeks
+"""
+
+
+def add(commands: Commands) -> None:
+    about = COMMANDS["leaderboard"]
+    parser = commands.add_parser(
+        "leaderboard", help=about, description=f"{about[0].upper()}{about[1:]}."
+    )
+    commands_of_boards = parser.add_subparsers(required=True, metavar="COMMAND")
+    about = "score predictions, add their row, and keep them beside it"
+    adding = add_parser(commands_of_boards, "add", ADD, run_add, about=about)
+    add_submission(adding)
+    about = "score the predictions of all rows again, and refuse what differs"
+    checking = add_parser(commands_of_boards, "check", CHECK, run_check, about=about)
+    text = "name of a task; default: all that have a leaderboard"
+    checking.add_argument("tasks", nargs="*", metavar="TASK", help=text)
+    text = "of one task: predictions of a row that are too large to be kept"
+    checking.add_argument("--predictions", type=Path, metavar="FILE", help=text)
+    about = "methods over all tasks: skill relative to yesterday's load, and rate of wins"
+    table = add_parser(commands_of_boards, "table", TABLE, run_table, about=about)
+    text = "name of a task; default: all whose leaderboard has the baseline"
+    table.add_argument("tasks", nargs="*", metavar="TASK", help=text)
+    text = "method that has the skill 0; default: yesterday's load"
+    table.add_argument("--baseline", metavar="METHOD", help=text)
+
+
+def run_add(options: argparse.Namespace) -> None:
+    """Print the scores, add the row and keep the predictions."""
+    options.submit = Path()
+    run(options)
+
+
+def run_check(options: argparse.Namespace) -> None:
+    """Print a line for each leaderboard; DataError: rows are wrong, with a line for each."""
+    if options.predictions is not None and len(options.tasks) != 1:
+        raise PlflError("leaderboard check: --predictions needs the name of one task")
+    problems: list[str] = []
+    for task, board in _boards(options.tasks):
+        found = [*faults(task, board, options.predictions)]
+        rows = counted(len(pd.read_csv(board)), "row")
+        print(f"{board}: {rows}, {'all as they should be' if not found else 'see below'}")
+        problems += found
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def run_table(options: argparse.Namespace) -> None:
+    """Print the standings over tasks."""
+    baseline = options.baseline or YESTERDAY
+    boards = {
+        task.name: pd.read_csv(board, keep_default_na=False, dtype=str)
+        for task, board in _boards(options.tasks)
+    }
+    if not options.tasks:
+        boards = {name: board for name, board in boards.items() if baseline in set(board["method"])}
+    table = standings(boards, baseline)
+    print(
+        f"Methods with a row in each of {', '.join(boards)}.\nskill: 1 minus the geometric mean of "
+        f"the errors over those of {baseline!r}; win_rate: share of pairs of a task and another "
+        "method with the lower error, a tie is half"
+    )
+    print(print_table(table))
+
+
+def _boards(names: list[str]) -> Iterator[tuple[BenchmarkTask, Path]]:
+    """The tasks of these names, or all, with their leaderboards: those of this folder, or else
+    those that come with plfl. PlflError: a task has none."""
+    folder = BOARDS if BOARDS.is_dir() else root() / BOARDS
+    for name in names or sorted(file.stem for file in folder.glob("*.csv")):
+        _, task = opened(name)
+        file = folder / f"{name}.csv"
+        if task is None or not file.is_file():
+            raise PlflError(f"{name}: is no task with a leaderboard in {folder}")
+        yield task, file

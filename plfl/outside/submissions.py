@@ -1,0 +1,172 @@
+"""Rows of leaderboards that anyone can check: their predictions are kept and scored again.
+
+A row of predictions comes with its file, kept by its SHA-256 in `leaderboard/predictions/TASK`.
+Rows without a file were made from the results of a study, or from a file that is too large to keep;
+the table `leaderboard/predictions/verified.csv` has a digest of each such row, so that none of its
+values can change unnoticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic, sha256
+from plfl.base.spreadsheets import escape_formula, write_csv
+from plfl.outside.clients import Datasets, datasets
+from plfl.outside.frozen import BenchmarkTask
+from plfl.outside.leaderboard import COLUMNS, check_row
+from plfl.outside.score import score
+
+LARGEST = 5_000_000
+"""Bytes of the largest file of predictions that is kept."""
+PREDICTIONS = "predictions"
+"""Folder of the files of predictions, beside the leaderboards."""
+VERIFIED = "predictions/verified.csv"
+"""Table of the rows without a file of predictions, in the folder of the leaderboards."""
+SCORES = ("score", "low", "high", "wape", "scaled_crps", "seeds")
+"""Columns that follow from the predictions."""
+TOLERANCE = 2e-6
+"""Largest difference of scores, which have six decimals in a row."""
+
+
+def keep(file: Path, board: Path) -> Path | None:
+    """Keep the predictions of a row beside its leaderboard; None if they are too large."""
+    if file.stat().st_size > LARGEST:
+        return None
+    kept_file = _kept_file(board, sha256(file), file.suffix)
+    kept_file.parent.mkdir(parents=True, exist_ok=True)
+    if not kept_file.exists():
+        with atomic(kept_file) as temporary:
+            shutil.copyfile(file, temporary)
+    return kept_file
+
+
+def note_verified(rows: Sequence[Mapping[str, Any]], task: str, board: Path) -> None:
+    """List rows without a file of predictions in the table beside their leaderboard. Rows of these
+    methods that were listed before leave."""
+    file = board.parent / VERIFIED
+    file.parent.mkdir(parents=True, exist_ok=True)
+    columns = ["task", "method", "row"]
+    table = _read_verified(file)
+    new = [(task, escape_formula(str(row["method"])), digest_of_row(row)) for row in rows]
+    added = pd.DataFrame(new, columns=columns)
+    joined = pd.concat([table, added]).drop_duplicates(["task", "method"], keep="last")
+    write_csv(joined.sort_values(["task", "method"]), file)
+
+
+def digest_of_row(row: Mapping[str, Any]) -> str:
+    """SHA-256 of all values of a row, as a leaderboard has them."""
+    values = [escape_formula(str(row[column])) for column in COLUMNS]
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+def faults(
+    task: BenchmarkTask, board: Path, file: Path | None = None, data: Datasets | None = None
+) -> Iterator[str]:
+    """What is wrong with the rows of a leaderboard, a line for each; rows that have a file of
+    predictions are scored again.
+
+    `file`: predictions of a row that does not keep its own. `data`: of the task, which are fetched
+    or read when a row is scored, if they are not given.
+    """
+    rows = pd.read_csv(board, keep_default_na=False, dtype=str)
+    if list(rows) != COLUMNS:
+        yield f"{board}: its columns are {list(rows)}, but those of a leaderboard are {COLUMNS}"
+        return
+    if (double := rows["method"].duplicated()).any():
+        yield f"{board}: has {rows['method'][double].iloc[0]!r} twice; keep one row"
+    if not rows["score"].map(_number).is_monotonic_increasing:
+        yield f"{board}: its rows are not in the order of their scores; sort them"
+    verified = set(_read_verified(board.parent / VERIFIED).query("task == @task.name")["row"])
+    given = {sha256(file): file} if file else {}
+    for number, row in enumerate(rows.to_dict("records"), 2):
+        place = f"{board}: line {number}: {row['method']}"
+        try:
+            check_row(place, row)
+            yield from (f"{place}: {fault}" for fault in _stated_faults(task, row))
+            digest = str(row["predictions"])
+            kept_file = given.get(digest) or _find(board, digest)
+            if kept_file is None:
+                if digest_of_row(row) not in verified:
+                    yield (
+                        f"{place}: has no file of predictions with the digest {digest[:12]}…, and "
+                        f"{board.parent / VERIFIED} does not list the row as it is; add it with "
+                        "`plfl leaderboard add`"
+                    )
+                continue
+            if data is None:
+                data = datasets(task.parsed)
+                task.check(data)
+            yield from (f"{place}: {fault}" for fault in _scored_faults(task, row, kept_file, data))
+        except PlflError as error:
+            yield str(error) if str(error).startswith(place) else f"{place}: {error}"
+    for kept_file in sorted(_folder(board).glob("*")):
+        if kept_file.stem not in set(rows["predictions"]):
+            yield f"{kept_file}: belongs to no row of {board}; remove it"
+
+
+def _stated_faults(task: BenchmarkTask, row: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with what a row says of its method."""
+    if str(row["version"]) != str(task.version):
+        yield (
+            f"is of version {row['version'] or '?'} of the task, which has version {task.version}; "
+            "score it again"
+        )
+    if row["seeds"] not in ("1", str(len(task.seeds))):
+        yield f"has {row['seeds']} seeds; a method has one or those of the task, {task.seeds}"
+    if exceeded := task.exceeded(row):
+        yield exceeded
+
+
+def _scored_faults(
+    task: BenchmarkTask, row: Mapping[str, str], file: Path, data: Datasets
+) -> Iterator[str]:
+    """How a row differs from the scores of its file of predictions."""
+    if file.stat().st_size > LARGEST and file.stem == row["predictions"]:
+        yield f"{file}: has {file.stat().st_size:,} bytes; at most {LARGEST:,} are kept"
+    if sha256(file) != row["predictions"]:
+        yield f"{file}: its content has another digest than its name; add the row again"
+        return
+    submission = score(task.parsed, file, data=data, metric=task.metric, with_rivals=False)
+    found = submission.submission({})
+    for column in SCORES:
+        stated, again = _number(row[column]), _number(found[column])
+        if not (np.isnan(stated) and np.isnan(again)) and not abs(stated - again) <= TOLERANCE:
+            yield f"{column} is {row[column] or 'empty'}, but its predictions have {again:.6g}"
+
+
+def _kept_file(board: Path, digest: str, suffix: str) -> Path:
+    return _folder(board) / f"{digest}{suffix}"
+
+
+def _folder(board: Path) -> Path:
+    """The files of predictions of a leaderboard."""
+    return board.parent / PREDICTIONS / board.stem
+
+
+def _find(board: Path, digest: str) -> Path | None:
+    candidates = (_kept_file(board, digest, suffix) for suffix in (".parquet", ".csv"))
+    return next(filter(Path.is_file, candidates), None)
+
+
+def _read_verified(file: Path) -> pd.DataFrame:
+    if not file.is_file():
+        return pd.DataFrame(columns=["task", "method", "row"], dtype=str)
+    return pd.read_csv(file, keep_default_na=False, dtype=str)
+
+
+def _number(value: object) -> float:
+    """A value of a row; NaN if it is empty."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return np.nan
