@@ -21,6 +21,7 @@ from setuptools.command.build_py import build_py
 SHIPPED = (
     *("Snakefile", "config.yaml", "config/*"),
     *("docs/*.md", "docs/*.csv", "docs/*.ipynb", "leaderboard/*"),
+    *("leaderboard/predictions/*", "leaderboard/predictions/*/*"),
     *("profiles/*", "profiles/*/*", "tasks/*", "workflow/*", "workflow/*/*"),
 )
 """Files that `plfl/pipeline/shipped.py` looks for in `plfl/shipped/`."""

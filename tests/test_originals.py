@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks import originals
+from plfl.outside import recipes as originals
 
 HOURS = pd.date_range("2016-01-01", "2017-12-31 23:00", freq="h", name="timestamp")
 

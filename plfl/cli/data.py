@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, PlflError
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table
 from plfl.cli.commands import COMMANDS
@@ -30,6 +30,10 @@ plfl data formats              # list them
 plfl data formats octopus      # read its samples
 plfl data formats mine.toml    # read those of a format of your own
 """
+FETCH_EXAMPLES = """
+plfl data fetch campus-1-week
+plfl data fetch building-1-week --from https://mirror.example/bdg2/
+"""
 COLUMNS = (
     *("rows", "first", "last", "mean", "min", "max", "gaps", "filled", "windows", "skipped"),
     "features",
@@ -44,6 +48,11 @@ def add(commands: Commands) -> None:
     about = "describe the series of a study and list possible problems"
     check = add_parser(commands_of_data, "check", EXAMPLES, run, about=about)
     check.add_argument("config", type=Path, help="configuration of the study")
+    about = "download the originals of a frozen task, and make the tables that it reads"
+    fetching = add_parser(commands_of_data, "fetch", about, FETCH_EXAMPLES, run_fetch)
+    fetching.add_argument("task", metavar="TASK", help="name of a task that comes with plfl")
+    text = "address of another copy of the same files, such as that of a mirror"
+    fetching.add_argument("--from", dest="base", default="", metavar="URL", help=text)
     about = "list the known formats of exports, or read the samples of one"
     formats = add_parser(commands_of_data, "formats", FORMAT_EXAMPLES, run_formats, about=about)
     text = "name of a format, or file of your own, whose samples are read and compared"
@@ -81,6 +90,27 @@ def run(options: argparse.Namespace) -> None:
     if problems:
         raise DataError("\n".join(problems))
     print(f"next: plfl cells {options.config}, then plfl study {options.config}")
+
+
+def run_fetch(options: argparse.Namespace) -> None:
+    """Print what is downloaded from where, and whether the data are those of the task."""
+    from plfl.outside.clients import datasets
+    from plfl.outside.frozen import opened
+    from plfl.outside.originals import fetch, original_of
+
+    study, task = opened(options.task)
+    if task is None:
+        raise PlflError(f"{options.task}: is no frozen task; `plfl score --help` says more")
+    original = original_of(task)
+    if original is None:
+        print(f"{task.name}: needs no download of an original; {study.data.origin}")
+    else:
+        print(original.describe(options.base), flush=True)
+        for path, count in fetch(original, Path("data"), options.base).items():
+            print(f"{path}: {counted(count, 'meter')}")
+        task.check(datasets(study))
+        print(f"the data are those of {task.name}, version {task.version}")
+    print(f"next: plfl score {task.name} PREDICTIONS, docs/benchmark.md")
 
 
 def run_formats(options: argparse.Namespace) -> None:

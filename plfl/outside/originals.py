@@ -1,0 +1,189 @@
+"""Downloads the public originals of a frozen task, and makes the tables that it reads.
+
+A download that was cut off goes on where it ended. Every file is compared with the size and the
+SHA-256 in `originals.toml` before it gets its name.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote, urljoin
+
+from plfl.base.errors import DataError
+from plfl.base.files import sha256
+from plfl.data.checks import counted
+from plfl.outside.frozen import BenchmarkTask
+from plfl.outside.recipes import write_tables
+
+PIECE = 1 << 20
+"""Bytes that are read and written at a time."""
+TIMEOUT = 60.0
+"""Seconds without a byte after which a server counts as gone."""
+TRIES = 5
+"""Times that a file is asked for before the command gives up; every byte that arrived is kept."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """A file of an original."""
+
+    path: str
+    """Below the address and the folder of the original."""
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Original:
+    """What is published, and where."""
+
+    name: str
+    """The folder of the tables that are made from it."""
+    title: str
+    page: str
+    licence: str
+    base: str
+    """The address of its files, before their paths."""
+    folder: str
+    """Its folder among the originals; empty: none of its own."""
+    files: tuple[OriginalFile, ...]
+    """None, if no address has a fixed content; `by_hand` then says what a person downloads."""
+    by_hand: str = ""
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def describe(self, base: str = "") -> str:
+        """What is downloaded from which address, in a few lines."""
+        size = f"{counted(len(self.files), 'file')}, {self.size / 1e6:.1f} MB" if self.files else ""
+        facts = ", ".join(filter(None, [size, f"licence {self.licence}"]))
+        address = base or self.base
+        return f"{self.title}\n  {self.page}\n  {facts}" + f"\n  from {address}" * bool(address)
+
+
+@cache
+def originals() -> dict[str, Original]:
+    """All originals, by name."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return {
+        name: Original(
+            name=name,
+            **{key: value for key, value in fields.items() if key != "files"},
+            files=tuple(OriginalFile(*file) for file in fields["files"]),
+        )
+        for name, fields in tomllib.loads(text).items()
+    }
+
+
+def original_of(task: BenchmarkTask) -> Original | None:
+    """The original whose tables a task reads; None if it reads none."""
+    data = task.parsed.data
+    if data.source != "meters":
+        return None
+    folders = {path.parent.name for path in data.meters.exports}
+    return next((one for name, one in originals().items() if name in folders), None)
+
+
+def fetch(original: Original, data: Path, base: str = "", say: Say = print) -> dict[Path, int]:
+    """Download the files of an original that are not there yet, and make its tables in the folder
+    `data`; the number of meters of each.
+
+    `base`: another address of the same files. What was downloaded stays in `data/originals`.
+
+    Raises:
+        DataError: the original has to be downloaded by hand, the server cannot be reached or sends
+            other content, or the files hold no table.
+    """
+    folder = data / "originals" / original.name
+    if not original.files and not (folder.is_dir() and any(folder.iterdir())):
+        raise DataError(
+            f"{original.title}: no address of it has a fixed content; download "
+            f"{original.by_hand} from {original.page} into {folder}, then run this again"
+        )
+    address = base or original.base
+    for number, file in enumerate(original.files, 1):
+        path = folder / original.folder / file.path
+        if path.is_file() and path.stat().st_size == file.size and sha256(path) == file.sha256:
+            continue
+        source = urljoin(address.rstrip("/") + "/", quote(file.path))
+        download(source, path, file)
+        say(f"{number} of {len(original.files)}: {path}")
+    tables = write_tables(folder, data)
+    if not tables:
+        raise DataError(f"{folder}: holds no original from which a table can be made")
+    return tables
+
+
+def download(source: str, path: Path, file: OriginalFile) -> None:
+    """Download a file; what an earlier try left in `NAME.part` is not downloaded again. DataError:
+    see `fetch`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    problem = ""
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(min(2**attempt, 8) * PATIENCE)
+        try:
+            _go_on(source, part, file)
+        except urllib.error.HTTPError as error:
+            problem = f"{error.code} {error.reason}"
+            if error.code < 500 and error.code not in (408, 429):
+                break
+        except (OSError, http.client.HTTPException) as error:
+            problem = str(error) or type(error).__name__
+        if part.is_file() and part.stat().st_size == file.size:
+            if (digest := sha256(part)) == file.sha256:
+                part.replace(path)
+                return
+            part.unlink()
+            raise DataError(
+                f"{source}: its content has the SHA-256 {digest}, not {file.sha256} of plfl's "
+                "list; it was damaged on the way or changed by its publisher; try again, or name "
+                "another copy with --from"
+            )
+    arrived = part.stat().st_size if part.is_file() else 0
+    raise DataError(
+        f"{source}: cannot be downloaded ({problem or 'the server sent less than it said'}); "
+        f"{arrived:,} of {file.size:,} bytes are here, and the same command goes on from there"
+    )
+
+
+PATIENCE = 1.0
+"""Seconds that the first wait between two tries has, doubled each time."""
+
+
+def _go_on(source: str, part: Path, file: OriginalFile) -> None:
+    """Append to a part what is missing of its file."""
+    start = part.stat().st_size if part.is_file() else 0
+    if start >= file.size:
+        if start > file.size:
+            part.unlink()
+            start = 0
+        else:
+            return
+    headers = {"User-Agent": "plfl"} | ({"Range": f"bytes={start}-"} if start else {})
+    request = urllib.request.Request(source, headers=headers)
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+        begins = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+        is_continued = start > 0 and answer.status == 206 and begins
+        with part.open("ab" if is_continued else "wb") as target:
+            left = file.size - (start if is_continued else 0)
+            while left > 0 and (piece := answer.read(min(PIECE, left))):
+                target.write(piece)
+                left -= len(piece)
+            if left == 0 and answer.read(1):
+                raise DataError(
+                    f"{source}: is larger than {file.size:,} bytes, its size in plfl's list; its "
+                    "publisher has changed it"
+                )
