@@ -76,9 +76,10 @@ def _by_lead(tested: dict[str, pd.DataFrame]) -> Iterator[dict[str, object]]:
     if not parts:
         return
     means = 100 * pd.concat(parts).groupby(level=0).mean()
-    for lead, errors in means.iterrows():
+    minutes = (pd.TimedeltaIndex(means.index) / pd.Timedelta(minutes=1)).tolist()
+    for row_minutes, errors in zip(minutes, means.to_dict("records"), strict=True):
         yield {
-            "minutes": round(pd.Timedelta(lead) / pd.Timedelta(minutes=1)),
+            "minutes": round(row_minutes),
             "meters": len(parts),
             "percent_of_load": errors["forecast"],
             "naive_day": errors["naive_day"],

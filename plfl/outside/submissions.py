@@ -88,7 +88,8 @@ def faults(
         yield f"{board}: its rows are not in the order of their scores; sort them"
     verified = set(_read_verified(board.parent / VERIFIED).query("task == @task.name")["row"])
     given = {sha256(file): file} if file else {}
-    for number, row in enumerate(rows.to_dict("records"), 2):
+    for number, values in enumerate(rows.to_dict("records"), 2):
+        row = {str(column): str(value) for column, value in values.items()}
         place = f"{board}: line {number}: {row['method']}"
         try:
             check_row(place, row)

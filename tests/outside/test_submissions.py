@@ -1,6 +1,5 @@
 """Rows of leaderboards are scored again from their predictions, and what differs is refused."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import plfl
-from plfl.base.errors import PlflError, ResultsError
+from plfl.base.errors import ResultsError
 from plfl.cli.main import main
 from plfl.outside import submissions
 from plfl.outside.clients import Datasets, datasets
@@ -175,7 +173,9 @@ def test_the_leaderboards_that_come_with_plfl_are_as_they_should_be(
         assert [*faults(task, file, data=data if task.name == "sample" else None)] == []
 
 
-def test_added_from_the_command_and_checked(here: Path, predictions: Path, invoke: Callable) -> None:
+def test_added_from_the_command_and_checked(
+    here: Path, predictions: Path, invoke: Callable
+) -> None:
     said = ["--method", "last", "--trials", "1", "--bytes-up", "0", "--bytes-down", "0"]
     assert main(["leaderboard", "add", "sample", str(predictions), *said]) == 0
     assert len([*Path("leaderboard/predictions/sample").glob("*.parquet")]) >= 1
@@ -222,24 +222,19 @@ def test_a_table_needs_the_baseline() -> None:
 
 def test_skill_and_wins_are_those_of_fev() -> None:
     fev = pytest.importorskip("fev", reason="fev is not installed: pip install fev")
+    from fev.analysis import TASK_DEF_COLUMNS
+
     rng = np.random.default_rng(0)
     errors = pd.DataFrame(rng.uniform(0.5, 2, (4, 5)), index=[*"abcd"], columns=[*"vwxyz"])
+    definition = dict.fromkeys(TASK_DEF_COLUMNS, "1") | {"quantile_levels": []}
     summaries = [
-        {"model_name": method, "task_name": task, "dataset_path": task, "test_error": error}
-        | {"trained_on_this_dataset": False, "inference_time_s": 1.0, "training_time_s": 0.0}
-        | {"dataset_config": "", "num_forecasts": 1, "horizon": 1}
+        {**definition, "dataset_path": task, "model_name": method, "test_error": error}
+        | {"training_time_s": 0.0, "inference_time_s": 0.0, "fev_version": fev.__version__}
+        | {"trained_on_this_dataset": False, "num_forecasts": 1}
         for method, row in errors.iterrows()
         for task, error in row.items()
     ]
-    summaries = json.loads(json.dumps(summaries))
-    found = fev.leaderboard(summaries, baseline_model="a", task_def_columns=["task_name"])
+    found = fev.leaderboard(summaries, baseline_model="a")
     own = standings(boards(**errors.to_dict()), "a").set_index("method")
     np.testing.assert_allclose(found["skill_score"].reindex(own.index), own["skill"], atol=1e-9)
     np.testing.assert_allclose(found["win_rate"].reindex(own.index), own["win_rate"], atol=1e-9)
-
-
-def test_clients_are_those_of_the_task(task: BenchmarkTask) -> None:
-    with pytest.raises(PlflError):
-        opened("no-such-task")
-    assert task.clients == 8 and plfl.__version__
-'''

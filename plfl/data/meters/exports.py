@@ -270,7 +270,8 @@ def _iso_stamps(texts: pd.Series) -> pd.Series | None:
         except (ValueError, TypeError):
             continue
         if isinstance(stamps.dtype, pd.DatetimeTZDtype):
-            return stamps.dt.tz_convert("UTC")
+            in_utc: pd.Series = stamps.dt.tz_convert("UTC")
+            return in_utc
         if pd.api.types.is_datetime64_dtype(stamps.dtype):
             return stamps
     return None
