@@ -44,7 +44,8 @@ def sites(file: Path) -> Iterator[tuple[str, pd.DataFrame]]:
         pd.date_range("2016-01-01", "2017-12-31 23:00", freq="h", name="timestamp")
     )
     for site in ("fox", "panther", "bear"):
-        table = whole[sorted(name for name in whole if name.startswith(f"{site.title()}_"))]
+        names = map(str, whole)
+        table = whole[sorted(name for name in names if name.startswith(f"{site.title()}_"))]
         last = table.loc["2017"]
         good = (last.isna().mean() < 0.01) & ((last == 0).mean() < 0.005)
         good &= (last.apply(longest_run) < 72) & ~(table < 0).any()
@@ -64,7 +65,7 @@ def london(files: list[Path]) -> Iterator[tuple[str, pd.DataFrame]]:
         for rows in tqdm(pd.read_csv(file, chunksize=CHUNK, dtype=str), desc=file.name):
             rows.columns = rows.columns.str.strip()
             rows = rows[rows["DateTime"].str.startswith("2013")]
-            place = stamps.get_indexer(pd.to_datetime(rows["DateTime"].str[:19]))
+            place = stamps.get_indexer(pd.DatetimeIndex(rows["DateTime"].str[:19]))
             load = pd.to_numeric(rows["KWH/hh (per half hour)"], errors="coerce")
             known = (place >= 0) & load.notna().to_numpy()  # some rows are off the half hour
             for home, readings in pd.DataFrame({"at": place, "load": load})[known].groupby(
