@@ -4,6 +4,7 @@ python -m benchmarks.leaderboard
 """
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ INTRODUCTION = """# Leaderboard
 
 A *task* is a question whose data, test sets, seeds and budget never change.
 [Your own loop](benchmark.md#4-add-a-row) says how to submit a row,
-[Measured meters](measured-meters.md#from-the-originals) where the data come from. Scores of
-different versions of a task do not compare. `python -m benchmarks.leaderboard` wrote this page.
+[Measured meters](measured-meters.md#from-the-originals) where the data come from (`plfl data fetch
+TASK`). `plfl leaderboard check` scores kept predictions again, `plfl leaderboard table` compares
+methods over tasks. Scores of different versions of a task do not compare. `python -m
+benchmarks.leaderboard` wrote this page.
 
 Score: MASE, the [CRPS](scores.md) of quantiles in its place (`scaled_crps`), or the fraction of
 wrong labels (`error`), with a 95 % interval over clients, weeks and seeds. *sums*: of gradients,
@@ -49,6 +52,12 @@ CONTEXT: dict[str, Any] = {
 }
 """The terms of Croissant 1.0."""
 NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"}
+
+
+def repository() -> str:
+    """The address of the repository."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project["urls"]["Repository"])
 
 
 def boards() -> list[tuple[BenchmarkTask, pd.DataFrame | None]]:
@@ -123,7 +132,7 @@ def croissant() -> dict[str, Any]:
         "name": "plfl-leaderboards",
         "description": "Scores of forecasters and classifiers on the frozen tasks of plfl.",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "url": "https://arxiv.org/abs/2404.01517",
+        "url": f"{repository()}/tree/main/leaderboard",
         "citeAs": "The plfl developers (2026): plfl, version 0.1.0",
         "creator": [{"@type": "sc:Organization", "name": "The plfl developers"}],
         "datePublished": "2026-11-25",

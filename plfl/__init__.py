@@ -62,6 +62,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
+    if name == "datasets":  # a module, which `import plfl` makes available, too
+        return importlib.import_module("plfl.datasets")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import plfl
 from plfl.cli.main import main
@@ -195,3 +196,26 @@ def test_the_whole_idea(here, monkeypatch, capsys):
     # With a week of readings, sharing beats training alone, which beats the last load.
     assert mase["P2"] < mase["P3"] < 1
     assert Path("plot.png").stat().st_size > 10_000
+
+
+def test_models_of_fev_forecast_and_windows_are_a_task_of_fev(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error that fev computes is the one that plfl scores, and that of plfl's own baseline."""
+    pytest.importorskip("fev", reason="fev, with heavy dependencies, is not installed")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    data = {"source": "sample", "states": ["NY"], "clients": 2, "resample": 60}
+    windows = {"look_ahead": 2, "horizons": 2, "split": [0.98, 0.01, 0.01]}
+    windows |= {"scaling": "per_client", "target": "change"}
+    raw = {"name": "small", "data": data | {"features": ["load"]}, "windows": windows}
+    Path("small.yaml").write_text(yaml.safe_dump(raw | {"model": {"name": "mlp"}}))
+    run(monkeypatch, "fev_tasks.py", "small.yaml", "windows/loads.parquet", "p.parquet")
+    of_fev = float(capsys.readouterr().out.split()[-1])
+    study = Study.load("small.yaml")
+    scores = score(study, Path("p.parquet"), with_rivals=False).clients
+    day = plfl.datasets.forecast("small.yaml", "naive_day")
+    own = plfl.datasets.score("small.yaml", day)
+    np.testing.assert_allclose(scores["mase"], own["mase"])
+    errors = (day["forecast"] - day["truth"]).abs().groupby(day["client"]).mean()
+    # fev also counts the hour before the first target.
+    assert of_fev == pytest.approx(errors.mean(), rel=0.05)

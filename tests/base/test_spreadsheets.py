@@ -1,7 +1,6 @@
 """Names from other people's files are never formulas of a spreadsheet."""
 
 import csv
-import doctest
 import io
 import logging
 import re
@@ -10,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plfl.base import spreadsheets
 from plfl.base.spreadsheets import as_csv, write_csv, write_workbook
 from plfl.outside.leaderboard import COLUMNS, append
 from tests.helpers.repository import ROOT
@@ -20,10 +18,6 @@ NAMES = [
     *("+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "=cmd|' /C calc'!A0"),
 ]
 PLAIN = ["school", "a=b"]
-
-
-def test_the_examples_of_the_docstrings() -> None:
-    assert doctest.testmod(spreadsheets).failed == 0
 
 
 @pytest.mark.parametrize("kind", ["object", "string", "category"])

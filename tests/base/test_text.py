@@ -1,6 +1,5 @@
 """Names from other people's files do nothing to terminals."""
 
-import doctest
 import io
 import unicodedata
 
@@ -12,10 +11,6 @@ from plfl.base import text
 from plfl.base.errors import ConfigError, DataError
 
 HOSTILE = "meter\x1b]0;title\x07\x1b[2J\u202e"
-
-
-def test_the_examples_of_the_docstrings() -> None:
-    assert doctest.testmod(text).failed == 0
 
 
 @given(st.text())
