@@ -1,7 +1,8 @@
-"""FedAvg in plain PyTorch, clients with one origin: fedavg_torch.py sample predictions.parquet"""
+"""FedAvg in plain PyTorch: fedavg_torch.py sample predictions.parquet"""
 
 import sys
 from copy import deepcopy
+from itertools import product
 
 import pandas as pd
 import torch
@@ -9,10 +10,11 @@ from torch import from_numpy, nn
 
 import plfl
 
-clients, tables, rounds = plfl.clients(sys.argv[1]), [], 20
-x = [torch.cat([from_numpy(c.flat(part)) for part in ("train", "val")]) for c in clients]
-y = [torch.cat([from_numpy(c.y_train), from_numpy(c.y_val)]) for c in clients]
-for seed in (1, 2, 3):
+everyone, tables, rounds = plfl.clients(sys.argv[1]), [], 20
+for origin, seed in product(dict.fromkeys(c.origin for c in everyone), (1, 2, 3)):
+    clients = [c for c in everyone if c.origin == origin]  # later ones have readings of this test
+    x = [torch.cat([from_numpy(c.flat(part)) for part in ("train", "val")]) for c in clients]
+    y = [torch.cat([from_numpy(c.y_train), from_numpy(c.y_val)]) for c in clients]
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(x[0].shape[1], 16), nn.ReLU(), nn.Linear(16, y[0][0].numel()))
     for _ in range(rounds):
