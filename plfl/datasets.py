@@ -73,7 +73,7 @@ def load(name: str | Path) -> pd.DataFrame:
                 }
                 parts.append(pd.DataFrame({"origin": origin} | columns))
     table = pd.concat(parts, ignore_index=True)
-    return table if study.axes else table.drop(columns="origin")
+    return table if study.plan.axes else table.drop(columns="origin")
 
 
 def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
@@ -108,7 +108,7 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
             }
             parts.append(pd.DataFrame({"origin": origin} | columns))
     table = pd.concat(parts, ignore_index=True)
-    return table if study.axes else table.drop(columns="origin")
+    return table if study.plan.axes else table.drop(columns="origin")
 
 
 def score(name: str | Path, predictions: pd.DataFrame) -> pd.DataFrame:
