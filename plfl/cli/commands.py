@@ -12,7 +12,7 @@ COMMANDS = {
     "privacy": "state ε of each cell of a study, and what is outside of it",
     "methods": "list the algorithms: sources, hyperparameters, message sizes",
     "schema": "write the JSON schema and the generated pages",
-    "data": "check series before training",
+    "data": "check series before training, and download those of frozen tasks",
     "forecast": "forecast the next hours of meters, with the models of a study or of public meters",
     "export": "write the forecaster of a meter as a program for ONNX runtimes; or, with the word "
     "`clients`, the clients of a study as arrays",

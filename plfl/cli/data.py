@@ -18,6 +18,9 @@ from plfl.data.checks import counted
 from plfl.data.describe import describe, judge
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.sources import check_loads, windows_of
+from plfl.outside.clients import datasets
+from plfl.outside.frozen import opened
+from plfl.outside.originals import fetch, original_of
 from plfl.pipeline.format_samples import read_samples
 from plfl.study import Study
 from plfl.tasks import task_of
@@ -49,7 +52,7 @@ def add(commands: Commands) -> None:
     check = add_parser(commands_of_data, "check", EXAMPLES, run, about=about)
     check.add_argument("config", type=Path, help="configuration of the study")
     about = "download the originals of a frozen task, and make the tables that it reads"
-    fetching = add_parser(commands_of_data, "fetch", about, FETCH_EXAMPLES, run_fetch)
+    fetching = add_parser(commands_of_data, "fetch", FETCH_EXAMPLES, run_fetch, about=about)
     fetching.add_argument("task", metavar="TASK", help="name of a task that comes with plfl")
     text = "address of another copy of the same files, such as that of a mirror"
     fetching.add_argument("--from", dest="base", default="", metavar="URL", help=text)
@@ -94,10 +97,6 @@ def run(options: argparse.Namespace) -> None:
 
 def run_fetch(options: argparse.Namespace) -> None:
     """Print what is downloaded from where, and whether the data are those of the task."""
-    from plfl.outside.clients import datasets
-    from plfl.outside.frozen import opened
-    from plfl.outside.originals import fetch, original_of
-
     study, task = opened(options.task)
     if task is None:
         raise PlflError(f"{options.task}: is no frozen task; `plfl score --help` says more")
