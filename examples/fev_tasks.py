@@ -1,8 +1,4 @@
-"""A model of fev on a task of plfl, and plfl's windows as a task of fev: `pip install fev`.
-
-python examples/fev_tasks.py sample windows/loads.parquet predictions.parquet
-plfl score sample predictions.parquet
-"""
+"""A model of fev on a task of plfl: fev_tasks.py sample windows.parquet predictions.parquet"""
 
 import sys
 from pathlib import Path
@@ -20,9 +16,9 @@ class SeasonalNaive(fev.ForecastingModel):
     """Repeats the last season, as fev's models do: for every window of a task."""
 
     def _fit_predict(self, task: fev.Task) -> list[list[dict]]:
-        windows = (window.get_input_data()[0]["target"] for window in task.iter_windows())
-        repeated = [[np.resize(y[-task.seasonality :], task.horizon) for y in w] for w in windows]
-        return [[{"predictions": forecast} for forecast in window] for window in repeated]
+        pasts = (window.get_input_data()[0]["target"] for window in task.iter_windows())
+        days = [[np.resize(y[-task.seasonality :], task.horizon) for y in past] for past in pasts]
+        return [[{"predictions": day} for day in window] for window in days]
 
 
 def as_fev_task(study: Study, path: Path) -> fev.Task:
@@ -31,11 +27,10 @@ def as_fev_task(study: Study, path: Path) -> fev.Task:
     tables, made_at = [], []
     for i, client in enumerate(dataset.clients.tolist()):
         rows = slice(*dataset.bounds[i, [0, -1]].tolist())
-        loads = {"timestamp": dataset.stamps[rows], "target": dataset.load[rows]}
-        tables.append(pd.DataFrame(loads).assign(id=client))
+        loads = {"timestamp": dataset.stamps[rows], "target": dataset.load[rows], "id": client}
+        tables.append(pd.DataFrame(loads))
         made_at.append(dataset.stamps[dataset.persistence_rows(dataset.starts(i, "test"))])
     assert all(np.array_equal(times, made_at[0]) for times in made_at)
-    path.parent.mkdir(parents=True, exist_ok=True)
     pd.concat(tables).to_parquet(path, index=False)
     return fev.Task(
         dataset_path=str(path), horizon=study.windows.farthest, num_windows=len(made_at[0]),
@@ -50,15 +45,14 @@ def as_predictions(study: Study, task: fev.Task, windows: list[list[dict]]) -> p
     for made_at, forecasts in zip(pd.to_datetime(task.cutoffs), windows, strict=True):
         stamps = pd.date_range(made_at, periods=task.horizon + 1, freq=task.window_step_size)[1:]
         for client, forecast in zip(clients, forecasts, strict=True):
-            columns = {"stamp": stamps, "forecast": forecast["predictions"]}
-            rows = pd.DataFrame(columns).assign(client=client, made_at=made_at)
-            targets.append(rows[-study.windows.horizons :])
+            rows = pd.DataFrame({"stamp": stamps, "forecast": forecast["predictions"]})
+            targets.append(rows.assign(client=client, made_at=made_at)[-study.windows.horizons :])
     return pd.concat(targets)
 
 
 if __name__ == "__main__":
     study = opened(sys.argv[1])[0]
     task = as_fev_task(study, Path(sys.argv[2]))
-    windows = SeasonalNaive().fit_predict(task)
+    windows = SeasonalNaive().fit_predict(task)  # or any other model of fev
     print(f"MAE: {task.evaluation_summary(windows, 'seasonal_naive')['test_error']}")
     as_predictions(study, task, windows).to_parquet(sys.argv[3])

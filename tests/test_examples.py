@@ -209,7 +209,7 @@ def test_models_of_fev_forecast_and_windows_are_a_task_of_fev(
     windows |= {"scaling": "per_client", "target": "change"}
     raw = {"name": "small", "data": data | {"features": ["load"]}, "windows": windows}
     Path("small.yaml").write_text(yaml.safe_dump(raw | {"model": {"name": "mlp"}}))
-    run(monkeypatch, "fev_tasks.py", "small.yaml", "windows/loads.parquet", "p.parquet")
+    run(monkeypatch, "fev_tasks.py", "small.yaml", "loads.parquet", "p.parquet")
     of_fev = float(capsys.readouterr().out.split()[-1])
     study = Study.load("small.yaml")
     scores = score(study, Path("p.parquet"), with_rivals=False).clients
