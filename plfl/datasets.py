@@ -95,7 +95,7 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
         raise ConfigError("forecast", [f"{baseline!r} is unknown; {allowed(baseline, STANDARD)}"])
     parts = []
     for (origin, state), dataset in datasets(study).items():
-        fitted = fit(find(baseline)(), dataset, study.baselines.fit_settings, {})
+        fitted_baseline = fit(find(baseline)(), dataset, study.baselines.fit_settings, {})
         for i, client in enumerate(dataset.clients.tolist()):
             starts = dataset.starts(i, "test")
             made_at = dataset.stamps[dataset.persistence_rows(starts)]
@@ -103,7 +103,7 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
                 "client": name_of(study, state, client),
                 "made_at": made_at.repeat(dataset.horizons),
                 "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),
-                "forecast": fitted.predict(i, starts).ravel(),
+                "forecast": fitted_baseline.predict(i, starts).ravel(),
                 "truth": dataset.truth(starts).ravel(),
             }
             parts.append(pd.DataFrame({"origin": origin} | columns))

@@ -109,7 +109,7 @@ def run_fetch(options: argparse.Namespace) -> None:
             print(f"{path}: {counted(count, 'meter')}")
         task.check(datasets(study))
         print(f"the data are those of {task.name}, version {task.version}")
-    print(f"next: plfl score {task.name} PREDICTIONS, docs/benchmark.md")
+    print(f"next: plfl leaderboard add {task.name} PREDICTIONS … (docs/benchmark.md)")
 
 
 def run_formats(options: argparse.Namespace) -> None:

@@ -69,10 +69,10 @@ def run_check(options: argparse.Namespace) -> None:
         raise PlflError("leaderboard check: --predictions needs the name of one task")
     problems: list[str] = []
     for task, board in _boards(options.tasks):
-        found = [*faults(task, board, options.predictions)]
+        row_faults = [*faults(task, board, options.predictions)]
         rows = counted(len(pd.read_csv(board)), "row")
-        print(f"{board}: {rows}, {'all as they should be' if not found else 'see below'}")
-        problems += found
+        print(f"{board}: {rows}, {'all as they should be' if not row_faults else 'see below'}")
+        problems += row_faults
     if problems:
         raise DataError("\n".join(problems))
 

@@ -92,7 +92,7 @@ def original_of(task: BenchmarkTask) -> Original | None:
     if data.source != "meters":
         return None
     folders = {path.parent.name for path in data.meters.exports}
-    return next((one for name, one in originals().items() if name in folders), None)
+    return next((original for name, original in originals().items() if name in folders), None)
 
 
 def fetch(original: Original, data: Path, base: str = "", say: Say = print) -> dict[Path, int]:
@@ -152,10 +152,10 @@ def download(source: str, path: Path, file: OriginalFile) -> None:
                 "list; it was damaged on the way or changed by its publisher; try again, or name "
                 "another copy with --from"
             )
-    arrived = part.stat().st_size if part.is_file() else 0
+    size_here = part.stat().st_size if part.is_file() else 0
     raise DataError(
         f"{source}: cannot be downloaded ({problem or 'the server sent less than it said'}); "
-        f"{arrived:,} of {file.size:,} bytes are here, and the same command goes on from there"
+        f"{size_here:,} of {file.size:,} bytes are here, and the same command goes on from there"
     )
 
 
@@ -178,11 +178,11 @@ def _go_on(source: str, part: Path, file: OriginalFile) -> None:
         begins = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
         is_continued = start > 0 and answer.status == 206 and begins
         with part.open("ab" if is_continued else "wb") as target:
-            left = file.size - (start if is_continued else 0)
-            while left > 0 and (piece := answer.read(min(PIECE, left))):
+            missing_bytes = file.size - (start if is_continued else 0)
+            while missing_bytes > 0 and (piece := answer.read(min(PIECE, missing_bytes))):
                 target.write(piece)
-                left -= len(piece)
-            if left == 0 and answer.read(1):
+                missing_bytes -= len(piece)
+            if missing_bytes == 0 and answer.read(1):
                 raise DataError(
                     f"{source}: is larger than {file.size:,} bytes, its size in plfl's list; its "
                     "publisher has changed it"

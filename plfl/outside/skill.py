@@ -45,9 +45,9 @@ def standings(boards: Mapping[str, pd.DataFrame], baseline: str = YESTERDAY) -> 
     common = errors.dropna()
     ratios = (common / common.loc[baseline]).clip(*RATIOS)
     skill = 1 - np.exp(np.log(ratios).mean(axis=1))
-    others = len(common) - 1
+    rival_count = len(common) - 1
     wins = ratios.rank(ascending=False, method="average") - 1  # of a tie, half
-    win_rate = (wins / others).mean(axis=1) if others else pd.Series(np.nan, common.index)
+    win_rate = (wins / rival_count).mean(axis=1) if rival_count else pd.Series(np.nan, common.index)
     table = pd.DataFrame({"skill": skill, "win_rate": win_rate, "tasks": len(boards)})
     table = table.sort_values(["skill", "win_rate"], ascending=False, kind="stable")
     return table.rename_axis("method").reset_index()

@@ -58,9 +58,9 @@ def note_verified(rows: Sequence[Mapping[str, Any]], task: str, board: Path) -> 
     columns = ["task", "method", "row"]
     table = _read_verified(file)
     new = [(task, escape_formula(str(row["method"])), digest_of_row(row)) for row in rows]
-    added = pd.DataFrame(new, columns=columns)
-    joined = pd.concat([table, added]).drop_duplicates(["task", "method"], keep="last")
-    write_csv(joined.sort_values(["task", "method"]), file)
+    new_rows = pd.DataFrame(new, columns=columns)
+    all_rows = pd.concat([table, new_rows]).drop_duplicates(["task", "method"], keep="last")
+    write_csv(all_rows.sort_values(["task", "method"]), file)
 
 
 def digest_of_row(row: Mapping[str, Any]) -> str:
@@ -87,7 +87,7 @@ def faults(
     if not rows["score"].map(_number).is_monotonic_increasing:
         yield f"{board}: its rows are not in the order of their scores; sort them"
     verified = set(_read_verified(board.parent / VERIFIED).query("task == @task.name")["row"])
-    given = {sha256(file): file} if file else {}
+    given_files = {sha256(file): file} if file else {}
     for number, values in enumerate(rows.to_dict("records"), 2):
         row = {str(column): str(value) for column, value in values.items()}
         place = f"{board}: line {number}: {row['method']}"
@@ -95,7 +95,7 @@ def faults(
             check_row(place, row)
             yield from (f"{place}: {fault}" for fault in _stated_faults(task, row))
             digest = str(row["predictions"])
-            kept_file = given.get(digest) or _find(board, digest)
+            kept_file = given_files.get(digest) or _find(board, digest)
             if kept_file is None:
                 if digest_of_row(row) not in verified:
                     yield (
@@ -138,11 +138,14 @@ def _scored_faults(
         yield f"{file}: its content has another digest than its name; add the row again"
         return
     submission = score(task.parsed, file, data=data, metric=task.metric, with_rivals=False)
-    found = submission.submission({})
+    scores = submission.submission({})
     for column in SCORES:
-        stated, again = _number(row[column]), _number(found[column])
-        if not (np.isnan(stated) and np.isnan(again)) and not abs(stated - again) <= TOLERANCE:
-            yield f"{column} is {row[column] or 'empty'}, but its predictions have {again:.6g}"
+        stated, recomputed = _number(row[column]), _number(scores[column])
+        if (
+            not (np.isnan(stated) and np.isnan(recomputed))
+            and not abs(stated - recomputed) <= TOLERANCE
+        ):
+            yield f"{column} is {row[column] or 'empty'}, but its predictions have {recomputed:.6g}"
 
 
 def _kept_file(board: Path, digest: str, suffix: str) -> Path:

@@ -26,14 +26,14 @@ def by_lead(results: Path) -> dict[str, Any]:
         return {}
     minutes = sorted(table["minutes"].unique())
     step = max(1, (len(minutes) - 1) / (MOST - 1))
-    shown = sorted({round(i * step) for i in range(MOST) if round(i * step) < len(minutes)})
-    shown_minutes = [minutes[i] for i in shown]
+    positions = sorted({round(i * step) for i in range(MOST) if round(i * step) < len(minutes)})
+    shown_minutes = [minutes[i] for i in positions]
     errors = table.pivot_table(
         index=["state", "forecaster"], columns="minutes", values="percent_of_load", sort=False
     ).reindex(columns=shown_minutes)
     day = table.drop_duplicates(["state", "minutes"])
-    before = day.pivot_table(index="state", columns="minutes", values="naive_day", sort=False)
-    before = before.reindex(columns=shown_minutes)
+    naive_errors = day.pivot_table(index="state", columns="minutes", values="naive_day", sort=False)
+    naive_errors = naive_errors.reindex(columns=shown_minutes)
     rows = [
         {"state": state, "forecaster": _label(str(name)), "errors": [*map(_percent, values)]}
         for (state, name), values in zip(errors.index, errors.to_numpy(float), strict=True)
@@ -41,7 +41,7 @@ def by_lead(results: Path) -> dict[str, Any]:
     if "naive_day" not in table["forecaster"].tolist():
         rows += [
             {"state": state, "forecaster": _label("naive_day"), "errors": [*map(_percent, values)]}
-            for state, values in zip(before.index, before.to_numpy(float), strict=True)
+            for state, values in zip(naive_errors.index, naive_errors.to_numpy(float), strict=True)
         ]
     return {"leads": [_in_words(int(lead)) for lead in shown_minutes], "rows": rows}
 

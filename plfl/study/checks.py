@@ -363,12 +363,12 @@ def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
                         f"{path}.features: {name!r} is not among the inputs of data.features; "
                         f"{allowed(name, column_names)}"
                     )
-    ahead, farthest = data.meters.weather_ahead, windows.farthest * data.interval / 60
-    if data.source == "meters" and ahead is not None and ahead < farthest:
+    lead_hours, farthest_hours = data.meters.weather_ahead, windows.farthest * data.interval / 60
+    if data.source == "meters" and lead_hours is not None and lead_hours < farthest_hours:
         yield (
-            f"data.meters.weather_ahead: is {ahead:g} hours, but the farthest target is "
-            f"{farthest:g} hours ahead, when these forecasts were not yet known; set it to "
-            f"{farthest:g} or more"
+            f"data.meters.weather_ahead: is {lead_hours:g} hours, but the farthest target is "
+            f"{farthest_hours:g} hours ahead, when these forecasts were not yet known; set it to "
+            f"{farthest_hours:g} or more"
         )
 
 

@@ -211,13 +211,15 @@ def _with_later(series: pd.DataFrame, meter: Meter) -> pd.DataFrame:
     if meter.later.empty:
         return series
     utc = pd.DatetimeIndex(meter.later.index).tz_localize(None).as_unit("us")
-    later = meter.later.set_axis(utc + standard_offset(meter.zone))
+    later_rows = meter.later.set_axis(utc + standard_offset(meter.zone))
     last = pd.DatetimeIndex(meter.load.index).tz_localize(None)[-1] + standard_offset(meter.zone)
     if series.index[-1] != last:
         return series
-    joined = pd.concat([series, later.reindex(columns=series.columns)]).rename_axis("timestamp")
-    joined.attrs = dict(series.attrs)
-    return joined
+    all_rows = pd.concat([series, later_rows.reindex(columns=series.columns)]).rename_axis(
+        "timestamp"
+    )
+    all_rows.attrs = dict(series.attrs)
+    return all_rows
 
 
 def _tell(notes: list[str]) -> None:

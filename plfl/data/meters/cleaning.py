@@ -468,12 +468,14 @@ class _Readings:
         `max_gap` minutes; those up to it are `inputs`."""
         if inputs.empty:
             return inputs.iloc[:0]
-        known = [self.rows.index, *([] if weather is None else [weather.index])]
-        end = max(stamps.max() for stamps in known)
-        later = pd.date_range(index[-1], end, freq=f"{self.target}min")
-        if len(later) < 2:
+        stamps_of_inputs = [self.rows.index, *([] if weather is None else [weather.index])]
+        end = max(stamps.max() for stamps in stamps_of_inputs)
+        later_rows = pd.date_range(index[-1], end, freq=f"{self.target}min")
+        if len(later_rows) < 2:
             return inputs.iloc[:0]
-        all_inputs = pd.concat([inputs.iloc[-1:], self._inputs(later, weather, False).iloc[1:]])
+        all_inputs = pd.concat(
+            [inputs.iloc[-1:], self._inputs(later_rows, weather, False).iloc[1:]]
+        )
         return all_inputs.ffill(limit=max(1, self.keys.max_gap // self.target)).iloc[1:]
 
     def _note_doubts(self) -> None:

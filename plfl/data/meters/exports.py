@@ -224,17 +224,19 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
             f"{path}: has no column {issued_column!r} (data.meters.weather_issued); it has "
             f"{', '.join(map(repr, rows))}"
         )
-    named = meters.columns.get("timestamp")
-    candidates = [named] if named in rows else [str(c) for c in rows if c != issued_column]
+    stated_column = meters.columns.get("timestamp")
+    candidates = (
+        [stated_column] if stated_column in rows else [str(c) for c in rows if c != issued_column]
+    )
     stamps = {name: _iso_stamps(rows[name]) for name in candidates}
-    known = {name: column for name, column in stamps.items() if column is not None}
+    time_columns = {name: column for name, column in stamps.items() if column is not None}
     issued = _iso_stamps(rows[issued_column])
-    if issued is None or not known:
+    if issued is None or not time_columns:
         raise DataError(
             f"{path}: needs two columns of times such as 2024-01-31 12:00, {issued_column!r} and "
             "the time that a forecast is for"
         )
-    valid_column, valid = next(iter(known.items()))
+    valid_column, valid = next(iter(time_columns.items()))
     if (valid.dt.tz is None) != (issued.dt.tz is None):
         raise DataError(
             f"{path}: only one of {issued_column!r} and {valid_column!r} has UTC offsets; write "
