@@ -23,8 +23,9 @@ from plfl.base.files import atomic, sha256
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask
-from plfl.outside.leaderboard import COLUMNS, check_row
+from plfl.outside.leaderboard import BOARDS, COLUMNS, check_row
 from plfl.outside.score import score
+from plfl.pipeline.shipped import root
 
 LARGEST = 5_000_000
 """Bytes of the largest file of predictions that is kept."""
@@ -158,7 +159,11 @@ def _folder(board: Path) -> Path:
 
 
 def _find(board: Path, digest: str) -> Path | None:
-    candidates = (_kept_file(board, digest, suffix) for suffix in (".parquet", ".csv"))
+    """The predictions of a row, beside its leaderboard or among those that come with plfl."""
+    boards = (board, root() / BOARDS / board.name)
+    candidates = (
+        _kept_file(place, digest, suffix) for place in boards for suffix in (".parquet", ".csv")
+    )
     return next(filter(Path.is_file, candidates), None)
 
 

@@ -10,7 +10,7 @@ from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import LEADS, SUMS, errors_of_kept
 from plfl.report.kept_errors import by_lead, of_sums
 from tests.helpers.kept_baselines import write_results
-from tests.helpers.meter_models import make_study, write_readings
+from tests.helpers.meter_models import MLP, make_study, write_readings
 
 
 @pytest.fixture
@@ -18,7 +18,8 @@ def folder() -> Path:
     """Results that keep the load of a day before, of three meters and four lead times."""
     write_readings(96 * 30)
     windows = {"look_ahead": 1, "horizons": 4, "scaling": "per_client", "target": "change"}
-    return write_results(make_study(windows=windows, baselines={"trees": 2}), "naive_day")
+    study = make_study(windows=windows, baselines={"trees": 2}, model=MLP)
+    return write_results(study, "naive_day")
 
 
 def test_errors_are_those_of_the_readings(folder: Path) -> None:
