@@ -28,7 +28,7 @@ from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.base.files import write_text
 from plfl.config.named import available_models
-from plfl.data.dataset import Dataset
+from plfl.data.dataset import ClientView, Dataset
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
@@ -77,6 +77,7 @@ class Setting:
         """A year of random windows of each client."""
         random, windows, rows = np.random.default_rng(0), self.study.windows, CLIENTS * YEAR
         columns, horizons = self.study.data.features, windows.horizons
+        bounds = YEAR * np.arange(CLIENTS)[:, None] + [0, YEAR - 1000, YEAR - 500, YEAR]
         return Dataset(
             clients=np.array([f"client {i}" for i in range(CLIENTS)]),
             columns=np.array(columns),
@@ -85,9 +86,7 @@ class Setting:
             targets=random.random((rows, horizons) if horizons > 1 else rows, dtype=np.float32),
             load=random.random(rows),
             stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, CLIENTS),
-            bounds=YEAR * np.arange(CLIENTS)[:, None] + [0, YEAR - 1000, YEAR - 500, YEAR],
-            load_offset=np.zeros(CLIENTS),
-            load_scale=np.ones(CLIENTS),
+            views={"train": ClientView(bounds, np.zeros(CLIENTS), np.ones(CLIENTS))},
             relative=windows.target == "change",
             look_back=windows.look_back,
             look_ahead=windows.look_ahead,
@@ -112,7 +111,7 @@ class Setting:
         """What round `t` asks of so many models, which take turns with the clients' windows."""
         random = torch.Generator().manual_seed(t)
         size = (models, steps, self.study.federation.batch_size)
-        first = torch.from_numpy(self.dataset.bounds[np.arange(models) % CLIENTS, 0])
+        first = torch.from_numpy(self.dataset.view.bounds[np.arange(models) % CLIENTS, 0])
         starts = first[:, None, None] + torch.randint(0, YEAR - 1300, size, generator=random)
         rows = self.network.initial(10).repeat(models, 1)
         shared = torch.ones(rows.shape[1], dtype=torch.bool)

@@ -71,7 +71,7 @@ class Pretrained(FittedBaseline):
         steps = dataset.look_ahead + dataset.horizons - 1
         known = np.full((len(starts), self.context), np.nan)
         for row, end in zip(known, dataset.persistence_rows(starts) + 1, strict=True):
-            load = dataset.load[max(dataset.bounds[client, 0], end - self.context) : end]
+            load = dataset.load[max(dataset.view.bounds[client, 0], end - self.context) : end]
             row[-len(load) :] = load
         enough = np.isfinite(known[:, -model.context_length :]).sum(axis=1) >= LEAST
         levels = self.levels or (0.5,)

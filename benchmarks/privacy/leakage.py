@@ -161,7 +161,7 @@ def leakage(
         the update; `protection`; `seed`; `value`, NaN where clients have too few windows.
     """
     first, _ = cells[0]
-    trainer = Trainer.for_study(first, examples.of(examples.federations()[0]))
+    trainer = Trainer.for_study(first, examples.select(examples.federations()[0]))
     rows: list[tuple[str, float, str, int, float]] = []
     with threadpool_limits(first.compute.threads):  # more are slower for small matrices
         for done, (study, cell) in enumerate(cells, 1):
@@ -330,7 +330,7 @@ def _clients(seen: list[Seen]) -> Kinds:
 def _only(dataset: Dataset, allowed: NDArray[np.bool_]) -> Dataset:
     """The windows of client i whose last input rows are `allowed[i]`, out of (N, R)."""
     kept = np.zeros(len(dataset.stamps), bool)
-    for own, (first, *_, end) in zip(allowed, dataset.bounds, strict=True):
+    for own, (first, *_, end) in zip(allowed, dataset.view.bounds, strict=True):
         kept[first:end] = own[first:end]
     targets = dataset.targets.copy()
     targets[~kept] = np.nan

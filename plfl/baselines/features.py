@@ -79,7 +79,7 @@ def raw_bytes(dataset: Dataset) -> list[int]:
     it never changes. The calendar need not be sent, and neither do gaps."""
     columns = extra_columns(dataset)
     bytes_of_clients = []
-    for first, _, end, _ in dataset.bounds.tolist():
+    for first, _, end, _ in dataset.view.bounds.tolist():
         part = dataset.features[first:end]
         varies = np.fmax.reduce(part) > np.fmin.reduce(part)
         numbers = np.where(varies, np.isfinite(part).sum(axis=0), 1)

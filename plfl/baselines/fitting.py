@@ -33,14 +33,16 @@ def fit(
     members = {name: fitted_members[name] for name in baseline.needs}
     fitted_baseline = baseline.fit(dataset, settings, members)
     stages = [_with_quantiles(baseline, fitted_baseline, dataset, settings)]
-    if dataset.is_rehearsal:
+    if dataset.view.is_rehearsal:
         whole_history = dataset.refit()
         fitted_baseline = baseline.refit(fitted_baseline, whole_history, settings, members)
         stages.append(_with_quantiles(baseline, fitted_baseline, whole_history, settings))
     bytes_sent = fitted_baseline.sent_bytes
     if bytes_sent is None:
         bytes_sent = (
-            {"raw data": raw_bytes(dataset.whole)} if baseline.crosses == "raw data" else {}
+            {"raw data": raw_bytes(dataset.with_view("whole"))}
+            if baseline.crosses == "raw data"
+            else {}
         )
     return Stages(dataset, stages[0], stages[-1], bytes_sent)
 
@@ -82,7 +84,7 @@ class Stages(FittedBaseline):
     def predict(self, client: int, starts: Rows) -> Floats:
         if self.first is self.last:
             return self.first.predict(client, starts)
-        test = starts >= self.dataset.bounds[client, 2]
+        test = starts >= self.dataset.view.bounds[client, 2]
         assert test.all() or not test.any(), "windows of one set at a time"
         return (self.last if test.all() else self.first).predict(client, starts)
 

@@ -49,7 +49,7 @@ class LightgbmMean(Baseline):
                 if isinstance(earlier, MeanOfOthers)
                 else []
             )
-            own_dataset = dataset.whole.of(np.array([client]))
+            own_dataset = dataset.with_view("whole").select(np.array([client]))
             sent_models.append(train(own_dataset, dataset, settings, tree_choices=tree_choices))
         best: dict[int, Sequence[TreeModel]] = {}
         for clients in dataset.federations():

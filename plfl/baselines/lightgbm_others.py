@@ -30,7 +30,7 @@ class LightgbmOthers(Baseline):
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
-        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole))
+        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.with_view("whole")))
 
     def refit(
         self,
@@ -39,4 +39,6 @@ class LightgbmOthers(Baseline):
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole), fitted_baseline)
+        return fit_pooled(
+            dataset, settings, self.turns, raw_bytes(dataset.with_view("whole")), fitted_baseline
+        )

@@ -65,7 +65,7 @@ def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Flo
     rows = dataset.target_rows(starts) - season // dataset.interval
     gaps = np.isnan(loads) & (rows <= _last(dataset, starts))
     earlier = season
-    while (gaps & (rows >= dataset.bounds[client, 0])).any():
+    while (gaps & (rows >= dataset.view.bounds[client, 0])).any():
         earlier, rows = earlier + season, rows - season // dataset.interval
         loads = np.where(gaps, loads_before(dataset, client, starts, earlier), loads)
         gaps &= np.isnan(loads)
@@ -77,7 +77,7 @@ def loads_before(dataset: Dataset, client: int, starts: Rows, season: int) -> Fl
     this is after the last input row, before the client's first row, or in a gap."""
     rows = dataset.target_rows(starts) - season // dataset.interval
     last = _last(dataset, starts)
-    is_known = (rows >= dataset.bounds[client, 0]) & (rows <= last)
+    is_known = (rows >= dataset.view.bounds[client, 0]) & (rows <= last)
     return np.where(is_known, dataset.load[np.where(is_known, rows, last)], np.nan)
 
 

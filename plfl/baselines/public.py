@@ -93,7 +93,7 @@ class PublicFit(FittedBaseline):
         return {}
 
     def predict(self, client: int, starts: Rows) -> Floats:
-        dataset, first = self.dataset, int(self.dataset.bounds[client, 0])
+        dataset, first = self.dataset, int(self.dataset.view.bounds[client, 0])
         parts = 60 // dataset.interval
         forecasts = np.full((len(starts), dataset.horizons), np.nan)
         ends = dataset.persistence_rows(starts) - first  # the last known row, as the client counts
@@ -115,7 +115,7 @@ class PublicFit(FittedBaseline):
         """The readings of a client in hours, of which the first lacks `pad` rows."""
         if (client, pad) not in self._meters:
             dataset, parts = self.dataset, 60 // self.dataset.interval
-            first, end = dataset.bounds[client, [0, 3]].tolist()
+            first, end = dataset.view.bounds[client, [0, 3]].tolist()
             end -= (end - first + pad) % parts
             load = np.concatenate([np.full(pad, np.nan), dataset.load[first:end]])
             stamps = dataset.stamps[first:end].astype("datetime64[s]")[parts - 1 - pad :: parts]

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from plfl.baselines import features
-from plfl.data.dataset import Dataset
+from plfl.data.dataset import Dataset, split_targets
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
 
@@ -34,9 +34,9 @@ class Ridge(Baseline):
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> FittedBaseline:
-        views = views_of(dataset)
+        datasets = split_targets(dataset)
         clients = range(len(dataset.clients))
-        coefficients = [np.stack([self._solve(view, i) for view in views]) for i in clients]
+        coefficients = [np.stack([self._solve(part, i) for part in datasets]) for i in clients]
         return Regression(dataset, coefficients, self.has_lags)
 
     def restore(
@@ -51,10 +51,10 @@ class Ridge(Baseline):
     def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
         return parts.inputs_times(arrays["coefficients"], self.has_lags)
 
-    def _solve(self, view: Dataset, client: int) -> Floats:
+    def _solve(self, dataset: Dataset, client: int) -> Floats:
         """The coefficients of a client for the only target of windows."""
-        starts = view.starts(client, "train")
-        return solve(view, starts, inputs_of(view, client, starts, has_lags=False))
+        starts = dataset.starts(client, "train")
+        return solve(dataset, starts, inputs_of(dataset, client, starts, has_lags=False))
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,19 @@ class Regression(FittedBaseline):
     has_lags: bool
 
     def predict(self, client: int, starts: Rows) -> Floats:
-        pairs = zip(views_of(self.dataset), self.coefficients[client], strict=True)
-        loads = [self._target(view, row, client, starts) for view, row in pairs]
+        pairs = zip(split_targets(self.dataset), self.coefficients[client], strict=True)
+        loads = [self._target(part, row, client, starts) for part, row in pairs]
         return loads[0] if len(loads) == 1 else np.stack(loads, axis=1)
 
-    def _target(self, view: Dataset, row: Floats, client: int, starts: Rows) -> Floats:
+    def _target(self, dataset: Dataset, row: Floats, client: int, starts: Rows) -> Floats:
         means, weights = row[1:].reshape(2, -1)
-        inputs = inputs_of(view, client, starts, self.has_lags)
+        inputs = inputs_of(dataset, client, starts, self.has_lags)
         # The week lags come last, and may have been left out.
         moved = row[0] + (inputs[:, : len(weights)] - means) @ weights
-        return np.asarray(features.last(view, starts) + moved, float)
+        return np.asarray(features.last(dataset, starts) + moved, float)
 
     def save(self, client: int) -> Arrays:
         return {"coefficients": self.coefficients[client]}
-
-
-def views_of(dataset: Dataset) -> list[Dataset]:
-    """For each target, the dataset with only this target."""
-    return [dataset.at(h) for h in range(dataset.horizons)]
 
 
 def inputs_of(dataset: Dataset, client: int, starts: Rows, has_lags: bool) -> Floats:

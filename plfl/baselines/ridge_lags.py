@@ -26,11 +26,11 @@ class RidgeLags(Ridge):
     def reach(self) -> int:
         return WEEK
 
-    def _solve(self, view: Dataset, client: int) -> Floats:
-        starts = view.starts(client, "train")
-        late = starts >= view.bounds[client, 0] + WEEK // view.interval
+    def _solve(self, dataset: Dataset, client: int) -> Floats:
+        starts = dataset.starts(client, "train")
+        late = starts >= dataset.view.bounds[client, 0] + WEEK // dataset.interval
         used_starts = starts[late] if late.any() else starts
-        inputs = inputs_of(view, client, used_starts, has_lags=True)
+        inputs = inputs_of(dataset, client, used_starts, has_lags=True)
         if not late.any():
             inputs = inputs[:, : -len(features.STEPS_AROUND)]
-        return solve(view, used_starts, inputs)
+        return solve(dataset, used_starts, inputs)

@@ -20,7 +20,7 @@ from plfl.baselines import features
 from plfl.baselines.fitting import join_sent
 from plfl.config.sections import Calendar, Lags, Level, Windows
 from plfl.data import covariates
-from plfl.data.dataset import Dataset, Split, turns_of
+from plfl.data.dataset import Dataset, Split, split_targets, turns_of
 from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
@@ -82,7 +82,7 @@ def _read_lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Flo
 
 def unit_of(dataset: Dataset, client: int) -> Unit:
     """The unit of the loads of a client's training set."""
-    first, end = dataset.bounds[client, :2]
+    first, end = dataset.view.bounds[client, :2]
     return Unit.from_load(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
 
 
@@ -115,15 +115,15 @@ def add_forecasts(
     """A design with the members' forecasts of the same target, as changes from the last load in the
     client's unit, as further features of this client's windows."""
 
-    def read(view: Dataset, number: int, starts: Rows, unit: Unit) -> Floats:
-        target = view.look_ahead - dataset.look_ahead
-        last = features.last(view, starts)[:, None]
+    def read(part: Dataset, number: int, starts: Rows, unit: Unit) -> Floats:
+        target = part.look_ahead - dataset.look_ahead
+        last = features.last(part, starts)[:, None]
         loads = [
             member.predict(client, starts).reshape(len(starts), dataset.horizons, -1)[:, target]
             for member in members
         ]
         changes = [(load - last) / unit.change for load in loads]
-        return np.concatenate([design.features(view, number, starts, unit), *changes], axis=1)
+        return np.concatenate([design.features(part, number, starts, unit), *changes], axis=1)
 
     return design._replace(features=read)
 
@@ -148,19 +148,19 @@ class TreeWindows:
         return self._units[client]
 
     @cached_property
-    def views(self) -> list[Dataset]:
+    def by_target(self) -> list[Dataset]:
         """For each target, the dataset with only this target."""
-        return [self.dataset.at(h) for h in range(self.dataset.horizons)]
+        return split_targets(self.dataset)
 
     def features(self, h: int, client: int, starts: Rows) -> Floats:
         """Features (W, K). If windows have several targets, the number of the target is a
         feature."""
-        design = self.design.features(self.views[h], client, starts, self.unit(client))
-        return design if len(self.views) == 1 else np.insert(design, 0, h, axis=1)
+        design = self.design.features(self.by_target[h], client, starts, self.unit(client))
+        return design if len(self.by_target) == 1 else np.insert(design, 0, h, axis=1)
 
     def all_features(self, client: int, starts: Rows) -> list[Floats]:
         """The features for each target."""
-        return [self.features(h, client, starts) for h in range(len(self.views))]
+        return [self.features(h, client, starts) for h in range(len(self.by_target))]
 
     def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
         """Loads (W, ...) in kWh, scaled like targets."""
@@ -183,15 +183,17 @@ class TreeWindows:
         """Features and targets of all windows in a split, or of those of some clients."""
         client_numbers = range(len(self.dataset.clients)) if clients is None else clients
         starts = {i: self.dataset.starts(i, split) for i in client_numbers}
-        if len(self.views) > 1:
+        if len(self.by_target) > 1:
             for i, client_starts in starts.items():
                 starts[i] = client_starts[
-                    :: max(1, -(-len(client_starts) * len(self.views) // MOST_ROWS))
+                    :: max(1, -(-len(client_starts) * len(self.by_target) // MOST_ROWS))
                 ]
         pairs = [
-            (h, *client_starts) for h in range(len(self.views)) for client_starts in starts.items()
+            (h, *client_starts)
+            for h in range(len(self.by_target))
+            for client_starts in starts.items()
         ]
-        targets = [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
+        targets = [self.scaled(i, s, features.truth(self.by_target[h], s)) for h, i, s in pairs]
         read = [self.features(*pair) for pair in pairs]
         return np.concatenate(read), np.concatenate(targets)
 
@@ -200,8 +202,8 @@ class TreeWindows:
         transforms = [Lags(name="lags"), Level(name="level"), Calendar(name="calendar")]
         windows = Windows(look_back=self.dataset.look_back, covariates=transforms)
         columns = [covariates.public(windows, 1, rows)]
-        if len(self.views) > 1:
-            columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.views))
+        if len(self.by_target) > 1:
+            columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.by_target))
         extra_columns = len(features.extra_columns(self.dataset))
         columns.append(np.linspace(0, 1, rows)[:, None].repeat(extra_columns, axis=1))
         return np.concatenate(columns, axis=1)
@@ -474,7 +476,7 @@ class OwnTrees(Baseline):
     ) -> TreesFit:
         models = {}
         for client in range(len(dataset.clients)):
-            design, own_dataset = self.design, dataset.of(np.array([client]))
+            design, own_dataset = self.design, dataset.select(np.array([client]))
             if members:
                 design = add_forecasts(design, [*members.values()], dataset, client)
             tree_choices = [model.tree_choices for model in earlier.get(client, ())] or [[]] * len(
@@ -511,11 +513,11 @@ def share(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Rows, 
     """
     for clients in dataset.federations():
         if turns is None:
-            yield dataset.of(clients), clients, clients
+            yield dataset.select(clients), clients, clients
             continue
         for late in turns_of(clients, turns):
             if len(early := np.setdiff1d(clients, late)):
-                yield dataset.whole.of(early), early, late
+                yield dataset.with_view("whole").select(early), early, late
 
 
 def fit_pooled(

@@ -11,7 +11,7 @@ its covariates or its target, is left out of every set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -29,6 +29,9 @@ WEEK = 7 * 24 * 60
 """Minutes in a week."""
 YEAR = 365 * 24 * 60
 """Minutes in a year."""
+ViewName = Literal["train", "whole", "new"]
+"""What clients know of their rows, see `Dataset.views`."""
+VIEWS: tuple[ViewName, ...] = ("train", "whole", "new")
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 EVALUATED = SPLITS[1:]
 """The splits that models are scored on."""
@@ -65,12 +68,6 @@ class NaiveErrors(NamedTuple):
     """Of the load a day before, in the training set."""
 
 
-_OF_CLIENTS = (
-    *("clients", "bounds", "load_offset", "load_scale", "scaling", "held", "federation"),
-    *("whole_bounds", "whole_offset", "whole_scale"),
-    *("new_bounds", "new_offset", "new_scale", "new_held"),
-)
-"""Fields with an entry for each client."""
 ROWS = ("features", "covariates", "targets", "load", "stamps")
 """Fields with an entry for each row."""
 _BLOCK = 2**20
@@ -82,8 +79,46 @@ def no_clients() -> NDArray[np.int64]:
     return np.empty(0, np.int64)
 
 
-def _no_numbers() -> NDArray[np.float64]:
-    return np.empty(0)
+@dataclass(frozen=True)
+class ClientView:
+    """Which rows of a table N clients know, what these are for, and the scale of their loads."""
+
+    bounds: NDArray[np.int64]
+    """Rows (N, 4) at which a client's training, validation and test sets start, and its end. Rows
+    before the training set are left out."""
+    offset: NDArray[np.float64]
+    """Load (N,) in kWh at which the scaled load is 0."""
+    scale: NDArray[np.float64]
+    """Load (N,) in kWh by which the scaled load grows by 1."""
+    held: NDArray[np.int64] = field(default_factory=no_clients)
+    """Number of rows (N,) at the end of each client's history that are held out to choose on: a
+    window is for validation if its targets are there. Empty: there is a separate validation set."""
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether rows are held out, and not for training too."""
+        return len(self.held) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
+
+    def select(self, clients: NDArray[np.int64]) -> ClientView:
+        """The view of some of the clients."""
+        held = self.held[clients] if len(self.held) else self.held
+        return ClientView(self.bounds[clients], self.offset[clients], self.scale[clients], held)
+
+    def move(self, rows: int) -> ClientView:
+        """The view of the same clients in a table with so many more rows before theirs."""
+        return replace(self, bounds=self.bounds + rows)
+
+    def hold_out(self, held: NDArray[np.int64]) -> ClientView:
+        """The view with this many rows (N,) at the end of the history held out."""
+        bounds = self.bounds.copy()
+        bounds[:, 1] = bounds[:, 2] - held
+        return replace(self, bounds=bounds, held=held)
+
+    def refit(self) -> ClientView:
+        """The view in which the rows that are held out are also for training."""
+        bounds = self.bounds.copy()
+        bounds[:, 1] = bounds[:, 2]
+        return replace(self, bounds=bounds)
 
 
 @dataclass(frozen=True)
@@ -105,13 +140,11 @@ class Dataset:
     """Load (R,) in kWh per interval."""
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
-    bounds: NDArray[np.int64]
-    """Rows (N, 4) at which a client's training, validation and test sets start, and its end. Rows
-    before the training set are left out."""
-    load_offset: NDArray[np.float64]
-    """Load (N,) in kWh at which the scaled load is 0."""
-    load_scale: NDArray[np.float64]
-    """Load (N,) in kWh by which the scaled load grows by 1."""
+    views: Mapping[ViewName, ClientView]
+    """What the clients know of their rows. `train`: as they train. `whole`: their whole history
+    before the test set, not only its latest weeks; absent if that is the same. `new`: as if they
+    were new, with few weeks before the test set; absent if no sharing scheme asks for it. The rows
+    of each view are a copy with another scale."""
     relative: bool
     """Whether the target, and the load in the sequence of a window, is relative to the load of the
     last input row. The last row of the sequence is then subtracted when a window is read:
@@ -127,32 +160,30 @@ class Dataset:
     scaling: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, np.str_))
     """`plfl.data.windows.Scaling` (N,) of each client as JSON, which makes windows of later
     readings; empty for made-up series."""
-    held: NDArray[np.int64] = field(default_factory=no_clients)
-    """Number of rows (N,) at the end of each client's history that are held out to choose on: a
-    window is for validation if its targets are there. Empty: there is a separate validation set."""
     federation: NDArray[np.int64] = field(default_factory=no_clients)
     """Number (N,) of the federation of each client; empty: all are in one federation."""
-    whole_bounds: NDArray[np.int64] = field(default_factory=no_clients)
-    """`bounds` of the same clients with their whole history before the test set, not only its
-    latest weeks; empty if that is the same. These rows are a copy with another scale."""
-    whole_offset: NDArray[np.float64] = field(default_factory=_no_numbers)
-    """`load_offset` of these rows."""
-    whole_scale: NDArray[np.float64] = field(default_factory=_no_numbers)
-    """`load_scale` of these rows."""
-    new_bounds: NDArray[np.int64] = field(default_factory=no_clients)
-    """`bounds` of the same clients as if they were new, with few weeks before the test set;
-    empty if no sharing scheme asks for it. These rows, too, are a copy with another scale."""
-    new_offset: NDArray[np.float64] = field(default_factory=_no_numbers)
-    """`load_offset` of these rows."""
-    new_scale: NDArray[np.float64] = field(default_factory=_no_numbers)
-    """`load_scale` of these rows."""
-    new_held: NDArray[np.int64] = field(default_factory=no_clients)
-    """`held` of these rows."""
+    view_name: ViewName = "train"
+    """The one of `views` whose windows these are."""
 
-    def of(self, clients: NDArray[np.int64]) -> Dataset:
+    @property
+    def view(self) -> ClientView:
+        """What the clients know of the windows of this dataset."""
+        return self.views[self.view_name]
+
+    def with_view(self, name: ViewName) -> Self:
+        """The windows of the same clients in one of `views`."""
+        if name == "whole" and name not in self.views:
+            name = "train"
+        return self._on_the_same_rows(view_name=name)
+
+    def select(self, clients: NDArray[np.int64]) -> Self:
         """A dataset of some of the clients; the rows of the others stay, unused."""
-        of_clients = {n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
-        return self._on_the_same_rows(**of_clients)
+        optional = {"scaling": self.scaling, "federation": self.federation}
+        return self._on_the_same_rows(
+            clients=self.clients[clients],
+            views={name: view.select(clients) for name, view in self.views.items()},
+            **{name: values[clients] for name, values in optional.items() if len(values)},
+        )
 
     def _on_the_same_rows(self, **changes: Any) -> Self:
         """A copy with other fields, but the same rows and the same cached `readable`."""
@@ -160,47 +191,13 @@ class Dataset:
         dataset.__dict__["readable"] = self.readable
         return dataset
 
-    @property
-    def is_rehearsal(self) -> bool:
-        """Whether the end of the history is held out to choose on; `refit` trains on it, too."""
-        return len(self.held) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
-
-    def refit(self) -> Dataset:
-        """The same windows, where those that were held out are also for training."""
-        if not self.is_rehearsal:
+    def refit(self) -> Self:
+        """The same windows, where those that were held out are also for training. New clients
+        still hold theirs out."""
+        if not self.view.is_rehearsal:
             return self
-        bounds, whole_bounds = self.bounds.copy(), self.whole_bounds.copy()
-        for edges in (bounds, whole_bounds):
-            if len(edges):
-                edges[:, 1] = edges[:, 2]
-        return self._on_the_same_rows(bounds=bounds, whole_bounds=whole_bounds)
-
-    @property
-    def whole(self) -> Dataset:
-        """The same clients with their whole history before the test set."""
-        if not len(self.whole_bounds):
-            return self
-        return self._on_the_same_rows(
-            bounds=self.whole_bounds, load_offset=self.whole_offset, load_scale=self.whole_scale
-        )
-
-    @property
-    def new(self) -> Dataset:
-        """The same clients as if they were new."""
-        return self._on_the_same_rows(
-            bounds=self.new_bounds,
-            load_offset=self.new_offset,
-            load_scale=self.new_scale,
-            held=self.new_held,
-        )
-
-    @property
-    def form(self) -> tuple[object, ...]:
-        """A key, equal for datasets that `joined` accepts: only clients and rows differ."""
-        copies = self.whole_bounds, self.new_bounds
-        sizes = (len(x) for x in (self.scaling, self.held, self.federation, *copies))
-        distances = self.look_ahead, self.horizons, self.interval, self.relative
-        return (*self.columns, self.shape, *distances, *map(bool, sizes))
+        views = {n: view if n == "new" else view.refit() for n, view in self.views.items()}
+        return self._on_the_same_rows(views=views)
 
     def federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
@@ -221,34 +218,13 @@ class Dataset:
         """Number of windows in one split of a client that touch a gap."""
         return len(self._all_starts(client, split)) - len(self.starts(client, split))
 
-    def first_week(self, client: int) -> NDArray[np.int64]:
-        """Start rows of the windows in the week that begins with the first one of the test set.
-
-        If windows have several targets, only windows whose targets follow each other are returned.
-        They begin with the first window that forecasts at midnight, if there is one on the first
-        day.
-        """
-        starts = self.starts(client, "test")
-        if self.horizons > 1:
-            starts = self._one_after_the_other(starts)
-        return starts[: np.searchsorted(starts, starts[0] + WEEK // self.interval)]
-
-    def _one_after_the_other(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        made_at = self.stamps[self.persistence_rows(starts)]
-        midnight = np.flatnonzero(made_at == made_at.astype("datetime64[D]"))
-        first = int(midnight[0]) if len(midnight) and midnight[0] * self.interval < WEEK // 7 else 0
-        kept_starts = [first]
-        for i, start in enumerate(starts):
-            if start >= starts[kept_starts[-1]] + self.horizons:
-                kept_starts.append(i)
-        return starts[kept_starts]
-
     def _all_starts(self, client: int, split: Split) -> NDArray[np.int64]:
-        if split == "validation" and len(self.held):
-            end = int(self.bounds[client, 2])
-            first = end - int(self.held[client]) - self.look_back - self.look_ahead + 1
+        view = self.view
+        if split == "validation" and len(view.held):
+            end = int(view.bounds[client, 2])
+            first = end - int(view.held[client]) - self.look_back - self.look_ahead + 1
             return np.arange(first, end - self.length + 1)
-        first, end = self.bounds[client, SPLITS.index(split) :][:2]
+        first, end = view.bounds[client, SPLITS.index(split) :][:2]
         return np.arange(first, end - self.length + 1)
 
     @cached_property
@@ -287,7 +263,7 @@ class Dataset:
         """Errors of naive forecasts of a client, by which scores of a split divide. They are
         computed once: models are scored after every round."""
         if (client, split) not in self._naive_errors:
-            starts, (first, end) = self.starts(client, split), self.bounds[client, :2]
+            starts, (first, end) = self.starts(client, split), self.view.bounds[client, :2]
             truth, persistence = self.truth(starts), self.persistence(starts)
             pairs = zip(*(x.reshape(len(starts), -1).T for x in (truth, persistence)), strict=True)
             self._naive_errors[client, split] = NaiveErrors(
@@ -325,8 +301,8 @@ class Dataset:
         """Forecasts in kWh per interval, given a model's outputs in scaled units (W, ...) for the
         windows of a client that start at `starts` (W,)."""
         last = self.load[self.persistence_rows(starts)].reshape(-1, *[1] * (outputs.ndim - 1))
-        level = last if self.relative else self.load_offset[client]
-        return np.asarray(level + self.load_scale[client] * outputs, float)
+        level = last if self.relative else self.view.offset[client]
+        return np.asarray(level + self.view.scale[client] * outputs, float)
 
     def of_seed(self, seed: int) -> Self:
         """The data as the federation of a seed holds them: the same for all."""
@@ -334,37 +310,76 @@ class Dataset:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
-        arrays.save(path, {field.name: getattr(self, field.name) for field in fields(self)})
+        own_arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        del own_arrays["views"]
+        for name, view in self.views.items():
+            own_arrays |= {f"views/{name}/{key}": values for key, values in vars(view).items()}
+        arrays.save(path, own_arrays)
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> Dataset:
         """Read a file of `save`."""
 
+        view_fields = fields(ClientView)
+
         def make(arrays: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):
                 arrays[name] = int(arrays[name])
             arrays["relative"] = bool(arrays["relative"])
-            return cls(**arrays)
+            arrays["view_name"] = str(arrays["view_name"])
+            views: dict[ViewName, ClientView] = {}
+            for view_name in VIEWS:
+                if f"views/{view_name}/bounds" in arrays:
+                    keys = {field.name: f"views/{view_name}/{field.name}" for field in view_fields}
+                    views[view_name] = ClientView(**{n: arrays.pop(key) for n, key in keys.items()})
+            return cls(**arrays, views=views)
 
         return arrays.load(path, make)
+
+
+def form_of(dataset: Dataset) -> tuple[object, ...]:
+    """A key, equal for datasets that `join_datasets` accepts: only clients and rows differ."""
+    sizes = (len(x) for x in (dataset.scaling, dataset.view.held, dataset.federation))
+    distances = dataset.look_ahead, dataset.horizons, dataset.interval, dataset.relative
+    columns, views = dataset.columns.tolist(), sorted(dataset.views)
+    return (*columns, dataset.shape, *distances, *map(bool, sizes), *views)
 
 
 def join_datasets(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
     """The clients of several datasets, which are otherwise equal, as one dataset. Their rows are in
     unnamed temporary files in `folder`, or in memory."""
     rows = {name: arrays.Rows(folder) for name in ROWS}
-    of_clients: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}
-    first_row = 0
+    names, scalings, federations, first_row = [], [], [], 0
+    views: dict[ViewName, list[ClientView]] = {}
     for part in parts:
         for name, part_rows in rows.items():
             part_rows.append(getattr(part, name))
-        for name, blocks in of_clients.items():
-            numbers = getattr(part, name)
-            blocks.append(numbers + first_row if name.endswith("bounds") else numbers)
+        names.append(part.clients)
+        scalings.append(part.scaling)
+        federations.append(part.federation)
+        for view_name, view in part.views.items():
+            views.setdefault(view_name, []).append(view.move(first_row))
         first_row += len(part.load)
-    fields: dict[str, Any] = {name: part_rows.as_array() for name, part_rows in rows.items()}
-    fields |= {name: np.concatenate(blocks) for name, blocks in of_clients.items()}
-    return replace(part, **fields)
+    all_rows: dict[str, Any] = {name: part_rows.as_array() for name, part_rows in rows.items()}
+    return replace(
+        part,
+        clients=np.concatenate(names),
+        scaling=np.concatenate(scalings),
+        federation=np.concatenate(federations),
+        views={name: _join_views(blocks) for name, blocks in views.items()},
+        **all_rows,
+    )
+
+
+def _join_views(views: Sequence[ClientView]) -> ClientView:
+    """The view of the clients of several views."""
+    by_field = zip(*(vars(view).values() for view in views), strict=True)
+    return ClientView(*map(np.concatenate, by_field))
+
+
+def split_targets(dataset: Dataset) -> list[Dataset]:
+    """For each target, the dataset with only this target."""
+    return [dataset.at(h) for h in range(dataset.horizons)]
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:

@@ -60,13 +60,13 @@ def on_one_table(
     parts: Mapping[str, Examples], folder: Path | None = None
 ) -> Mapping[str, Examples]:
     """Examples, by name, on the rows of one table, so that one engine reads them all. Several parts
-    have the same `Dataset.form`; see `plfl.data.dataset.joined`."""
+    have the same `plfl.data.dataset.form_of`."""
     if len(parts) == 1:
         return parts
     series = cast(Mapping[str, Dataset], parts)
     whole_table, of_state, first_client = join_datasets(series.values(), folder), {}, 0
     for name, part in series.items():
-        of_state[name] = whole_table.of(first_client + np.arange(len(part.clients)))
+        of_state[name] = whole_table.select(first_client + np.arange(len(part.clients)))
         first_client += len(part.clients)
     return of_state
 

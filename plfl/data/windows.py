@@ -17,7 +17,16 @@ from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
-from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, join_datasets, no_clients
+from plfl.data.dataset import (
+    ROWS,
+    SPLITS,
+    WEEK,
+    ClientView,
+    Dataset,
+    ViewName,
+    join_datasets,
+    no_clients,
+)
 from plfl.data.features import Unit
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -77,26 +86,24 @@ def _of_client(
 ) -> Dataset:
     cut = cut_of(name, table, windows, origin)
     dataset = _build_client(name, cut, windows, limits)
-    if len(cut.held):
-        dataset = replace(dataset, held=cut.held, bounds=_held_out(dataset.bounds, cut.held))
     if has_joiners and windows.history is not None:
         all_history = windows.model_copy(update={"history": None})
-        whole_dataset = _build_client(
-            name, cut_of(name, table, all_history, origin), all_history, limits
-        )
-        dataset = _with_copy(dataset, "whole", whole_dataset, dataset.held)
+        whole_cut = replace(cut_of(name, table, all_history, origin), held=cut.held)
+        whole_dataset = _build_client(name, whole_cut, all_history, limits)
+        dataset = _add_view(dataset, "whole", whole_dataset)
     if new is not None:
         short = windows.model_copy(update={"history": new})
-        cut = cut_of(name, table, short, origin)
-        copy = _build_client(name, cut, short, limits)
-        dataset = _with_copy(dataset, "new", copy, cut.held, new_held=cut.held)
+        new_dataset = _build_client(name, cut_of(name, table, short, origin), short, limits)
+        dataset = _add_view(dataset, "new", new_dataset)
     return dataset
 
 
 def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
     dataset = _dataset(name, part, covariates.compute(part, scaling.covariates), cut.edges)
-    return replace(dataset, scaling=np.array([json.dumps(scaling.stored())]))
+    view = dataset.view.hold_out(cut.held) if len(cut.held) else dataset.view
+    scaling_text = np.array([json.dumps(scaling.stored())])
+    return replace(dataset, scaling=scaling_text, views={"train": view})
 
 
 def _check_equal(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -143,23 +150,14 @@ def _common_limits(
     return low.min(0), high.max(0)
 
 
-def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bounds whose training sets end where the rows that are held out begin."""
-    held_out = bounds.copy()
-    held_out[:, 1] = held_out[:, 2] - held
-    return held_out
-
-
-def _with_copy(
-    dataset: Dataset, name: str, copy: Dataset, held: NDArray[np.int64], **fields: Any
-) -> Dataset:
-    """`dataset` with the rows of a copy with another scale, and other fields. The fields of the
-    copy begin with its name."""
-    fields[f"{name}_bounds"] = _held_out(copy.bounds, held) + len(dataset.load)
-    fields |= {f"{name}_offset": copy.load_offset, f"{name}_scale": copy.load_scale}
-    for rows in ROWS:
-        fields[rows] = np.concatenate([getattr(part, rows) for part in (dataset, copy)])
-    return replace(dataset, **fields)
+def _add_view(dataset: Dataset, name: ViewName, view_dataset: Dataset) -> Dataset:
+    """`dataset` with another view of the same client and its rows."""
+    views = {**dataset.views, name: view_dataset.view.move(len(dataset.load))}
+    both = dataset, view_dataset
+    rows: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in both]) for name in ROWS
+    }
+    return replace(dataset, views=views, **rows)
 
 
 def federation_count(clients: int, size: int) -> int:
@@ -327,9 +325,9 @@ def _dataset(
         targets=_targets(part),
         load=part.load,
         stamps=part.stamps,
-        bounds=edges,
-        load_offset=np.array([part.offset]),
-        load_scale=np.array([part.scale]),
+        views={
+            "train": ClientView(edges, np.array([part.offset]), np.array([part.scale])),
+        },
         relative=windows.is_relative,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
@@ -376,9 +374,9 @@ class Cut:
 
     table: pd.DataFrame
     edges: NDArray[np.int64]
-    """`Dataset.bounds` (1, 4) of this table."""
+    """`ClientView.bounds` (1, 4) of this table."""
     held: NDArray[np.int64] = field(default_factory=no_clients)
-    """`Dataset.held`; the training set of `edges` then is the whole history."""
+    """`ClientView.held`; the training set of `edges` then is the whole history."""
 
     @property
     def training(self) -> slice:

@@ -42,7 +42,7 @@ class Pooled(Dataset):
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of the windows of all clients in one split."""
         return np.concatenate(
-            [super(Pooled, self).starts(i, split) for i in range(len(self.bounds))]
+            [super(Pooled, self).starts(i, split) for i in range(len(self.view.bounds))]
         )
 
     @classmethod
@@ -111,14 +111,17 @@ def make_folds(trainer: Trainer, cell: Cell) -> Iterator[Fold]:
         return
     for clients in federations:
         if scheme is None:
-            yield fold(dataset.of(clients), dataset.of(clients), numbers=clients)
+            yield fold(dataset.select(clients), dataset.select(clients), numbers=clients)
         elif scheme.join == "raw":
-            yield fold(Pooled.all_of(dataset.of(clients)), dataset.of(clients), scheme, clients)
+            yield fold(
+                Pooled.all_of(dataset.select(clients)), dataset.select(clients), scheme, clients
+            )
         else:
             for late in turns_of(clients, scheme.turns):
                 other_clients = np.setdiff1d(clients, late)
-                joining = dataset.new if scheme.history else dataset
-                yield fold(dataset.whole.of(other_clients), joining.of(late), scheme, late)
+                whole_dataset = dataset.with_view("whole")
+                joining = dataset.with_view("new") if scheme.history else dataset
+                yield fold(whole_dataset.select(other_clients), joining.select(late), scheme, late)
 
 
 class FoldTraining:

@@ -180,7 +180,7 @@ class Forecasters:
                 raise ResultsError(f"{file}: the study's readings are missing; run it again")
             dataset = Dataset.load_file(file)
             for number, (client, scaling) in enumerate(scalings(dataset).items()):
-                rows = slice(*dataset.bounds[number, [0, 3]].tolist())
+                rows = slice(*dataset.view.bounds[number, [0, 3]].tolist())
                 values = dataset.features[rows] * scaling.scale + scaling.offset
                 stamps = pd.DatetimeIndex(dataset.stamps[rows], name="timestamp")
                 table = pd.DataFrame(values, stamps, dataset.columns.tolist())

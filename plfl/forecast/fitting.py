@@ -74,7 +74,7 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
     """A baseline of this meter alone, fitted to all its readings."""
     study = model.study
     dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
-    first, cut = dataset.bounds[0, :2].tolist()
+    first, cut = dataset.view.bounds[0, :2].tolist()
     sets: tuple[Split, ...] = ("train", "validation")
     baselines, name, settings = study.baselines, model.baseline, settings_of(study)
     needs_training = baselines.find(name).needs_training or bool(model.widths)
@@ -96,10 +96,11 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
 
 def _with_held(dataset: Dataset) -> Dataset:
     """A meter's dataset with the last fifth of its training set held out, at least a day."""
-    first, _, _, end = dataset.bounds[0].tolist()
+    first, _, _, end = dataset.view.bounds[0].tolist()
     held = max((end - first) // 5, WEEK // 7 // dataset.interval)
     bounds = np.array([[first, max(first, end - held), end, end]])
-    return replace(dataset, held=np.array([held]), bounds=bounds)
+    view = replace(dataset.view, held=np.array([held]), bounds=bounds)
+    return replace(dataset, views={"train": view})
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class OwnSteps:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
         day, after training on the readings before it; 0 if there are too few."""
         part, task, engine = _with_held(self.trainer.series), self.trainer.task, self.trainer.engine
-        first, cut = part.bounds[0, :2].tolist()
+        first, cut = part.view.bounds[0, :2].tolist()
         if cut == first or not len(starts := part.starts(0, "validation")):
             return 0
         if len(part.starts(0, "train")) < self.trainer.study.federation.batch_size:

@@ -217,7 +217,7 @@ def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Cl
             interval=dataset.interval,
             federation=int(dataset.federation[i]) if len(dataset.federation) else 0,
             levels=task.levels if isinstance(task, Quantiles) else (),
-            scale=float(dataset.load_scale[i]),
+            scale=float(dataset.view.scale[i]),
             offset=scales[client].offset,
             spread=scales[client].scale,
             made_at_test=dataset.stamps[last],

@@ -135,7 +135,7 @@ def digest_of(data: Mapping[tuple[str, str], Examples], seeds: Sequence[int]) ->
     for (origin, state), examples in data.items():
         digest.update(f"{origin}/{state}".encode())
         if isinstance(examples, Dataset):
-            for client, bounds in zip(examples.clients.tolist(), examples.bounds, strict=True):
+            for client, bounds in zip(examples.clients.tolist(), examples.view.bounds, strict=True):
                 rows = slice(int(bounds[0]), int(bounds[-1]))
                 loads = np.nan_to_num(np.round(examples.load[rows], 6), nan=-1.0) + 0.0
                 digest.update(client.encode())

@@ -14,7 +14,7 @@ import torch
 
 from plfl.base.files import digest, hold, sha256
 from plfl.data import sources
-from plfl.data.dataset import Dataset
+from plfl.data.dataset import Dataset, form_of
 from plfl.data.examples import Examples, on_one_table
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.effort import COMMON_AXES
@@ -112,7 +112,8 @@ def _reason_against(
 ) -> str:
     """Why cells cannot train side by side; empty if they can."""
     data = [examples[state] for state in _states(cells)]
-    if len({dataset.form if isinstance(dataset, Dataset) else id(dataset) for dataset in data}) > 1:
+    forms = {form_of(part) if isinstance(part, Dataset) else (id(part),) for part in data}
+    if len(forms) > 1:
         return "the examples of their states differ in more than the clients"
     if free is None:
         return ""

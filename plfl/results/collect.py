@@ -40,7 +40,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
     touch a gap."""
     rows = []
     for i, name in enumerate(dataset.clients.tolist()):
-        load = finite_values(dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]])
+        load = finite_values(dataset.load[dataset.view.bounds[i, 0] : dataset.view.bounds[i, 3]])
         row = {
             "state": state,
             "client": name,

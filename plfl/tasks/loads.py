@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plfl.base import DataFrame, Tensor
 from plfl.base.lazy import pandas as pd
 from plfl.base.lazy import torch
-from plfl.data.dataset import SPLITS
+from plfl.data.dataset import SPLITS, WEEK
 from plfl.interfaces.annotations import Dataset
 from plfl.interfaces.task import Floats, Task
 from plfl.tasks import conformal, metrics
@@ -97,7 +97,7 @@ class LoadTask(Task):
                 widths[h, i] = conformal.width(scores[:, h, i], share)
         if self.widening == "adaptive":
             widths = np.stack([widths, conformal.STEP * scores.std(axis=0)])
-        return widths / float(dataset.load_scale[client])
+        return widths / float(dataset.view.scale[client])
 
     def _outside_bands(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:
         """How far loads lie outside of each interval (W, H, I), negative inside: `conformal`."""
@@ -122,7 +122,7 @@ class LoadTask(Task):
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
         If ends cross after that, the outer end is moved outwards, which widens its interval."""
-        bands, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * widths
+        bands, kwh = self.banded(dataset, predictions).copy(), dataset.view.scale[client] * widths
         if self.widening == "adaptive":
             kwh = self._followed(dataset, client, starts, bands, kwh)
         for i, (low, high) in enumerate(self.intervals.values()):
@@ -146,7 +146,7 @@ class LoadTask(Task):
         are known."""
         first, steps = widths
         followed = np.repeat(first[None], len(starts), axis=0)
-        new = starts >= dataset.bounds[client, SPLITS.index("test")]
+        new = starts >= dataset.view.bounds[client, SPLITS.index("test")]
         new_starts = starts[new]
         scores = self._outside_bands(dataset, new_starts, bands[new])
         rows = dataset.target_rows(new_starts).reshape(len(new_starts), dataset.horizons)
@@ -188,7 +188,7 @@ class LoadTask(Task):
         return {f"coverage_{percent}{column}": covered}
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        return dataset.first_week(client)
+        return first_week(dataset, client)
 
     def week_table(
         self,
@@ -206,6 +206,29 @@ class LoadTask(Task):
             "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),
         }
         return pd.DataFrame(keys | {n: c.ravel().astype(np.float32) for n, c in columns.items()})
+
+
+def first_week(dataset: Dataset, client: int) -> NDArray[np.int64]:
+    """Start rows of a client's windows in the week that begins with the first one of the test set.
+
+    If windows have several targets, only windows whose targets follow each other are returned. They
+    begin with the first window that forecasts at midnight, if there is one on the first day.
+    """
+    starts = dataset.starts(client, "test")
+    if dataset.horizons > 1:
+        starts = _one_after_the_other(dataset, starts)
+    return starts[: np.searchsorted(starts, starts[0] + WEEK // dataset.interval)]
+
+
+def _one_after_the_other(dataset: Dataset, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    made_at = dataset.stamps[dataset.persistence_rows(starts)]
+    midnight = np.flatnonzero(made_at == made_at.astype("datetime64[D]"))
+    is_first_day = len(midnight) and midnight[0] * dataset.interval < WEEK // 7
+    kept_starts = [int(midnight[0]) if is_first_day else 0]
+    for i, start in enumerate(starts):
+        if start >= starts[kept_starts[-1]] + dataset.horizons:
+            kept_starts.append(i)
+    return starts[kept_starts]
 
 
 def quantile_edges(targets: Tensor, bins: int) -> Tensor:

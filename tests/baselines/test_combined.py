@@ -167,7 +167,7 @@ def test_without_the_forecasts_of_a_member_there_is_no_combination(monkeypatch):
 def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
     data = dataset(days=20)
     load = data.load.copy()
-    for first, end in data.bounds[:, 2:]:
+    for first, end in data.view.bounds[:, 2:]:
         load[first:end] = np.random.default_rng(1).uniform(1, 9, end - first)
     further = [LightgbmBagged(models=2), Combined(of=["lightgbm_bagged", "naive_day"])]
     tables = [

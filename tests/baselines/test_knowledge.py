@@ -75,12 +75,12 @@ def exchange(read: Dataset, other: Dataset) -> None:
 
 @pytest.mark.parametrize("name", [*TRAINED, *OTHERS])
 def test_training_does_not_see_the_test_part(name: str, data: Dataset) -> None:
-    _compare(name, data, data.bounds[:, 2], data.bounds[:, 3], "validation")
+    _compare(name, data, data.view.bounds[:, 2], data.view.bounds[:, 3], "validation")
 
 
 @pytest.mark.parametrize("name", ["linear", "ridge", "ridge_lags"])
 def test_linear_models_do_not_see_the_validation_part(name: str, data: Dataset) -> None:
-    _compare(name, data, data.bounds[:, 1], data.bounds[:, 3], "train")
+    _compare(name, data, data.view.bounds[:, 1], data.view.bounds[:, 3], "train")
 
 
 def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
@@ -108,19 +108,19 @@ def test_what_lies_before_the_first_row_of_a_client_is_not_known() -> None:
     for client in range(2):  # before the first row of the second client lies the first client
         starts = data.starts(client, "train")
         found = week(client, starts)
-        known = data.target_rows(starts) - 672 >= data.bounds[client, 0]
+        known = data.target_rows(starts) - 672 >= data.view.bounds[client, 0]
         assert known.sum() == 0
         assert np.isnan(found).all()
         test = data.target_rows(data.starts(client, "test"))
         found = week(client, data.starts(client, "test"))
-        np.testing.assert_array_equal(np.isfinite(found), test - 672 >= data.bounds[client, 0])
+        np.testing.assert_array_equal(np.isfinite(found), test - 672 >= data.view.bounds[client, 0])
         assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("name", [*OTHERS, "lightgbm_pooled"])
 def test_others_are_those_of_the_own_federation(name: str) -> None:
     data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 0, 1]))
-    other = changed(data, *data.bounds[2, [0, 3]].tolist())
+    other = changed(data, *data.view.bounds[2, [0, 3]].tolist())
     predict, again = (fitted_to(one, name).predict for one in (data, other))
     for client in range(2):
         starts = data.starts(client, "test")
@@ -135,7 +135,7 @@ def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
     settings = FitSettings(trees=5, levels=levels)
     forecast = fit(LightgbmMean(), data, settings, {}).predict
     starts, test = data.starts(0, "train")[-672:], data.starts(0, "test")
-    others = [train(data.of(np.array([k])), data, settings).predict for k in (1, 2, 3)]
+    others = [train(data.select(np.array([k])), data, settings).predict for k in (1, 2, 3)]
     losses = []
     for other in others:
         over = data.truth(starts)[:, None] - other(0, starts)[:, 0]

@@ -46,7 +46,7 @@ def test_it_forecasts_as_the_command_does_without_a_study(minutes: int, horizons
     assert np.isfinite(forecasts).all()
     rows = data.persistence_rows(starts)
     for window in (0, 1, 2, 3, len(starts) - 1):
-        first = data.bounds[1, 0]
+        first = data.view.bounds[1, 0]
         known = pd.Series(
             data.load[first : rows[window] + 1], data.stamps[first : rows[window] + 1]
         )
@@ -60,7 +60,7 @@ def test_nothing_before_the_history_or_after_the_last_input_is_read() -> None:
     starts = data.starts(1, "validation")[:5]
     forecasts = Public(kind="homes").fit(data, SETTINGS, {}).predict(1, starts)
     other = data.load.copy()
-    other[: data.bounds[1, 0]] = 9.0
+    other[: data.view.bounds[1, 0]] = 9.0
     other[starts[-1] + data.look_back :] = 9.0
     changed = Public(kind="homes").fit(replace(data, load=other), SETTINGS, {})
     np.testing.assert_array_equal(changed.predict(1, starts), forecasts)
@@ -76,7 +76,7 @@ def test_targets_after_a_day_have_no_forecast() -> None:
 
 def test_a_study_of_its_own_meters_is_refused_unless_it_says_so() -> None:
     data = dataset()
-    first, end = data.bounds[1, [0, 3]]
+    first, end = data.view.bounds[1, [0, 3]]
     stamps = data.stamps[first:end].astype("datetime64[s]")
     loads = HourlyLoads.ending_at(stamps, data.load[first:end])
     model = replace(load("homes"), marks=marks_of([loads], stamps))

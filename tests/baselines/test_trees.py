@@ -87,7 +87,7 @@ def test_one_model_per_client_on_the_studys_covariates() -> None:
     w = Windowed(series(0))
     ahead = Frame(w.table["temperature"].reset_index(drop=True))
     # In single precision, as the dataset stores it.
-    lags = ((w.season_lags() - data.load_offset[0]) / data.load_scale[0]).astype(np.float32)
+    lags = ((w.season_lags() - data.view.offset[0]) / data.view.scale[0]).astype(np.float32)
     further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
     x = pd.concat([w.lags().sub(w.last, axis=0) / scale(w), lags, ahead, further], axis=1)
     y = (w.truth - w.last) / scale(w)
@@ -123,7 +123,7 @@ def test_loads_without_a_logarithm_and_flat_ones_are_forecast_too() -> None:
     data = dataset(days=15)
     data.load[:700] -= 2.0  # partly negative
     data.load[700:1000] = 0.0
-    flat = data.bounds[1]
+    flat = data.view.bounds[1]
     data.load[flat[0] : flat[3]] = 3.0
     for baseline in (LightGBM(), LightgbmLags(), LightgbmPooled()):
         predict = fit(baseline, data, FitSettings(), {}).predict

@@ -102,7 +102,7 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
     for client, t in enumerate(tables.values()):
         end = round((0.8 if history is None else 0.9) * len(t))
         kept = len(t) if history is None else history * 7 * 24 * 60 // minutes
-        before = int(data.bounds[client, 0]) - max(0, end - kept)
+        before = int(data.view.bounds[client, 0]) - max(0, end - kept)
         for split in SPLITS:
             starts = data.starts(client, split)
             for start in (starts[0], starts[len(starts) // 2], starts[-1]):
@@ -130,7 +130,7 @@ def test_constant_loads_have_numbers_too(constant: float) -> None:
     data = build({"a": t, "b": table(10, 900)}, windows())
     assert np.isfinite(data.covariates).all()
     assert np.isfinite(data.features).all()
-    assert data.load_scale[0] == 1.0  # kWh
+    assert data.view.scale[0] == 1.0  # kWh
     first = data.covariates[data.persistence_rows(data.starts(0, "train"))]
     assert (first == first[0])[:, :15].all()
     assert (first[:, -64:] == 0).all()  # nothing is above what the training set always was

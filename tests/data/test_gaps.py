@@ -93,12 +93,12 @@ def test_what_is_estimated_leaves_gaps_out() -> None:
     (table,) = tables({"a": {"load": missing}}).values()
     known = table["load"].iloc[: round(0.8 * ROWS)].dropna()
     pooled = build({"a": table}, Windows())
-    assert pooled.load_offset[0] == known.min()
-    assert pooled.load_scale[0] == pytest.approx(known.max() - known.min())
+    assert pooled.view.offset[0] == known.min()
+    assert pooled.view.scale[0] == pytest.approx(known.max() - known.min())
     change = build({"a": table}, Windows(target="change"))
     differences = table["load"].iloc[: round(0.8 * ROWS)].diff(4).abs()
-    assert change.load_scale[0] == pytest.approx(differences.mean())
-    assert change.load_offset[0] == pytest.approx(known.mean())
+    assert change.view.scale[0] == pytest.approx(differences.mean())
+    assert change.view.offset[0] == pytest.approx(known.mean())
 
 
 def test_every_part_without_a_window_is_named() -> None:

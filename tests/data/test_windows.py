@@ -28,7 +28,7 @@ def table(rows: int, start: float = 0.0, **columns: float) -> pd.DataFrame:
 
 def test_windows_of_the_paper() -> None:
     data = build({"a": table(1000), "b": table(500, 5.0)}, Windows())
-    assert data.bounds.tolist() == [[0, 800, 900, 1000], [1000, 1400, 1450, 1500]]
+    assert data.view.bounds.tolist() == [[0, 800, 900, 1000], [1000, 1400, 1450, 1500]]
     starts = data.starts(1, "test")
     assert starts[0] == 1450
     # Inputs t … t+11, target t+15, persistence t+11; the last target is the last row.
@@ -37,7 +37,7 @@ def test_windows_of_the_paper() -> None:
     assert data.load[data.target_rows(starts)[0]] == 5.0 + 465
     # Cuts are rounded: 132.8, 149.4. The 16 rows for validation are a single window.
     data = build({"a": table(166)}, Windows())
-    assert data.bounds.tolist() == [[0, 133, 149, 166]]
+    assert data.view.bounds.tolist() == [[0, 133, 149, 166]]
     assert data.starts(0, "validation").tolist() == [133]
 
 
@@ -47,14 +47,14 @@ def test_windows_of_the_authors_program() -> None:
     windows = Windows(look_ahead=5, split=(0.8, 0, 0.2))
     held_out = build({"a": table(35040)}, windows)
     data = held_out.refit()
-    assert data.bounds.tolist() == [[0, 28032, 28032, 35040]]
+    assert data.view.bounds.tolist() == [[0, 28032, 28032, 35040]]
     assert [len(data.starts(0, split)) for split in ("train", "test")] == [28016, 6992]
-    assert held_out.bounds[0, 1] == 28032 - 28032 // 5
+    assert held_out.view.bounds[0, 1] == 28032 - 28032 // 5
     chosen_on = data.target_rows(held_out.starts(0, "validation"))
     assert chosen_on[[0, -1]].tolist() == [28032 - 28032 // 5, 28031]
     # It is the history of a study that begins its test set there.
     whole = build({"a": table(35040)}, Windows(look_ahead=5, split=(0.7, 0.1, 0.2), history=999))
-    assert whole.bounds.tolist() == held_out.bounds.tolist()
+    assert whole.view.bounds.tolist() == held_out.view.bounds.tolist()
 
 
 @given(
@@ -72,7 +72,9 @@ def test_no_window_leaves_its_part(rows, look_back, look_ahead, split):
         return
     for client in range(2):
         for part, (first, end) in zip(
-            SPLITS, np.lib.stride_tricks.sliding_window_view(data.bounds[client], 2), strict=True
+            SPLITS,
+            np.lib.stride_tricks.sliding_window_view(data.view.bounds[client], 2),
+            strict=True,
         ):
             starts = data.starts(client, part)
             assert starts[0] == first
@@ -82,14 +84,14 @@ def test_no_window_leaves_its_part(rows, look_back, look_ahead, split):
 def test_scaling_uses_the_training_parts_of_all_or_of_each_client_and_nothing_else() -> None:
     data = build({"a": table(1000), "b": table(1000, 100.0)}, Windows())
     # Training loads are 0 … 799 and 100 … 899.
-    np.testing.assert_array_equal(data.load_offset, [0, 0])
-    np.testing.assert_array_equal(data.load_scale, [899, 899])
+    np.testing.assert_array_equal(data.view.offset, [0, 0])
+    np.testing.assert_array_equal(data.view.scale, [899, 899])
     assert data.features[0, 0] == 0
     assert data.features[1799, 0] == 1
     assert data.features[1999, 0] == pytest.approx(1099 / 899)
     data = build({"a": table(1000), "b": table(1000, 100.0)}, Windows(scaling="per_client"))
-    np.testing.assert_array_equal(data.load_offset, [0, 100])
-    np.testing.assert_array_equal(data.load_scale, [799, 799])
+    np.testing.assert_array_equal(data.view.offset, [0, 100])
+    np.testing.assert_array_equal(data.view.scale, [799, 799])
 
 
 def test_a_constant_feature_becomes_one() -> None:
@@ -97,15 +99,25 @@ def test_a_constant_feature_becomes_one() -> None:
     assert set(data.features[:, 2]) == {1.0}
 
 
+def assert_equal(one: Dataset, other: Dataset) -> None:
+    """The same fields, and the same of all views."""
+    assert one.views.keys() == other.views.keys()
+    pairs = [(one, other), *((one.views[name], other.views[name]) for name in other.views)]
+    for one_part, other_part in pairs:
+        for name, value in vars(other_part).items():
+            if name != "views":
+                np.testing.assert_array_equal(getattr(one_part, name), value)
+
+
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
     windows = Windows.model_validate({"target": "change", "covariates": [{"name": "level"}]})
-    data = build({"a": table(300), "b": table(300, 17.0)}, windows)
+    windows = windows.model_copy(update={"history": 1})
+    data = build({"a": table(2000), "b": table(2000, 17.0)}, windows, has_joiners=True, new=1)
+    assert [*data.views] == ["train", "whole", "new"]
     data.save(tmp_path / "1.npz")
     data.save(tmp_path / "2.npz")
     assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "2.npz").read_bytes()
-    again = Dataset.load_file(tmp_path / "1.npz")
-    for name, value in vars(data).items():
-        np.testing.assert_array_equal(getattr(again, name), value)
+    assert_equal(Dataset.load_file(tmp_path / "1.npz"), data)
 
 
 def test_rows_may_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,9 +130,8 @@ def test_rows_may_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     again = Dataset.load_file(tmp_path / "windows.npz")
     assert isinstance(again.load.base, np.memmap)
     assert again.load.flags.aligned
-    for name, value in vars(whole).items():
-        np.testing.assert_array_equal(getattr(by_file, name), value)
-        np.testing.assert_array_equal(getattr(again, name), value)
+    assert_equal(by_file, whole)
+    assert_equal(again, whole)
     content = bytearray((tmp_path / "windows.npz").read_bytes())
     content[content.index(again.load.tobytes()) + 9] ^= 1
     (tmp_path / "windows.npz").write_bytes(content)
@@ -163,14 +174,14 @@ def test_a_history_ends_at_the_test_set_and_scales_by_all_of_itself() -> None:
     short = build({"a": table(rows), "b": table(rows, 9.0)}, windows)
     week = 7 * 96
     cuts = [0, 2 * week - 2 * week // 5, 2 * week, 2 * week + rows // 10]
-    assert (short.bounds[0] - short.bounds[0, 0]).tolist() == cuts
+    assert (short.view.bounds[0] - short.view.bounds[0, 0]).tolist() == cuts
     for i in range(2):
         for one, other in ((short, full), (short.refit(), full)):
             np.testing.assert_array_equal(
                 one.truth(one.starts(i, "test")), other.truth(other.starts(i, "test"))
             )
     history = short.load[: 2 * week]
-    assert (short.load_offset[0], short.load_scale[0]) == (history.min(), np.ptp(history))
+    assert (short.view.offset[0], short.view.scale[0]) == (history.min(), np.ptp(history))
 
 
 STAMPS = pd.date_range("2018-01-01 00:30", periods=12, freq="15min")
@@ -241,13 +252,13 @@ def test_lags_in_days_are_the_latest_known_at_that_time_of_day():
         for name, t in TABLES.items()
     }
     data = build(hourly, w)
-    start = data.bounds[0, 0] + 100
+    start = data.view.bounds[0, 0] + 100
     last = start + 5
     targets = [last + w.look_ahead + j for j in range(-1, 31)]
     known = [next(row for row in range(g - 24, 0, -24) if row <= last) for g in targets]
-    scale = data.load_scale[0]
+    scale = data.view.scale[0]
     wanted = (
-        data.load[known] - (data.load[last] if data.relative else data.load_offset[0])
+        data.load[known] - (data.load[last] if data.relative else data.view.offset[0])
     ) / scale
     np.testing.assert_allclose(data.covariates[last], wanted, rtol=1e-5, atol=1e-6)
 

@@ -144,7 +144,7 @@ def test_without_a_validation_set_the_choice_is_made_in_the_training_set() -> No
         tuning={"search": {"client_opt.adam.lr": rates}},
     )
     data, results = trained(of)
-    assert data.bounds[0].tolist() == [0, 1344 - 268, 1344, 1680]
+    assert data.view.bounds[0].tolist() == [0, 1344 - 268, 1344, 1680]
     errors = {}
     for rate in rates:
         fixed = study(
@@ -192,11 +192,11 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
     of = study(grid={"sharing": ["unseen"], "seeds": [1]})
     data, results = trained(of)
     (found,) = results.values()
-    whole = data.whole.refit()
+    whole = data.with_view("whole").refit()
     for unseen in ([0, 2], [1, 3]):
         others = np.setdiff1d(np.arange(4), unseen)
         p1 = study(grid={"sharing": ["P1"], "seeds": [1]})
-        (members,) = plain(p1, whole.of(others), 6, [1], "P1")
+        (members,) = plain(p1, whole.select(others), 6, [1], "P1")
         assert members.models is not None
         evaluator = Trainer.for_study(of, data.refit()).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
@@ -225,7 +225,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
     week = windows_of(short, tables())
     found = next(result for cell, result in results.items() if cell.sharing == "new")
     for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
-        members = plain(of, data.of(np.array(others)), 6, [1], "P1")[0]
+        members = plain(of, data.select(np.array(others)), 6, [1], "P1")[0]
         assert members.models is not None
         evaluator = Trainer.for_study(of, week).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
@@ -267,7 +267,7 @@ def test_federations_of_a_size_do_not_hear_of_each_other() -> None:
     (found,) = results.values()
     assert found.models is not None
     for some in data.federations():
-        alone = plain(of, data.refit().of(some), 6, [1], "P1")[0]
+        alone = plain(of, data.refit().select(some), 6, [1], "P1")[0]
         names = data.clients[some].tolist()
         assert alone.models is not None
         np.testing.assert_array_equal(found.models["local"][some], alone.models["local"])

@@ -183,21 +183,21 @@ def test_adaptive_widths_know_only_the_loads_before_a_forecast():
     widths = of.task.conformal_widths(dataset, 1, loads[: len(dataset.starts(1, "validation"))])
     assert widths.shape == (2, 2, 1)
     found = of.task.widened(dataset, 1, starts, loads, widths)
-    now, steps = dataset.load_scale[1] * widths[..., 0]
+    now, steps = dataset.view.scale[1] * widths[..., 0]
     window_at = {int(row): w for w, row in enumerate(dataset.persistence_rows(starts))}
     used: dict[int, list[float]] = {}
-    for row in range(*dataset.bounds[1, [1, 3]]):
+    for row in range(*dataset.view.bounds[1, [1, 3]]):
         for h, ahead in enumerate((4, 5)):
             if (made := window_at.get(row - ahead)) in used:
                 outside = abs(dataset.load[row] - loads[made, h]) > used[made][h]
                 now[h] += steps[h] * (outside - 0.1)
         if (made := window_at.get(row)) is not None:
-            if starts[made] >= dataset.bounds[1, 2]:
+            if starts[made] >= dataset.view.bounds[1, 2]:
                 used[made] = now.tolist()
             np.testing.assert_allclose(found[made, :, 0], loads[made] - now)
             np.testing.assert_allclose(found[made, :, 2], loads[made] + now)
     assert len(used) == len(dataset.starts(1, "test")) < len(dataset.starts(0, "test"))
-    assert (now != dataset.load_scale[1] * widths[0, :, 0]).all()
+    assert (now != dataset.view.scale[1] * widths[0, :, 0]).all()
 
 
 def test_widths_leave_the_quantiles_in_order():
@@ -209,7 +209,7 @@ def test_widths_leave_the_quantiles_in_order():
         found = of.task.widened(dataset, 1, starts, quantiles, np.array([widths, widths]))
         assert (np.diff(found, axis=-1) >= 0).all()
         np.testing.assert_array_equal(found[..., 2], quantiles[..., 2])
-    kwh = dataset.load_scale[1]  # of the last widths
+    kwh = dataset.view.scale[1]  # of the last widths
     np.testing.assert_allclose(quantiles[..., 4] + kwh, found[..., 4])
     np.testing.assert_allclose(quantiles[..., 1] - kwh, found[..., 1])
 

@@ -21,7 +21,7 @@ from plfl.base import DataFrame
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
 from plfl.config.sections import Data, Windows
-from plfl.data.dataset import YEAR, Dataset
+from plfl.data.dataset import YEAR, ClientView, Dataset
 from plfl.data.examples import Examples, ExampleTables
 from plfl.data.features import assemble, resampled
 from plfl.data.windows import Limits, build
@@ -123,7 +123,7 @@ class LoadSource(Source):
             raise ConfigError(study.name, [f"{problem}; shorten it, for example windows.look_back"])
         rows_each, columns = max(year, 10 * window), data.inputs
         rows, test = clients * rows_each, int(windows.split[0] * rows_each)
-        firsts = rows_each * np.arange(clients)
+        bounds = rows_each * np.arange(clients)[:, None] + np.array([0, test, test, rows_each])
         targets = rows if windows.horizons == 1 else (rows, windows.horizons)
         return Dataset(
             clients=np.array([f"noise {i}" for i in range(clients)]),
@@ -133,9 +133,7 @@ class LoadSource(Source):
             targets=random.random(targets, dtype=np.float32),
             load=np.ones(rows),
             stamps=np.arange(rows).astype("datetime64[s]"),
-            bounds=firsts[:, None] + np.array([0, test, test, rows_each]),
-            load_offset=np.zeros(clients),
-            load_scale=np.ones(clients),
+            views={"train": ClientView(bounds, np.zeros(clients), np.ones(clients))},
             relative=windows.is_relative,
             look_back=windows.look_back,
             look_ahead=windows.look_ahead,
