@@ -33,6 +33,11 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import Models
 from plfl.study import Cell
 from plfl.study.combinations import Candidate
+from plfl.training.task import STANDING
+
+OBSERVED = 100
+"""Most minibatches of which a client that joins makes the buffers of its model: with PyTorch's
+momentum of 0.1, BatchNorm then no longer depends on where it began."""
 
 
 @dataclass(frozen=True)
@@ -192,9 +197,16 @@ class FoldTraining:
         mean = models[:1] if method.only_model else models.mean(dim=0, keepdim=True)
         rows = f.models(f.everyone, mean[:, f.columns].expand(len(f.local), -1))
         if f.network.has_buffers:
-            rows = f.client_data.observe_buffers(rows)
+            rows = _observe_buffers(f.client_data, rows)
         adapted = method.adapt(f, f.state, rows)
         return (rows if adapted is None else adapted), rows
+
+
+def _observe_buffers(data: ClientData, rows: Tensor) -> Tensor:
+    """The models `rows` (N, P) with buffers, such as the statistics of BatchNorm, that follow each
+    client's training windows, over a pass of at most `OBSERVED` minibatches. Parameters stay as
+    they are."""
+    return data.fine_tuned(rows, STANDING, 1, purpose="buffers", most_steps=OBSERVED)
 
 
 def _numbers(rows: Tensor) -> NDArray[np.float32]:

@@ -28,10 +28,6 @@ from plfl.tasks.losses import Loss
 from plfl.training import batches
 from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
 
-OBSERVED = 100
-"""Most minibatches of which a client that joins makes the buffers of its model: with PyTorch's
-momentum of 0.1, BatchNorm then no longer depends on where it began."""
-
 
 class ClientData:
     """All clients of one dataset, with the random numbers of one seed."""
@@ -275,12 +271,6 @@ class ClientData:
         all_clients = torch.arange(len(rows), device=rows.device)
         minibatches, steps = self.passes(purpose, all_clients, epochs, most_steps)
         return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
-
-    def observe_buffers(self, rows: Tensor) -> Tensor:
-        """The models `rows` (N, P) with buffers, such as the statistics of BatchNorm, that follow
-        each client's training windows, over a pass of at most `OBSERVED` minibatches. Parameters
-        stay as they are."""
-        return self.fine_tuned(rows, STANDING, 1, purpose="buffers", most_steps=OBSERVED)
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
         """Mean gradients (n, P) of models `rows` over the first `steps` minibatches, a number for

@@ -19,7 +19,6 @@ from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.codecs.coder import Coder
-from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.secure import check_installed
@@ -283,29 +282,6 @@ class Federation:
             self.server_average.advance(self.server.x, 1, None)
             self.server_average.steps.add_(1)
 
-    def participants(self, t: int) -> Tensor:
-        """Clients (n,) that take part in round `t`."""
-        # If nothing is shared, the method selects nobody.
-        strata = self.method.strata(self, self.state) if self.channel.shared else None
-        drawn_clients = self.selection.draw(t, None if strata is None else strata.cpu().numpy())
-        reached = drawn_clients[self.clock.available(t)[drawn_clients]]
-        clients = torch.from_numpy(reached).to(self.local.device)
-        return self.method.select(self, self.state, t, clients) if self.channel.shared else clients
-
-    def groups(self, t: int, present: Tensor) -> list[Tensor]:
-        """The participants `present` in groups that train one after another in round `t`."""
-        grouped = self.channel.shared and len(present)
-        return self.method.groups(self, self.state, t, present) if grouped else [present]
-
-    def broadcast(self, t: int, clients: Tensor) -> TrainInstructions:
-        """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
-        if not self.channel.shared:
-            own_steps = self.method.without_server(self, clients)
-            return own_steps or TrainInstructions(self.x0[None])
-        if self.coder is not None:
-            self.coder.begin(t)
-        return self.method.broadcast(self, self.state, t, clients)
-
     def send_parameters(self, clients: Tensor) -> Tensor:
         """Send `clients` (n,) the server's parameters, and the clipping bound if there is one;
         return the parameters (n, d_s) as received."""
@@ -314,13 +290,6 @@ class Federation:
         if self.privacy is not None:
             self.privacy.receive_bounds(clients, bounds)
         return x
-
-    def aggregate(self, t: int, clients: Tensor, result: TrainResult) -> None:
-        """Let `clients` (n,) send the `result` of round `t`, and the server step."""
-        if self.privacy is not None:
-            self.privacy.aggregate(self.channel, self.server, t, clients, result.update)
-        elif self.channel.shared:
-            self.method.aggregate(self, self.state, t, clients, result)
 
     @property
     def server_rows(self) -> Tensor:

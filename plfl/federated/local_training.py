@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.federation import Federation
-from plfl.federated.instructions import TrainResult
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.session import Session
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 
@@ -25,7 +25,7 @@ class Cohort:
 
     def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
         self.f, self.t, self.clients, self.stay = f, t, clients, stay
-        self.instructions = instructions = f.broadcast(t, clients)
+        self.instructions = instructions = broadcast(f, t, clients)
         data = f.client_data
         self.has_equal_steps = instructions.steps is None and data.equal_steps
         steps = (
@@ -76,7 +76,24 @@ class Cohort:
         self.f.clock.work(clients, work_before + self.steps_taken * instructions.work_per_step)
         if self.stay:
             result = TrainResult(instructions, self.steps, self.update, self.gradients)
-            self.f.aggregate(self.t, self.clients, result)
+            aggregate(self.f, self.t, self.clients, result)
+
+
+def broadcast(f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
+    if not f.channel.shared:
+        return f.method.without_server(f, clients) or TrainInstructions(f.x0[None])
+    if f.coder is not None:
+        f.coder.begin(t)
+    return f.method.broadcast(f, f.state, t, clients)
+
+
+def aggregate(f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    """Let `clients` (n,) send the `result` of round `t`, and the server step."""
+    if f.privacy is not None:
+        f.privacy.aggregate(f.channel, f.server, t, clients, result.update)
+    elif f.channel.shared:
+        f.method.aggregate(f, f.state, t, clients, result)
 
 
 def _by_value(values: Tensor | float | None) -> bytes | float | None:

@@ -64,14 +64,30 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
     return list(stacks.values())
 
 
+def _draw_participants(f: Federation, t: int) -> Tensor:
+    """Clients (n,) that take part in round `t`."""
+    # If nothing is shared, the method selects nobody.
+    strata = f.method.strata(f, f.state) if f.channel.shared else None
+    drawn_clients = f.selection.draw(t, None if strata is None else strata.cpu().numpy())
+    reached = drawn_clients[f.clock.available(t)[drawn_clients]]
+    clients = torch.from_numpy(reached).to(f.local.device)
+    return f.method.select(f, f.state, t, clients) if f.channel.shared else clients
+
+
+def _divide(f: Federation, t: int, present: Tensor) -> list[Tensor]:
+    """The participants `present` in groups that train one after another in round `t`."""
+    is_grouped = f.channel.shared and len(present)
+    return f.method.groups(f, f.state, t, present) if is_grouped else [present]
+
+
 class _RunningRound:
     """Round `t` of one federation while it runs."""
 
     def __init__(self, f: Federation, t: int):
         self.f, self.t = f, t
         f.begin_round(t)
-        self.present = f.participants(t)
-        self.groups = f.groups(t, self.present)
+        self.present = _draw_participants(f, t)
+        self.groups = _divide(f, t, self.present)
         self._losses = torch.zeros(len(f.local), dtype=torch.float64)
         self._steps = np.zeros(len(f.local))
         self._aggregated = False

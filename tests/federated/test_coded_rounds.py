@@ -12,6 +12,7 @@ from torch import Tensor
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.workload import workload
+from plfl.federated import local_training
 from plfl.federated.federation import Federation
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.sgd import Sgd
@@ -101,7 +102,7 @@ def coded(**further: Any) -> dict[str, Any]:
 
 def test_both_ends_of_a_memory_agree_and_only_who_stayed_changes_them(monkeypatch):
     seen = []
-    closed = Federation.aggregate
+    closed = local_training.aggregate
 
     def aggregate(f: Federation, t: int, clients: Tensor, result: Any) -> None:
         before = {key: rows.clone() for key, rows in f.coder.memory.items()}
@@ -115,7 +116,7 @@ def test_both_ends_of_a_memory_agree_and_only_who_stayed_changes_them(monkeypatc
                 assert set(changed.tolist()) <= set(clients.tolist())
         seen.append(clients.tolist())
 
-    monkeypatch.setattr(Federation, "aggregate", aggregate)
+    monkeypatch.setattr(local_training, "aggregate", aggregate)
     study = tiny.study(**coded())
     train(study, study.cells[:1], DATASET)
     assert any(len(clients) < 3 for clients in seen)

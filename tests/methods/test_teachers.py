@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from plfl.experiments.train import train
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.client_data import ClientData
+from plfl.federated.local_training import broadcast
 from plfl.federated.session import Session
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.training.stacked import Stacked
@@ -202,7 +203,7 @@ def test_a_round_is_that_of_the_papers_loss(features):
     clients = ClientData(data, engine, study.federation, cell.seed)
     f = federation_of(study, cell, study.plan.candidates(cell)[0], network, clients)
     f.local = f.local + 0.3 * torch.randn(f.local.shape, generator=torch.manual_seed(0)).double()
-    asked = f.broadcast(1, f.everyone)
+    asked = broadcast(f, 1, f.everyone)
     start = f.models(f.everyone, asked.start)
     session = Session(f, engine, 1, f.everyone, start, asked.routine.minibatches)
     found = asked.routine.run(session).rows

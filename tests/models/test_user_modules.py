@@ -9,11 +9,10 @@ import torch
 from torch import nn
 
 from plfl.base.errors import ConfigError
-from plfl.experiments.folds import FoldTraining, make_folds
+from plfl.experiments.folds import OBSERVED, FoldTraining, make_folds
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.experiments.workload import measured_speed
-from plfl.federated.client_data import OBSERVED
 from plfl.federated.round import run
 from plfl.study import Study
 from tests.helpers import tiny
