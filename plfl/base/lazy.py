@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import lightgbm as lightgbm
     import pandas as pandas
     import torch as torch
+    from scipy import special as special
 else:
 
     class LazyModule:
@@ -52,3 +53,4 @@ else:
 
     httpx, lightgbm, pandas, torch = map(LazyModule, ("httpx", "lightgbm", "pandas", "torch"))
     constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))
+    special = LazyModule("scipy.special")

@@ -330,17 +330,11 @@ class ForecastModel(Contents):
             PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export
-        from plfl.forecast.networks import module_of
-        from plfl.forecast.programs import Program, ScaledNetwork, of_baseline
+        from plfl.forecast.programs import program_of
 
         client = self._client(client)
         self._check_model(model)
-        scaling, widths = self.scalings[client], self._widths(client, model)
-        if self.baseline:
-            forecaster = of_baseline(self, client)
-        else:
-            module = module_of(self.study, self._row(client, model))
-            forecaster = ScaledNetwork(self, scaling, module)
+        row = None if self.baseline else self._row(client, model)
         about = {
             "forecaster": self.name,
             "client": client,
@@ -352,7 +346,7 @@ class ForecastModel(Contents):
             "task": self.study.task.settings,
             "output": "kWh per interval",
         }
-        program = Program(self, scaling, forecaster, self.look_back, widths).eval()
+        program = program_of(self, client, row, self.look_back, self._widths(client, model))
         export(Path(path), program, self._later, about)
 
     @property

@@ -34,6 +34,7 @@ from plfl.data.features import SMALLEST, time_of_day, weekday
 from plfl.data.windows import Scaling
 from plfl.federated.trees import Tree
 from plfl.forecast.contents import Contents
+from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
@@ -423,3 +424,19 @@ def of_baseline(model: Contents, client: str) -> Callable[[PastReadings], Tensor
     """The forecaster of a client by a stored baseline."""
     parts = Parts(model, model.scalings[client], model.fitted[client])
     return parts.forecaster(model.baseline)
+
+
+def program_of(
+    model: Contents,
+    client: str,
+    row: NDArray[np.float32] | None,
+    rows: int,
+    widths: NDArray[np.float64] | None,
+) -> Program:
+    """The program of a client's forecaster, which reads so many `rows`. `row`: the parameters (P,)
+    of its network; None: it is a baseline. `widths`: of its intervals, if they have any."""
+    scaling = model.scalings[client]
+    if row is None:
+        return Program(model, scaling, of_baseline(model, client), rows, widths).eval()
+    network = ScaledNetwork(model, scaling, module_of(model.study, row))
+    return Program(model, scaling, network, rows, widths).eval()

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
+from plfl.base.lazy import special
 from plfl.config.sections import Claim
 from plfl.results import words
 from plfl.results.contest import Contest, contests

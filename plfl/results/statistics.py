@@ -33,8 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from plfl.base.lazy import special
 from plfl.results.words import join_words
 from plfl.study import Study
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from plfl.base import DataFrame
 from plfl.config.sections import Data
+from plfl.data import meters
 from plfl.data.sources import LoadSource, digests
 from plfl.interfaces.source import Origin, Receipt
 
@@ -18,13 +19,9 @@ class MetersSource(LoadSource):
     blocks_read = ("meters",)
 
     def clients(self, data: Data, state: str) -> list[str]:
-        from plfl.data import meters
-
         return list(meters.clients(data, state))
 
     def own_files(self, data: Data, state: str) -> list[Path]:
-        from plfl.data import meters
-
         name, weather = data.meters.format or "", data.meters.weather
         own_format = [Path(name)] if name.endswith(".toml") else []
         return [*meters.files(data, state), *own_format, *([weather] if weather else [])]
@@ -33,6 +30,4 @@ class MetersSource(LoadSource):
         return {"source": data.source, "files": digests(self.own_files(data, state))}
 
     def series(self, data: Data, state: str) -> dict[str, DataFrame]:
-        from plfl.data import meters
-
         return meters.read(data, state)

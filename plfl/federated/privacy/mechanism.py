@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.base.lazy import special
 from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
 from plfl.optimizers.server import ServerState, weighted_sum
@@ -45,10 +46,8 @@ def seeded(seed: int) -> Normals:
 
 def of_system(_round: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
-    from scipy.special import ndtri  # here, because every training imports this module
-
     numbers = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
-    return np.asarray(ndtri((numbers + 0.5) / 2**52), dtype=np.float64)
+    return np.asarray(special.ndtri((numbers + 0.5) / 2**52), dtype=np.float64)
 
 
 def on_grid(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
