@@ -20,6 +20,13 @@ from plfl.forecast.model import ForecastModel, load
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.tables import Tables
 
+BY_AGE = {
+    0: ("mean_received", "public", "lightgbm_federated"),
+    4: ("combined_received", "combined_public"),
+}
+"""The forecasters to take for a new meter, in order of preference, by the weeks of readings from
+which on: models as received, then their weighted mean with own ones (docs/map.md)."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -91,8 +98,8 @@ class Forecasters:
         return dict(zip(table["client"], table["state"], strict=True))
 
     def of(self, client: str, wanted: str = "") -> Choice:
-        """What forecasts a client: the forecaster of least error on the client's validation set, or
-        the one that is `wanted`. ResultsError: the client did not take part, or nothing that can
+        """What forecasts a client: the forecaster that `plfl.results.assignment` assigns it, or the
+        one that is `wanted`. ResultsError: the client did not take part, or nothing that can
         forecast it is kept."""
         if client not in self.clients:
             raise ResultsError(
@@ -120,16 +127,27 @@ class Forecasters:
         """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`
         also for errors. ResultsError: nothing is kept that could forecast a new meter.
 
-        The forecasters that suit a meter of this age are compared on the last fifth of its
-        readings. With less than two weeks, they are models as received and naive forecasts, which
-        need no training and are compared on all readings; with less than a week, the model as
-        received is taken (benchmarks/first_days.py).
+        The first of `BY_AGE` that is kept is taken, without any comparison. If none is, the
+        forecasters that suit a meter of this age are compared on the last fifth of its readings.
+        With less than two weeks, they are models as received and naive forecasts, which need no
+        training and are compared on all readings; with less than a week, the model as received is
+        taken (benchmarks/first_days.py).
         """
         if wanted:
             choice = self._wanted(self.index, wanted)
         else:
-            choice = self._best_for_new(client, readings, epochs)
+            choice = self._rule_of_map(readings) or self._best_for_new(client, readings, epochs)
         return choice, self.model(choice.file).adapt(readings, client, epochs)
+
+    def _rule_of_map(self, readings: pd.DataFrame) -> Choice | None:
+        """What docs/map.md found best for meters of this age; None if nothing of it is kept."""
+        weeks = len(readings) * self.any_model.interval / WEEK
+        kept_names = {*self.index["name"]}
+        fewest = max(known for known in BY_AGE if known <= weeks)
+        for name in filter(kept_names.__contains__, BY_AGE[fewest]):
+            reason = f"best on average with {weeks:.1f} weeks of readings (docs/map.md)"
+            return self._choice(self.index, name, reason)
+        return None
 
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
         minutes = len(readings) * self.any_model.interval

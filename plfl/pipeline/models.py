@@ -16,6 +16,7 @@ from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
 from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, errors_of_kept
 from plfl.interfaces.baseline import Arrays
+from plfl.results.assignment import assign
 from plfl.results.records import (
     TRAINED_FOLDER,
     ConformalWidths,
@@ -38,9 +39,9 @@ def keep_models(
 
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
-    baselines, those are kept that are best on validation for the state or one of its clients, and
-    those that need no training, as they were fitted for their scores. DataError or ResultsError if
-    a file that is read is damaged.
+    baselines, those are kept that are best on validation for the state or one of its clients, that
+    a client is assigned for use, or that need no training, as they were fitted for their scores.
+    DataError or ResultsError if a file that is read is damaged.
 
     `datasets`, `fitted_files`: the files of the datasets and of the fitted baselines, by state.
     """
@@ -88,6 +89,7 @@ def _choose_baselines(tables: Tables, state: str) -> list[str]:
     names = [name for name in storable(tables.study.baselines) if name in by_client]
     by_client = by_client[names]
     best = {*by_client.dropna(how="all").idxmin(axis=1), tables.best_baseline(state)}
+    best |= {assignment.forecaster for assignment in assign(tables, state).values()}
     has_scores = by_client.notna().any()
     return [
         name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,10 @@ from plfl.study.checks import USES
 
 IN_USE, IN_USE_ALONE = USES
 """What a mixture is called in place of a sharing scheme."""
-MOST = 4
+HALF_DAYS = 90.0
+"""Days of a client's validation set whose error counts as much as the mean over all clients: chosen
+at five sites (docs/forecast.md)."""
+MOST_LISTED = 4
 """Forecasters that a reason lists."""
 SCORES = {"mase": "MASE", "mae": "kWh"}
 """The scores that choose, with their units. A meter whose load hardly changes has no MASE."""
@@ -43,27 +47,91 @@ def assign(
     tables: Tables, state: str, names: Collection[str] | None = None
 ) -> dict[str, Assignment]:
     """The forecaster of each client of a state, in their order: the one of least error on the
-    client's validation set. Clients for which nothing has a score are left out.
+    validation sets of all clients, unless another one has a lower error on the client's own, by so
+    much that `credible_errors` is lower, too. Clients for which nothing has a score are left out.
 
     `names`: the forecasters to choose from, in order of preference if errors are equal; None: all
     of `candidates`.
     """
     axes_of = candidates(tables, state)
     names = list(axes_of) if names is None else [name for name in names if name in axes_of]
-    clients = tables.clients.loc[tables.clients["state"] == state, "client"]
-    assignments: dict[str, Assignment] = {}
-    errors_of = {score: validation_errors(tables, state, axes_of, score) for score in SCORES}
-    for client in map(str, clients):
-        for score, unit in SCORES.items():
-            table = errors_of[score].reindex(index=[client], columns=names)
-            errors = pd.Series(table.to_numpy(float)[0], names).dropna()
-            if len(errors):
-                name = str(errors.idxmin())
-                reason = list_errors(errors, f"least error of its validation set, {unit}")
-                mase = float(errors.min()) if score == "mase" else np.nan
-                assignments[client] = Assignment(name, axes_of[name], mase, reason)
-                break
-    return assignments
+    clients = [str(c) for c in tables.clients.loc[tables.clients["state"] == state, "client"]]
+    errors_of = {
+        score: validation_errors(tables, state, axes_of, score).reindex(clients, columns=names)
+        for score in SCORES
+    }
+    mase = errors_of["mase"].dropna(how="all")
+    chosen_names, reasons = _choose(mase, _validation_days(tables, state).reindex(mase.index))
+    # A meter whose load hardly changes has no MASE.
+    absolute_errors = errors_of["mae"].drop(index=mase.index).dropna(how="all")
+    for client, errors in absolute_errors.iterrows():
+        chosen_names[str(client)] = str(errors.idxmin())
+        reasons[str(client)] = list_errors(
+            errors.dropna(), "least error of its validation set, kWh"
+        )
+    mase_of: dict[Any, dict[Any, float]] = errors_of["mase"].to_dict()
+    return {
+        client: Assignment(name, axes_of[name], mase_of[name][client], reasons[client])
+        for client in clients
+        if (name := chosen_names.get(client)) is not None
+    }
+
+
+def _choose(mase: pd.DataFrame, days: pd.Series[float]) -> tuple[dict[str, str], dict[str, str]]:
+    """The forecasters and the reasons for clients with MASE, by name; see `assign`."""
+    if mase.empty:
+        return {}, {}
+    means = _means_over_clients(mase).dropna()
+    common = str(means.idxmin())
+    common_reason = list_errors(means, "least mean error of all on validation, MASE")
+    errors_of: dict[Any, dict[Any, float]] = mase.to_dict()
+    choices: dict[Any, Any] = credible_errors(mase, days).idxmin(axis=1).to_dict()
+    reasons = dict.fromkeys(choices, common_reason)
+    for client, name in choices.items():
+        own_error, common_error = errors_of[name][client], errors_of[common][client]
+        if np.isnan(common_error):
+            reasons[client] = f"{common}, which is best for all, has no score of it"
+        elif name != common:
+            reasons[client] = (
+                f"its own validation set outweighs that of all, for which {common} is best: MASE "
+                f"{own_error:.3g} instead of {common_error:.3g}"
+            )
+    return choices, reasons
+
+
+def credible_errors(
+    errors: pd.DataFrame, days: pd.Series[float], half_days: float = HALF_DAYS
+) -> pd.DataFrame:
+    """The errors that clients can expect of forecasters: Z times the client's own one plus 1 − Z
+    times the mean over all clients, Z = n / (n + `half_days`) for an own one of n `days`.
+
+    This is the credibility premium of Hans Bühlmann, "Experience rating and credibility", ASTIN
+    Bulletin 4 (1967), 199-207. `half_days` is the variance of a day's error around that of its
+    client, over the variance between clients. `errors`: a row per client, a column per forecaster;
+    NaN without a score.
+    """
+    share = days / (days + half_days) if half_days else days / days
+    means = _means_over_clients(errors)
+    return errors.mul(share, axis=0) + np.outer(1 - share, means)
+
+
+def _means_over_clients(errors: pd.DataFrame) -> pd.Series[float]:
+    """The means over the clients that all forecasters have a score of or, without any, over those
+    that each has."""
+    complete_rows = errors.dropna()
+    return (errors if complete_rows.empty else complete_rows).mean()
+
+
+def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
+    """Days of the validation set of each client of a state, by name; about, without gaps."""
+    study, clients = tables.study, tables.clients
+    clients = clients[clients["state"] == state].set_index("client")
+    days: pd.Series[float] = clients["rows"] * clients["interval"] / (24 * 60)
+    if not study.plan.chooses_in_history:
+        return days * study.windows.split[1]
+    if study.windows.history is not None:
+        days = days.clip(upper=7 * study.windows.history)
+    return (days / 5).clip(lower=1)
 
 
 def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
@@ -71,19 +139,19 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
     the best cell of each sharing scheme but those `for_new` clients, and the baselines for which
     no client sends its readings, and whose pre-training did not include them."""
     study = tables.study
-    found: dict[str, tuple[str, ...]] = {}
+    axes_of: dict[str, tuple[str, ...]] = {}
     for sharing in study.grid.sharing:
         if sharing not in study.plan.schemes.for_new and (
             cell := tables.best("local", state=state, sharing=sharing)
         ):
-            found[sharing] = astuple(cell)[1:-1]
-    scored = tables.baselines
-    scored_names = {*scored.loc[scored["state"] == state, "baseline"]}
+            axes_of[sharing] = astuple(cell)[1:-1]
+    baselines = tables.baselines
+    scored_names = {*baselines.loc[baselines["state"] == state, "baseline"]}
     pretrained = find_pretrained(study.baselines.further)
     for name in storable(study.baselines):
         if name in scored_names and name not in pretrained:
-            found[name] = (BASELINE, name, "none", "none")
-    return found
+            axes_of[name] = (BASELINE, name, "none", "none")
+    return axes_of
 
 
 def validation_errors(
@@ -136,5 +204,5 @@ def mixture(
 def list_errors(errors: pd.Series[float], reason: str) -> str:
     """A reason with the least error and the next ones."""
     errors = errors.sort_values(kind="stable")
-    others = [f"{name} {error:.3g}" for name, error in errors.iloc[1:MOST].items()]
-    return f"{reason} {errors.iloc[0]:.3g}" + f" ({', '.join(others)})" * bool(others)
+    next_errors = [f"{name} {error:.3g}" for name, error in errors.iloc[1:MOST_LISTED].items()]
+    return f"{reason} {errors.iloc[0]:.3g}" + f" ({', '.join(next_errors)})" * bool(next_errors)

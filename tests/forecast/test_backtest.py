@@ -61,4 +61,4 @@ def test_a_meter_without_mase_gets_the_forecaster_of_least_error_in_kwh(tmp_path
     choice = forecasters.of(constant)
     assert choice.name == "lightgbm"
     assert choice.why.startswith("least error of its validation set, kWh ")
-    assert forecasters.of(other).why.startswith("least error of its validation set, MASE ")
+    assert forecasters.of(other).why.startswith("least mean error of all on validation, MASE ")

@@ -6,12 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.results.assignment import IN_USE, assign, candidates, mixture
+from plfl.results.assignment import (
+    HALF_DAYS,
+    IN_USE,
+    assign,
+    candidates,
+    credible_errors,
+    mixture,
+)
 from plfl.results.scores import scores
 from tests.helpers import fake_results
 
 
-def test_each_client_gets_what_had_the_least_error_on_its_validation_set(tmp_path: Path) -> None:
+def test_an_own_error_counts_by_the_days_that_it_is_of(tmp_path: Path) -> None:
     tables = fake_results.write(tmp_path, fake_results.METERS)
     for state in tables.study.data.states:
         errors = {}
@@ -25,12 +32,32 @@ def test_each_client_gets_what_had_the_least_error_on_its_validation_set(tmp_pat
                 rows = rows[rows["round"] == 7]
             rows = rows[(rows["state"] == state) & (rows["split"] == "validation")]
             errors[name] = rows.groupby("client")["mase"].mean()
-        expected = pd.DataFrame(errors).idxmin(axis=1).to_dict()
+        own = pd.DataFrame(errors)
+        days = 35040 * 60 / (24 * 60) * 0.1
+        expected = ((days * own + HALF_DAYS * own.mean()) / (days + HALF_DAYS)).idxmin(axis=1)
         found = assign(tables, state)
+        common = own.mean().idxmin()
+        for client, one in found.items():
+            assert one.reason.startswith("least mean") == (one.forecaster == common), client
+        expected = expected.to_dict()
         assert {client: one.forecaster for client, one in found.items()} == expected
         assert "lightgbm_pooled" not in errors  # for which readings are sent
         for client, one in found.items():
             assert one.validation == pytest.approx(errors[one.forecaster][client])
+
+
+def test_one_for_all_is_left_on_strong_evidence_only() -> None:
+    errors = pd.DataFrame({"P1": [0.5] * 9 + [0.9], "ridge": [0.6] * 9 + [0.5]}, [*"abcdefghij"])
+    days = pd.Series(20.0, errors.index)
+    assert (credible_errors(errors, days, np.inf).idxmin(axis=1) == "P1").all()
+    assert credible_errors(errors, days, 0)["P1"].tolist() == errors["P1"].tolist()
+    # Its own readings are for ridge by 0.4, all meters for P1 by 0.05.
+    weak, strong = (credible_errors(errors, days, n).loc["j"] for n in (200, 100))
+    assert weak["P1"] == pytest.approx((20 * 0.9 + 200 * 0.54) / 220)
+    assert (weak.idxmin(), strong.idxmin()) == ("P1", "ridge")
+    errors.loc["k", "ridge"] = 0.4  # without a score of P1, it gets what it has
+    found = credible_errors(errors, pd.Series(1.0, errors.index))
+    assert found.idxmin(axis=1)["k"] == "ridge" and found.loc["a"].notna().all()
 
 
 def test_only_the_names_that_are_kept_are_assigned(tmp_path: Path) -> None:
