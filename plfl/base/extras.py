@@ -7,6 +7,7 @@ from plfl.base.errors import PlflError
 from plfl.base.text import list_names
 
 _OF_STUDIES = (
+    "cryptography",
     *("snakemake", "jinja2", "altair", "vl_convert"),
     *("matplotlib", "seaborn", "scikit_posthocs"),
 )
@@ -20,7 +21,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "onnx": ("onnx", "onnxscript"),
     "rc": ("constriction",),
     "secure": ("cryptography",),
-    "deploy": ("flwr", "httpx", "uvicorn"),
+    "deploy": ("cryptography", "flwr", "httpx", "uvicorn"),
 }
 """The packages of each extra that plfl imports, by the names under which they are imported."""
 

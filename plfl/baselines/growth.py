@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from plfl.base.errors import PlflError
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.layout import PUBLIC
+from plfl.federated.collectives.layout import PUBLIC, SETTINGS
+from plfl.federated.secure import check_installed
+from plfl.federated.secure.keys import SimulatedSecrets
+from plfl.federated.secure.neighbours import FEWEST
 from plfl.federated.trees import Part, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
@@ -18,9 +22,22 @@ class Growth:
     estimates what clients would send: the bytes of the first tree times the number of trees, of all
     settings that are tried."""
 
-    def __init__(self, clients: int):
+    def __init__(self, clients: int, *, secure: bool = False):
+        """`secure`: whether the clients mask their messages.
+
+        Raises:
+            PlflError: there are too few clients for that, or a package is missing.
+        """
         self.bytes_up = np.zeros(clients, np.int64)
-        self.channel = Channel(0, clients)
+        if secure:
+            check_installed()
+        if secure and clients < FEWEST:
+            raise PlflError(
+                f"baselines: lightgbm_federated: secure: {clients} clients train together, and "
+                f"masks hide {FEWEST} or more; set secure to false, or take more clients"
+            )
+        secrets = SimulatedSecrets(SETTINGS["seed"]) if secure else None
+        self.channel = Channel(0, clients, secrets=secrets)
 
     def __call__(
         self,

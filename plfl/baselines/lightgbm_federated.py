@@ -39,6 +39,9 @@ class LightgbmFederated(Baseline):
 
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
+    secure: bool = False
+    """The clients mask their sums ([what that protects](privacy.md#secure-aggregation)): the trees
+    stay the same, and `bytes` counts the masked messages."""
 
     @property
     def is_received(self) -> bool:
@@ -69,7 +72,7 @@ class LightgbmFederated(Baseline):
             tree_choices = []
             if isinstance(earlier, GrownFit):
                 tree_choices = earlier.models[int(clients[0])][0].tree_choices
-            growth = Growth(len(numbers))
+            growth = Growth(len(numbers), secure=self.secure)
             model = train(members, dataset, settings, tree_choices=tree_choices, grow=growth)
             models |= {client: [model] for client in clients.tolist()}
             for client, size in zip(numbers, growth.bytes_up, strict=True):

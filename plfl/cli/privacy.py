@@ -21,11 +21,13 @@ def run(options: argparse.Namespace) -> None:
     study = Study.load(options.config)
     tables: list[pd.DataFrame] = []
     notes: dict[str, None] = {}
+    threats: dict[str, None] = {}
     for label, variant in study.variants.items():
         table = statement.statements(variant)
         table["cell"] = [f"{label}/{cell}" if label else cell for cell in table["cell"]]
         tables.append(table)
         notes |= dict.fromkeys(statement.remarks_outside(variant))
+        threats[statement.threat(variant)] = None
     all_rows = pd.concat(tables, ignore_index=True)
     all_rows["cell"] = all_rows["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
     headings = {"cell": "cell without its seed", "noise": "noise/C"}
@@ -34,4 +36,5 @@ def run(options: argparse.Namespace) -> None:
     )
     if notes:
         note_lines = "".join(f"\n- {note}" for note in notes)
-        print(f"\n{statement.THREAT}\n\nOutside of ε:{note_lines}")
+        threat_lines = "\n".join(threats)
+        print(f"\n{threat_lines}\n\nOutside of ε:{note_lines}")

@@ -12,6 +12,7 @@ from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most_bytes
+from plfl.federated.secure.updates import sum_bytes
 from plfl.methods.boosting import Boosting
 from plfl.study import Study
 from plfl.training.task import LocalTask, Minibatches
@@ -58,6 +59,9 @@ def workload(study: Study) -> pd.DataFrame:
                 else 4 * sum(sent_lengths)
                 for c in study.channel.chains
             )
+            if study.channel.secure and sent_lengths and not study.model.only_method:
+                numbers = sum(sent_lengths)
+                both_ways += sum(sum_bytes(clients, numbers)) - 4 * numbers
             if study.model.only_method:  # each tree crosses once, and more than its numbers
                 both_ways /= f.rounds
             models = 1 if study.plan.schemes.shares_nothing(scheme) else 2

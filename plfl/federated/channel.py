@@ -9,8 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.federated.codecs.coder import Coder, Direction
+from plfl.federated.codecs.coder import Coder, Direction, End
 from plfl.federated.secure.keys import Secrets
+from plfl.federated.secure.masks import CHECK, Fields, Lanes, check_number
+from plfl.federated.secure.sums import SumClient, SumServer
+from plfl.federated.secure.updates import BITS, HEAD, Crowd
 
 Column = Tensor | list[Tensor]
 """An array with one row per client, or the coded message of each client, of type uint8."""
@@ -19,6 +22,43 @@ Traffic = dict[str, NDArray[np.int64]]
 were extras, `extras_down` and `extras_up`."""
 Check = Callable[[int, bytes], None]
 """Raises `ValueError` for a message of the client with this number that must not be used."""
+
+
+LEAST = -(2 ** (BITS - 1))
+"""The least number that a sum of masked numbers can be."""
+
+
+class MaskedSum(NamedTuple):
+    """A sum of clients' whole numbers, which were masked."""
+
+    numbers: NDArray[np.int64]
+    """The sum (width,)."""
+    crowd: Crowd
+    """Those who began it."""
+    clients: Tensor
+    """Those whose numbers are in it (n,)."""
+
+
+def sum_fields(width: int) -> Fields:
+    """The fields of this many numbers of a masked sum, and of their check number."""
+    return Fields(np.array([BITS] * width + [CHECK], np.uint8))
+
+
+def with_check(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers (n, width) of clients, with the check number of each."""
+    return np.column_stack([numbers, [check_number(row) for row in numbers]])
+
+
+def read_sum(fields: Fields, lanes: Lanes) -> NDArray[np.int64]:
+    """The numbers (width,) of a masked sum.
+
+    Raises:
+        ValueError: they do not fit their check number.
+    """
+    numbers = fields.decode(lanes, LEAST)[:-1]
+    if check_number(numbers) != int(lanes[-1]):
+        raise ValueError("the sums of clients do not fit their check number")
+    return numbers
 
 
 class OtherTraffic(NamedTuple):
@@ -131,10 +171,59 @@ class Channel:
         if self.other_traffic is not None:
             clients = self.other_traffic.clients
             messages = self.other_traffic.exchange(direction, messages, check)
-        sizes = [len(message) for message in messages]
+        self.count_messages(direction, clients, messages)
+        return [*messages]
+
+    def count_messages(
+        self, direction: Direction, clients: Tensor, messages: Sequence[bytes]
+    ) -> None:
+        """Count messages of any length, one for each of `clients` (n,)."""
+        sizes = np.array([len(message) for message in messages], dtype=np.int64)
         for kind in ("bytes", "extras"):
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += sizes
-        return [*messages]
+
+    def add(
+        self,
+        purpose: str,
+        clients: Tensor,
+        weight: float,
+        numbers: Callable[[Crowd], NDArray[np.int64]],
+        width: int,
+    ) -> MaskedSum:
+        """Add whole numbers (n, width) of `clients` (n,), masked, and count what that takes.
+
+        `weight`: of all clients of the federation. `numbers`: theirs, for a crowd of this size and
+        weight.
+        """
+        assert self.secrets is not None
+        self._commit("sender", clients)
+        places = clients.tolist()
+        crowd = Crowd(len(places), weight)
+        server = SumServer(self.secrets, purpose, len(places))
+        members = [SumClient(self.secrets, purpose, place) for place in places]
+        fields = sum_fields(width)
+
+        def carry(direction: Direction, messages: Sequence[bytes]) -> list[bytes]:
+            return self.send_messages(direction, clients, messages, lambda client, message: None)
+
+        publics = carry("up", [member.introduce() for member in members])
+        known = carry("down", [crowd.pack() + others for others in server.pass_on(publics)])
+        told = [of[HEAD:] for of in known]
+        shared = carry("up", [m.share(others) for m, others in zip(members, told, strict=True)])
+        sealed = carry("down", server.deliver(shared))
+        rows = zip(members, sealed, with_check(numbers(crowd)), strict=True)
+        masked = carry("up", [member.hide(some, fields, row) for member, some, row in rows])
+        asked = server.add(dict(enumerate(masked)), fields)
+        arrived = carry("down", [asked[n] for n in range(len(places))])
+        answers = carry("up", [m.tell(bits) for m, bits in zip(members, arrived, strict=True)])
+        lanes = server.unmask(dict(enumerate(answers)), fields)
+        self._commit("receiver", clients)
+        return MaskedSum(read_sum(fields, lanes), crowd, clients)
+
+    def _commit(self, end: End, clients: Tensor) -> None:
+        """Let an end's memory follow the uploads of `clients`, if messages are coded."""
+        if self.coder is not None and self.coder.round:
+            self.coder.commit(end, clients)
 
     def machines(self, clients: Sequence[int]) -> int:
         """How many clients exchange messages while `clients` do, those on other machines

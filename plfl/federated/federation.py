@@ -116,6 +116,8 @@ class Federation:
     clock: Clock = field(init=False)
     selection: Selection = field(init=False)
     """Chooses who takes part in a round."""
+    adds_masked: bool = field(init=False, default=False)
+    """Whether the server gets the sum of the updates only, of which single ones are masked."""
     privacy: Privacy | None = field(init=False, default=None)
     """With `federation.privacy.clip`, it clips the updates and adds noise to their sum."""
     moments: KeptMoments = field(init=False)
@@ -153,6 +155,7 @@ class Federation:
         self.selection = Selection(self.seed, names, share, rule, rounds=rounds)
         if self.channel.shared and settings.privacy.clip is not None:
             self.privacy = Privacy(settings, len(names), self.seed, self.x0)
+        self.adds_masked = secrets is not None and not self.method.adds_numbers
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
             self.state = self.method.init(self)
@@ -234,6 +237,12 @@ class Federation:
         windows = self.client_data.windows[clients]
         weights = windows if self.settings.weighting == "samples" else torch.ones_like(windows)
         return weights / weights.sum()
+
+    @property
+    def weights_of_sum(self) -> Tensor:
+        """Weights (N,) of all clients in a masked sum."""
+        windows = self.client_data.windows
+        return windows if self.settings.weighting == "samples" else torch.ones_like(windows)
 
     def weights_of_all(self) -> Tensor:
         """Weights (N,) of all clients in a mean over them; they need not sum to one. A deployed

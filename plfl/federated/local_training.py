@@ -15,6 +15,8 @@ from torch import Tensor
 
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.secure.neighbours import FEWEST
+from plfl.federated.secure.updates import Crowd, Grid
 from plfl.federated.session import Session
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 
@@ -90,10 +92,34 @@ def broadcast(f: Federation, t: int, clients: Tensor) -> TrainInstructions:
 
 def aggregate(f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
     """Let `clients` (n,) send the `result` of round `t`, and the server step."""
-    if f.privacy is not None:
+    if f.adds_masked and f.channel.shared:
+        _aggregate_masked(f, t, clients, result.update)
+    elif f.privacy is not None:
         f.privacy.aggregate(f.channel, f.server, t, clients, result.update)
     elif f.channel.shared:
         f.method.aggregate(f, f.state, t, clients, result)
+
+
+def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -> None:
+    """Let `clients` (n,) send their `updates` (n, d_s), masked, and the server step along the mean
+    of those whose numbers arrive."""
+    private, indices = f.privacy, clients.tolist()
+    if f.channel.machines(indices) < FEWEST:
+        return  # each of two would know the other's update
+    grid = Grid(None if private is None else private.noise_of_sum(t, f.client_data.names))
+    if private is not None:
+        updates = private.clip_own(clients, updates)
+    weights = f.weights_of_sum
+
+    def numbers(crowd: Crowd) -> NDArray[np.int64]:
+        random = f.client_data.streams("secure/rounding", indices, t)
+        of_clients = updates.detach().cpu().double().numpy(), weights[clients].cpu().numpy()
+        return grid.round(crowd, indices, *of_clients, random)
+
+    all_weights = float(weights.nansum())
+    found = f.channel.add(f"update/{t}", clients, all_weights, numbers, len(f.x0))
+    weight = float(weights[found.clients].sum()) if private is None else private.participants
+    f.server.step(grid.mean(found.crowd, found.numbers, weight).to(f.server.x))
 
 
 def _by_value(values: Tensor | float | None) -> bytes | float | None:

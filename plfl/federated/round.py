@@ -116,7 +116,7 @@ class _RunningRound:
     def finish(self) -> Round:
         """End the round, when all groups have trained."""
         f, present = self.f, self.present.cpu().numpy()
-        if f.privacy is not None and not self._aggregated:
+        if f.privacy is not None and not self._aggregated and not f.adds_masked:
             f.privacy.step_alone(f.server, self.t)
         f.end_round()
         traffic = f.channel.close_round()

@@ -18,6 +18,7 @@ from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.stamps import standard_offset
+from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new
 from plfl.public.models import Kind, load
 from plfl.public.seen import is_meter_seen
@@ -130,6 +131,9 @@ def _study(
     keys |= _stated(exports, meters)
     if short := too_short(exports):
         keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
+    federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
+    if (len(exports.meters) - len(short)) // 2 >= neighbours.FEWEST:  # of each half
+        federated["secure"] = True
     own_baselines = ["naive_day", "ridge", "lightgbm_bagged"]
     received_baselines = ["lightgbm_federated"]
     public: list[dict[str, Any]] = []
@@ -176,7 +180,7 @@ def _study(
             "max_bin": 31,
             "further": [
                 {"name": "lightgbm_bagged", "models": 3},
-                {"name": "lightgbm_federated", "turns": 2},
+                federated,
                 *public,
                 {"name": "combined", "of": own_baselines},
                 *combined_public,

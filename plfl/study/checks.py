@@ -547,8 +547,8 @@ def of_sums(
     for kind, algorithm in algorithms:
         if isinstance(algorithm, Method):
             reasons = [*algorithm.reasons_against_sums(task, federation)]
-            if not reasons and not algorithm.adds_numbers:
-                reasons = ["sends updates, which are not masked; remove one of them"]
+            if not (reasons or algorithm.adds_numbers or sends_only_updates(algorithm)):
+                reasons = ["needs more than the clients' mean update; remove one of them"]
             for reason in reasons:
                 yield f"grid.{kind}: with {SECURE}, {algorithm.name!r} {reason}"
         if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:

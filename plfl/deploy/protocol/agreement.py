@@ -30,8 +30,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
     if reason := study.hyperparameters.of_method(cell.method).undeployable():
         return f"{cell.method} runs in the simulator only: {reason}"
-    if study.channel.secure:
-        return "channel.secure works in the simulator only; set it to false, or use `plfl run`"
     if study.data.federations:
         return "data.federations: a deployment is one federation; remove the key, or use `plfl run`"
     if study.federation.simulation != Simulation():

@@ -178,10 +178,11 @@ def read_trained(
 
 
 def read_exchanged(
-    check: Callable[[bytes], None], data: bytes, request: str, name: str
-) -> CheckedAnswer[Facts]:
-    """A message of a client that trains together with others, of any length."""
-    answer = _read(data, Facts, request, name, {"0": torch.empty(LONGEST, dtype=torch.uint8)})
+    check: Callable[[bytes], None], kind: type[F], data: bytes, request: str, name: str
+) -> CheckedAnswer[F]:
+    """A message of a client that trains together with others, of any length, with facts of this
+    kind."""
+    answer = _read(data, kind, request, name, {"0": torch.empty(LONGEST, dtype=torch.uint8)})
     try:
         check(as_bytes(answer.arrays["0"]))
     except ValueError as error:

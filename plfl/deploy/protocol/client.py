@@ -45,6 +45,8 @@ from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
+from plfl.federated.privacy.mechanism import of_system_alone
+from plfl.federated.secure.keys import SystemSecrets
 from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
 from plfl.results.records import MODELS, ConformalWidths, Models, fill
@@ -74,6 +76,8 @@ class _Talk:
         self.heard: SimpleQueue[bytes | None] = SimpleQueue()
         """What the server sends; None: it begins the round again."""
         self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self.facts: dict[str, Any] = {}
+        """What all further answers state."""
         self._replies: SimpleQueue[bytes | Reply | Exception] = SimpleQueue()
 
     def _run(self, work: Callable[[], Reply]) -> None:
@@ -96,7 +100,7 @@ class _Talk:
         reply = self._replies.get()
         if isinstance(reply, bytes):
             self.request = str(message.about["request"])
-            return {}, rows_as_arrays([as_row(reply)])
+            return self.facts, rows_as_arrays([as_row(reply)])
         self.request = ""
         if isinstance(reply, Exception):
             raise reply
@@ -236,6 +240,11 @@ class DeployedClient:
         f.begin_round(t)
         own_cohort = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([own_cohort], self.trainer.engine)
+        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
+        if f.adds_masked and self._talk is not None:
+            self._talk.facts = facts  # the client may be gone after its numbers have arrived
+        assert isinstance(f.channel, ClientChannel)
+        f.channel.keep = partial(self._keep, f, t, last_round)
         rows: list[Tensor] = []
         try:
             cohort.close()
@@ -243,7 +252,6 @@ class DeployedClient:
             rows = sent.rows
         f.end_round()
         self._keep(f, t, last_round)
-        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         return facts, rows_as_arrays(rows)
 
     def _evaluate(self, message: Message) -> Reply:
@@ -280,7 +288,10 @@ class DeployedClient:
         if self._f is None or self._round != wanted_round:
             rates = agreement.candidate(self.study, self.cell)
             self._f, self._round = self.trainer.federation(self.cell, rates), wanted_round
-            self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder)
+            secrets = None if self._f.channel.secrets is None else SystemSecrets()
+            self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder, secrets)
+            if self._f.privacy is not None:
+                self._f.privacy.client_normals = of_system_alone
             self._f.server_average = None  # the server has it, and sends it to be scored
             if wanted_round:
                 path = self._file(wanted_round)

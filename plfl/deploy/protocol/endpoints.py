@@ -27,11 +27,14 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError
 from plfl.data import covariates
-from plfl.federated.channel import Channel, Column
+from plfl.federated.channel import Channel, Column, MaskedSum, sum_fields, with_check
 from plfl.federated.client_data import ClientData
 from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
+from plfl.federated.secure.keys import Secrets, SystemSecrets
+from plfl.federated.secure.sums import SumClient
+from plfl.federated.secure.updates import HEAD, Crowd
 from plfl.study import Study
 from plfl.tasks import task_of
 from plfl.training.task import Engine
@@ -98,6 +101,35 @@ class ClientChannel(Channel):
     inbox: Rows
     """The rows that the server sent for this round."""
 
+    keep: Callable[[], None] = staticmethod(lambda: None)
+    """Saves the client's state, before its masked numbers are sent."""
+
+    def add(
+        self,
+        purpose: str,
+        clients: Tensor,
+        weight: float,
+        numbers: Callable[[Crowd], NDArray[np.int64]],
+        width: int,
+    ) -> MaskedSum:
+        """Send the whole numbers (1, width) of this client, masked, and raise `ClientSent`."""
+        if not self.sends:  # `expected_messages`; they are checked one by one
+            raise ClientSent([])
+        assert self.secrets is not None
+        self._commit("sender", clients)
+        member, fields = SumClient(self.secrets, purpose, 0), sum_fields(width)
+
+        def ask(message: bytes) -> bytes:
+            self.send_messages("up", clients, [message], _no_check)
+            return self.send_messages("down", clients, [b""], _no_check)[0]
+
+        told = ask(member.introduce())
+        crowd = Crowd.unpack(told)
+        sealed = ask(member.share(told[HEAD:]))
+        self.keep()
+        arrived = ask(member.hide(sealed, fields, with_check(numbers(crowd))[0]))
+        raise ClientSent([as_row(member.tell(arrived))])
+
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: the rows that arrived, in place of `rows`. Up: raise `ClientSent`."""
         if direction == "up":
@@ -115,10 +147,31 @@ class ServerChannel(Channel):
     sends: frozenset[Direction] = frozenset({"down"})
     receives: frozenset[Direction] = frozenset({"up"})
 
-    def __init__(self, shared: int, clients: int, coder: Coder | None = None):
-        super().__init__(shared, clients, coder)
+    def __init__(
+        self,
+        shared: int,
+        clients: int,
+        coder: Coder | None = None,
+        secrets: Secrets | None = None,
+    ):
+        super().__init__(shared, clients, coder, secrets)
         self.outbox: dict[int, Rows] = {}
         self.inbox: dict[int, Rows] = {}
+        self.masked_sum: MaskedSum | None = None
+        """The sum of the round, with `channel.secure`."""
+
+    def add(
+        self,
+        purpose: str,
+        clients: Tensor,
+        weight: float,
+        numbers: Callable[[Crowd], NDArray[np.int64]],
+        width: int,
+    ) -> MaskedSum:
+        """The sum that the server has made of the clients' messages."""
+        assert self.masked_sum is not None
+        self._commit("receiver", clients)
+        return self.masked_sum
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: put `rows` in the outbox and return unknown values. Up: the rows in the inbox."""
@@ -184,7 +237,9 @@ def as_server(f: Federation) -> ServerChannel:
     Returns:
         The server's end of the channel.
     """
-    f.channel = channel = ServerChannel(f.channel.shared, len(f.client_data.names), f.coder)
+    secrets = None if f.channel.secrets is None else SystemSecrets()
+    clients = len(f.client_data.names)
+    f.channel = channel = ServerChannel(f.channel.shared, clients, f.coder, secrets)
     f.local.fill_(torch.nan)
     f.moments.rows.clear()
     f.average = None
@@ -232,6 +287,10 @@ def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:
 def arrays_as_rows(arrays: Mapping[str, Tensor]) -> Rows:
     """The inverse of `rows_as_arrays`; ignores arrays with other names."""
     return [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
+
+
+def _no_check(_client: int, _message: bytes) -> None:
+    """Of messages that the server checks."""
 
 
 def as_row(data: bytes) -> Tensor:

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -55,14 +54,20 @@ from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSu
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
-from plfl.federated.channel import Channel, Check, OtherTraffic
+from plfl.federated.channel import Channel, Check, MaskedSum, OtherTraffic, read_sum, sum_fields
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.codecs.coder import Direction
+from plfl.federated.collectives.masked import SumError
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import of_system
 from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import Round, run
+from plfl.federated.secure import neighbours
+from plfl.federated.secure.keys import SystemSecrets
+from plfl.federated.secure.shares import SIZE as SHARE
+from plfl.federated.secure.sums import PUBLIC, SEALED, DropoutError, SumServer
+from plfl.federated.secure.updates import Crowd, staying
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
 from plfl.training.task import Engine
@@ -74,6 +79,8 @@ MODEL = "model.safetensors"
 next to the folder of the checkpoint."""
 FEWEST = 2
 """Clients that train together: the messages of one would not determine its tree."""
+FEWEST_MASKED = neighbours.FEWEST
+"""The same if messages are masked."""
 
 
 class DeployedServer:
@@ -221,23 +228,91 @@ class DeployedServer:
         """The answers of `clients`. If they train together, they begin again without those that do
         not answer, or whose answers are refused."""
         rows = {name: self.channel.outbox.pop(i, []) for name, i in clients.items()}
-        read, routine = self._reader(cohort), cohort.instructions.routine
+        masked, routine = cohort.f.adds_masked, cohort.instructions.routine
+        read = self._reader(cohort)
         watch, asked_clients = routine.watch if routine else None, [*clients]
         while True:
             messages, count = {}, len(asked_clients)
             for place, name in enumerate(asked_clients):
-                about = {"round": cohort.t, "machines": (place, count) if watch else None}
+                about = {"round": cohort.t, "machines": (place, count) if watch or masked else None}
                 messages[name] = self._message("train", name, rows[name], **about)
-            if watch is None:
+            if watch is None and not masked:
                 return self._ask(messages, "train", read)
-            if count < FEWEST:
+            if count < (FEWEST if self.channel.secrets is None else FEWEST_MASKED):
                 for name in asked_clients:
                     self.members.refuse(name, "no other client trains with it")
                 return {}
-            answers = self._train_together(watch, messages, read)
-            if len(answers) == count:
-                return answers
+            if watch is None:
+                answers, is_summed = self._sum_masked(cohort.f, messages)
+                if is_summed:
+                    return answers
+            else:
+                answers = self._train_together(watch, messages, read)
+                if len(answers) == count:
+                    return answers
             asked_clients = [*answers]
+
+    def _sum_masked(
+        self, f: Federation, messages: Mapping[str, Message]
+    ) -> tuple[dict[str, CheckedAnswer[Any]], bool]:
+        """The answers of the clients whose masked updates are in the sum of the round, given the
+        first messages to all; or those of the clients that answer, and False, if others are gone
+        before any has sent its update, or nobody's can be told."""
+        names = [*messages]
+        clients = torch.tensor([self.names.index(name) for name in names])
+        server, fields = SumServer(SystemSecrets(), "", len(names)), sum_fields(f.channel.shared)
+        degree = server.neighbours.shape[1]
+        crowd = Crowd(len(names), float(f.weights_of_sum.nansum()))
+
+        def ask(
+            asked: Mapping[str, Message], size: int, kind: type[F]
+        ) -> tuple[dict[str, CheckedAnswer[F]], list[bytes]]:
+            def check(data: bytes) -> None:
+                if len(data) != size:
+                    raise ValueError(f"it has {len(data)} bytes instead of {size}")
+
+            answers = self._ask(asked, "train", partial(read_exchanged, check, kind))
+            data = [as_bytes(answer.arrays["0"]) for answer in answers.values()]
+            who = torch.tensor([self.names.index(name) for name in answers], dtype=torch.int64)
+            self.channel.count_messages("up", who, data)
+            return answers, data
+
+        def reply(
+            answers: Mapping[str, CheckedAnswer[Any]], data: Iterable[bytes]
+        ) -> dict[str, Message]:
+            replies = dict(zip(answers, data, strict=True))
+            who = torch.tensor([self.names.index(name) for name in replies], dtype=torch.int64)
+            self.channel.count_messages("down", who, [*replies.values()])
+            return {
+                name: self._message(
+                    "exchange", rows=[as_row(some)], after=answers[name].facts.request
+                )
+                for name, some in replies.items()
+            }
+
+        answers: dict[str, CheckedAnswer[Any]]
+        answers, publics = ask(messages, PUBLIC, TrainedFacts)
+        if len(answers) < len(names):
+            return answers, False
+        known = [crowd.pack() + some for some in server.pass_on(publics)]
+        answers, shared = ask(reply(answers, known), degree * SEALED, TrainedFacts)
+        if len(answers) < len(names):
+            return answers, False
+        asked = reply(answers, server.deliver(shared))
+        answers, masked = ask(asked, fields.size, TrainedFacts)
+        places = [names.index(name) for name in answers]
+        try:
+            arrived = server.add(dict(zip(places, masked, strict=True)), fields)
+            if f.privacy is not None and len(places) < staying(len(names)):
+                raise DropoutError("too few clients are left to add the noise")
+            bits = [arrived[place] for place in places]
+            told_by, told = ask(reply(answers, bits), degree * SHARE, TrainedFacts)
+            by_place = {names.index(name): some for name, some in zip(told_by, told, strict=True)}
+            numbers = read_sum(fields, server.unmask(by_place, fields))
+        except (DropoutError, ValueError) as error:
+            return self._refuse_all(names, SumError(str(error))), False
+        self.channel.masked_sum = MaskedSum(numbers, crowd, clients[places])
+        return answers, True
 
     def _train_together(
         self,
@@ -261,7 +336,8 @@ class DeployedServer:
                 return [*messages_carried]
 
             def read_one(data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
-                return read_exchanged(partial(check, self.names.index(name)), data, request, name)
+                check_one = partial(check, self.names.index(name))
+                return read_exchanged(check_one, Facts, data, request, name)
 
             answers = self._ask(messages, "train", read_one)
             if len(answers) < len(messages):
@@ -270,10 +346,20 @@ class DeployedServer:
 
         clients = torch.tensor([self.names.index(name) for name in messages])
         self.channel.other_traffic = OtherTraffic(0, len(messages), clients, exchange)
-        with suppress(MessageError):
+        try:
             watch(clients)
             answers = self._ask(messages, "train", read)
+        except MessageError:
+            pass  # some do not answer
+        except SumError as error:
+            return self._refuse_all(messages, error)
         return answers
+
+    def _refuse_all(self, names: Iterable[str], error: SumError) -> dict[str, Any]:
+        """No answers, since one of these clients has sent something wrong, and nobody knows who."""
+        for name in names:
+            self.members.refuse(name, f"the sum over it and others is impossible: {error}")
+        return {}
 
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]]:
         """A function that reads the answers of the clients of a cohort, which must fit the

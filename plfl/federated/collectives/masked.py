@@ -21,13 +21,19 @@ from numpy.typing import NDArray
 from plfl.federated.collectives.growth import Growth, bits_of
 from plfl.federated.collectives.layout import ROOT
 from plfl.federated.secure.keys import SIZE, Key, Secrets, derive
-from plfl.federated.secure.masks import Fields, Lanes, Masks, fields_of, pair_masks
+from plfl.federated.secure.masks import (
+    CHECK,
+    Fields,
+    Lanes,
+    Masks,
+    check_number,
+    fields_of,
+    pair_masks,
+)
 from plfl.federated.secure.neighbours import degree_of, draw_neighbours
 
 ROOT_BITS = bytes([56, 48])
 """Bits of the sum of all gradients, and of all windows."""
-CHECK = 32
-"""Bits of the number that depends on all others."""
 HEAD = 4
 """Bytes of an answer that say how long the bits of the next sums are."""
 
@@ -77,7 +83,7 @@ class MaskedSums:
             raise SumError("a client's numbers are not whole")
         fields = self._fields(self._bits[client], len(whole), are_counts)
         if len(fields.bits) > len(whole):
-            whole = np.append(whole, _check_number(whole))
+            whole = np.append(whole, check_number(whole))
         lanes = self._masks[client].hide(fields, fields.encode(whole))
         message = Masked(fields.pack(lanes))
         message.lanes = lanes
@@ -116,7 +122,7 @@ class MaskedSums:
         lanes = fields.add([_lanes(message, fields) for message in messages])
         _, least = _pair_bits(bits, count, self.over, self.under, are_counts)
         total = fields.decode(lanes, np.append(least, 0))[:count]
-        if _check_number(total) != int(lanes[-1]):
+        if check_number(total) != int(lanes[-1]):
             raise SumError("the sums of clients do not fit their check number")
         counts = total if are_counts else total[1::2]
         if are_counts:
@@ -157,18 +163,6 @@ def _pair_bits(
     numbers = np.stack([bits_of((over + under) * most), of_counts], axis=1)
     least = np.stack([-under * most, 0 * most], axis=1).astype(np.int64)
     return numbers.astype(np.uint8).tobytes() + bytes([CHECK]), least.ravel()
-
-
-@lru_cache(64)
-def _weights(count: int) -> NDArray[np.uint32]:
-    """Odd numbers (n,) of 32 bits, by which numbers enter their check number."""
-    return np.random.default_rng(0).integers(2**31, size=count, dtype=np.uint32) * 2 + 1
-
-
-def _check_number(numbers: NDArray[np.int64]) -> int:
-    """A number that depends on all others, such that that of a sum is the sum of theirs, modulo
-    2³²."""
-    return int((numbers.astype(np.uint32) * _weights(len(numbers))).sum(dtype=np.uint32))
 
 
 def _lanes(message: bytes, fields: Fields) -> Lanes:

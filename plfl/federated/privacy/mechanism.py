@@ -32,6 +32,7 @@ from torch import Tensor
 from plfl.base.lazy import special
 from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
+from plfl.federated.secure.updates import Noise
 from plfl.optimizers.server import ServerState, weighted_sum
 from plfl.training.batches import stream
 
@@ -44,10 +45,24 @@ def seeded(seed: int) -> Normals:
     return lambda t, count: stream(seed, "/noise", t).standard_normal(count)
 
 
+ClientNormals = Callable[[str, int, int], NDArray[np.float64]]
+"""Returns, for a client's name, a round t and a count, that many standard normal numbers."""
+
+
+def seeded_of_clients(seed: int) -> ClientNormals:
+    """As `seeded`, of a client's own."""
+    return lambda name, t, count: stream(seed, f"/noise/{name}", t).standard_normal(count)
+
+
 def of_system(_round: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
     numbers = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
     return np.asarray(special.ndtri((numbers + 0.5) / 2**52), dtype=np.float64)
+
+
+def of_system_alone(_name: str, t: int, count: int) -> NDArray[np.float64]:
+    """As `of_system`, of a client's own."""
+    return of_system(t, count)
 
 
 def on_grid(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
@@ -76,6 +91,8 @@ class Privacy:
         self.received_bounds = self.clip.expand(clients).clone()
         """The bound (N,) that each client has received."""
         self.normals: Normals = seeded(seed)
+        self.client_normals: ClientNormals = seeded_of_clients(seed)
+        """The noise of single clients, with `channel.secure`."""
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
         """Factor of all noise; below 1 if that is for more clients (`privacy.noise_as_of`)."""
 
@@ -105,6 +122,18 @@ class Privacy:
             extras = [(_norms(updates) <= bounds).to(updates.dtype)]
         received_updates, counts = channel.send("up", clients, clipped(updates, bounds), extras)
         self._step(server, t, received_updates, *counts)
+
+    def clip_own(self, clients: Tensor, updates: Tensor) -> Tensor:
+        """The `updates` (n, d_s) of `clients` (n,), clipped by themselves."""
+        return clipped(updates, self.received_bounds[clients])
+
+    def noise_of_sum(self, t: int, names: Sequence[str]) -> Noise:
+        """The noise that clients of these names add to their updates of round `t`, together."""
+
+        def normals(client: int, count: int) -> NDArray[np.float64]:
+            return self.client_normals(names[client], t, count)
+
+        return Noise(float(self.clip), self.noise * float(self.clip) * self.scale, normals)
 
     # -- the server's side
 

@@ -20,15 +20,31 @@ from plfl.federated.privacy.accounting import (
     has_accountant,
     unamplified,
 )
+from plfl.federated.secure.neighbours import COLLUDING, DROPPING
 from plfl.study import Study
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "
     "server is trusted: without secure aggregation it sees every clipped update."
 )
-"""Against whom ε protects."""
+"""Against whom ε protects without `channel.secure`."""
 DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation": "allocation"}
 """The draws of `federation.selection`."""
+
+
+def threat(study: Study) -> str:
+    """Against whom ε protects."""
+    block = study.federation.privacy
+    if not study.channel.secure or block.clip is None:
+        return THREAT
+    bound = bound_of_known_draws(study)
+    return (
+        "Who sees the server's parameters learns little about whether a client took part. Nor does "
+        f"the server, which sees sums with the clients' noise: for it ε = {bound.epsilon:.3g} at "
+        f"δ = {block.delta:g}, since it knows the draws, if it follows the protocol, at most "
+        f"{COLLUDING:.0%} of the clients of a round tell it their noise, and at most "
+        f"{DROPPING:.0%} drop out."
+    )
 
 
 def rounds_of(settings: FederationSettings, clients: int) -> Rounds:

@@ -17,6 +17,10 @@ Lanes = NDArray[np.unsignedinteger[Any]]
 """Fields as unsigned numbers of 2, 4 or 8 bytes, of which the low bits count."""
 
 
+CHECK = 32
+"""Bits of the number that depends on all others."""
+
+
 class Fields:
     """The fields of a message, whose numbers of bits are `bits` (n,), from 0 to 64."""
 
@@ -107,6 +111,18 @@ class Fields:
 def fields_of(bits: bytes) -> Fields:
     """The fields with these numbers of bits, one in each byte."""
     return Fields(np.frombuffer(bits, np.uint8))
+
+
+@lru_cache(64)
+def _weights(count: int) -> NDArray[np.uint32]:
+    """Odd numbers (n,) of 32 bits, by which numbers enter their check number."""
+    return np.random.default_rng(0).integers(2**31, size=count, dtype=np.uint32) * 2 + 1
+
+
+def check_number(numbers: NDArray[np.int64]) -> int:
+    """A number that depends on all others, such that that of a sum is the sum of theirs, modulo
+    2³²."""
+    return int((numbers.astype(np.uint32) * _weights(len(numbers))).sum(dtype=np.uint32))
 
 
 class Stream:

@@ -17,8 +17,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
-from scipy.stats import hypergeom
 
 COLLUDING = 1 / 5
 """Share of the clients that may tell the server all they know."""
@@ -44,19 +42,25 @@ def apart(count: int, degree: int, missing: int) -> float:
     if degree >= count - 1 or missing < degree:
         return 0.0
     pairs = math.log(count * (count - 1) / 2)
-    return float(
-        np.exp(pairs + _log_choose(count - degree, missing - degree) - _log_choose(count, missing))
-    )
+    ways = _log_choose(count - degree, missing - degree) - _log_choose(count, missing)
+    return math.exp(pairs + ways)
 
 
 def exposed(count: int, degree: int, colluding: int) -> float:
     """A bound of the probability that any client has at least t colluding neighbours."""
-    tail = hypergeom.sf(threshold_of(degree) - 1, count - 1, colluding, min(degree, count - 1))
-    return float(count * tail)
+    degree = min(degree, count - 1)
+    others = count - 1 - colluding
+    ways = (
+        _log_choose(colluding, some) + _log_choose(others, degree - some)
+        for some in range(threshold_of(degree), min(degree, colluding) + 1)
+        if degree - some <= others
+    )
+    return count * sum(math.exp(way - _log_choose(count - 1, degree)) for way in ways)
 
 
 def _log_choose(n: int, k: int) -> float:
-    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    """The logarithm of the number of ways to choose k of n."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 @cache

@@ -1,46 +1,22 @@
 """Trees that clients on several machines grow together, with nothing but messages between them."""
 
 import zlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.config.sections import FederationSettings
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
 from plfl.federated.collectives.layout import ROOT, SPLIT
 from plfl.federated.collectives.messages import compressed, packed, unpacked
-from plfl.methods.boosting import UNUSED
-from plfl.study import Study
-from tests.helpers.loopback import NAMES, Deployment, assert_equal_bits, by_split, replayed, study
+from tests.helpers.loopback import NAMES, Deployment, assert_equal_bits, by_split, replayed, trees
 
 BYTES = [f"{kind}_{way}" for kind in ("bytes", "extras") for way in ("down", "up")]
-COVARIATES = [{"name": "lags", "days": [1]}, {"name": "level"}, {"name": "calendar"}]
 HOSTILE, OTHERS = "102", [name for name in NAMES if name != "102"]
 LAST = 10
 """Messages to a client that grows a tree of four leaves, after the first one."""
-EMPTY: Mapping[str, Any] = {}
-
-
-def trees(noise: float = 0, federation: Mapping[str, Any] = EMPTY, **blocks: Any) -> Study:
-    """Two trees of the body and one of the head."""
-    plain = FederationSettings()
-    unused = {key: getattr(plain, key) for key in UNUSED}
-    federation = unused | {"loss": "mae", "evaluate_every": 3} | dict(federation)
-    if "task" in blocks:
-        del federation["loss"]
-    model = {"name": "trees", "trees": 2, "own_trees": 1, "leaves": 4}
-    return study(
-        windows={"target": "change", "scaling": "per_client", "covariates": COVARIATES},
-        model=blocks.pop("model", model),
-        grid={"method": ["boosting"], "client_opt": ["sgd"]},
-        method={"boosting": {"bins": 15, "noise": noise}},
-        federation=federation,
-        **blocks,
-    )
 
 
 @pytest.mark.parametrize(

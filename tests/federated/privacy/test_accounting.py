@@ -2,8 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from plfl.federated.privacy.accounting import Rounds, bounds, delta_of, epsilon_of
@@ -79,3 +83,47 @@ def test_allocation(z, rounds, delta, epsilon):
     pytest.importorskip("PLD_accounting")
     found = least(z, 40, 12, "allocation", rounds / 40, delta=delta)
     assert found == pytest.approx(epsilon, abs=0.006)
+
+
+def composed_epsilon(
+    noise: NDArray[np.float64], shift: int, rounds: int, delta: float, step: float = 2e-4
+) -> float:
+    """ε of sums with additive noise on whole numbers, whose probabilities are given, if one client
+    moves each by `shift`: the distribution of the privacy loss, composed by Fourier transform, as
+    in Koskela et al., AISTATS 2020. Independent of the closed form."""
+    first, second = np.pad(noise, (shift, 0)), np.pad(noise, (0, shift))
+    both = (first > 1e-30) & (second > 1e-30)
+    loss = np.log(first[both] / second[both])
+    size = 1 << 19
+    masses = np.zeros(size)
+    np.add.at(masses, np.ceil(loss / step).astype(int) + size // 2, first[both])
+    spectrum = np.fft.rfft(np.roll(masses, -(size // 2)))
+    composed = np.roll(np.fft.irfft(spectrum**rounds, size), size // 2)
+    losses = (np.arange(size) - size // 2) * step
+
+    def excess(epsilon: float) -> float:
+        above = losses > epsilon
+        return float((composed[above] * -np.expm1(epsilon - losses[above])).sum()) - delta
+
+    return float(brentq(excess, 0, losses[-1]))
+
+
+@pytest.mark.parametrize(
+    ("z", "rounds", "delta"), [(2.0, 1, 1e-3), (4.0, 10, 1e-3), (6.0, 40, 1e-5)]
+)
+def test_whole_numbers_of_many_clients_have_the_epsilon_of_their_sum(
+    z: float, rounds: int, delta: float
+) -> None:
+    """Nine clients, each with noise that is rounded to a grid far coarser than that of
+    `plfl.federated.secure.updates`."""
+    shift, clients = 24, 9
+    deviation = z * shift / math.sqrt(clients)
+    width = int(9 * deviation * math.sqrt(clients))
+    edges = np.arange(-width, width + 2) - 0.5
+    single = np.diff(ndtr(edges / deviation))
+    padded = 1 << (clients * len(single)).bit_length()
+    together = np.fft.irfft(np.fft.rfft(single, padded) ** clients, padded)
+    middle = clients * width
+    noise = together[middle - width : middle + width + 1].clip(0)
+    found = composed_epsilon(noise, shift, rounds, delta)
+    assert found == pytest.approx(epsilon_of(math.sqrt(rounds) / z, delta), rel=0.01)

@@ -8,11 +8,14 @@ import yaml
 
 from plfl.federated.privacy.accounting import bounds, unamplified
 from plfl.federated.privacy.statement import (
+    THREAT,
+    bound_of_known_draws,
     least_bound,
     remarks_outside,
     rounds_of,
     sizes,
     statements,
+    threat,
 )
 from plfl.study import Study
 
@@ -98,3 +101,15 @@ def test_the_command_prints_variants(tmp_path: Path, invoke):
     assert "4.32" in said
     assert said.count("noise=4/CA-P2") == 1
     assert said.count("EXTRAPOLATION") == 1
+
+
+def test_with_masks_epsilon_holds_against_the_server() -> None:
+    """It knows the draws, so its ε is that of known draws."""
+    blocks = {"clip": 1.0, "noise": 4.0, "delta": 1e-3}
+    drawn = {"selection": "poisson", "participation": 0.8}
+    plain = study(privacy=blocks, federation=drawn)
+    masked = study(privacy=blocks, federation=drawn, channel={"secure": True})
+    assert threat(plain) == THREAT
+    known = bound_of_known_draws(masked).epsilon
+    assert f"for it ε = {known:.3g} at δ = 0.001" in threat(masked)
+    assert least_bound(masked, 1e-3).epsilon <= known

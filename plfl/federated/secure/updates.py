@@ -1,0 +1,153 @@
+"""The clients' mean update from a masked sum of whole numbers.
+
+client:  q_i = the whole numbers near w_i D_i / g, at random without bias;  up: q_i, masked
+server:  D̄ = g Σ q_i / Σ w_i over those whose numbers have arrived;  x ← ServerOpt(x, D̄)
+
+w_i is 1, or a client's number of windows. The step g of the grid is a power of two, such that no
+sum of updates between −`LARGEST` and `LARGEST` exceeds `BITS` bits; larger ones are clipped.
+
+With `federation.privacy` each client clips its update to the norm C, as without masks, and adds
+whole numbers near Gaussian noise. The noise of those who neither collude with the server nor drop
+out (`neighbours.COLLUDING`, `neighbours.DROPPING`) has together the standard deviation z C, so ε
+holds against the server, too. If more drop out, the round has no update. Source: Peter Kairouz,
+Ziyu Liu and Thomas Steinke, "The Distributed Discrete Gaussian Mechanism for Federated Learning
+with Secure Aggregation", ICML 2021, https://arxiv.org/abs/2102.06387. The grid is so fine that
+rounding does not matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.federated.secure.masks import CHECK
+from plfl.federated.secure.neighbours import COLLUDING, DROPPING, degree_of
+from plfl.federated.secure.shares import SIZE as SHARE
+from plfl.federated.secure.sums import PUBLIC, SEALED
+
+log = logging.getLogger(__name__)
+
+BITS = 32
+"""Bits of a number of a sum."""
+LARGEST = 64.0
+"""Largest magnitude of a parameter's update without `federation.privacy`."""
+TAIL = 40
+"""Standard deviations of noise that a sum has room for."""
+
+Normals = Callable[[int, int], NDArray[np.float64]]
+"""Returns, for a client and a count, that many standard normal numbers."""
+
+
+_CROWD = struct.Struct("<id")
+HEAD = _CROWD.size
+"""Bytes of a packed crowd."""
+
+
+class Crowd(NamedTuple):
+    """Those who take part in a sum, as the server tells them."""
+
+    clients: int
+    """Their number."""
+    weight: float
+    """The sum of the weights of all clients of the federation."""
+
+    def pack(self) -> bytes:
+        """Both as bytes."""
+        return _CROWD.pack(*self)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Crowd:
+        """The inverse of `pack`, of the first bytes of a message.
+
+        Raises:
+            struct.error: there are too few.
+        """
+        return cls(*_CROWD.unpack(data[: _CROWD.size]))
+
+
+def sum_bytes(clients: int, numbers: int) -> tuple[int, int]:
+    """Bytes that each of some clients sends and receives for a masked sum of this many numbers."""
+    degree = degree_of(clients, has_shares=True)
+    up = PUBLIC + degree * (SEALED + SHARE) + BITS // 8 * numbers + CHECK // 8
+    return up, HEAD + degree * (PUBLIC + SEALED) + -(-degree // 8)
+
+
+class Noise(NamedTuple):
+    """Gaussian noise of a sum of clipped updates."""
+
+    clip: float
+    """The norm C of an update at most."""
+    deviation: float
+    """Standard deviation of the noise on the sum."""
+    normals: Normals
+
+
+def staying(count: int) -> int:
+    """The fewest clients of a sum that have to send their numbers, of which a fifth may collude."""
+    return count - int(DROPPING * count)
+
+
+def honest(count: int) -> int:
+    """The fewest clients of a sum whose noise the server does not know."""
+    return staying(count) - int(COLLUDING * count)
+
+
+class Grid:
+    """The whole numbers of updates."""
+
+    def __init__(self, noise: Noise | None = None):
+        self.noise = noise
+
+    def step(self, crowd: Crowd) -> float:
+        """The step g."""
+        if self.noise is None:
+            most = LARGEST * crowd.weight
+        else:
+            most = self.noise.clip * crowd.weight + TAIL * self._deviation(
+                crowd.clients
+            ) * math.sqrt(crowd.clients)
+        return float(2.0 ** (math.ceil(math.log2(most)) + 1 - BITS))
+
+    def _deviation(self, count: int) -> float:
+        """That of the noise of one client."""
+        assert self.noise is not None
+        return self.noise.deviation / math.sqrt(honest(count))
+
+    def round(
+        self,
+        crowd: Crowd,
+        clients: list[int],
+        updates: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        random: list[np.random.Generator],
+    ) -> NDArray[np.int64]:
+        """The whole numbers (n, d) of `updates` (n, d) of some clients, with their noise."""
+        step = self.step(crowd)
+        limit = LARGEST if self.noise is None else self.noise.clip
+        numbers = np.empty(updates.shape, np.int64)
+        for i, (update, weight, generator) in enumerate(zip(updates, weights, random, strict=True)):
+            kept = np.nan_to_num(update, nan=0, posinf=0, neginf=0)
+            if not (np.abs(update) <= limit).all():  # false for NaN, too
+                log.warning("client %d: updates beyond %g are clipped", clients[i], limit)
+            scaled = kept.clip(-limit, limit) * (weight / step)
+            lower = np.floor(scaled)
+            near = lower + (generator.random(len(scaled)) < scaled - lower)
+            if self.noise is not None and np.linalg.norm(near) > self.noise.clip / step:
+                near = np.trunc(scaled)  # is never longer
+            if self.noise is not None and self.noise.deviation:
+                deviation = self._deviation(crowd.clients) / step
+                near += np.rint(deviation * self.noise.normals(clients[i], len(near)))
+            numbers[i] = near
+        return numbers
+
+    def mean(self, crowd: Crowd, total: NDArray[np.int64], weight: float) -> Tensor:
+        """The mean update (d,) of a sum (d,), in float64; `weight`: of those in the sum."""
+        return torch.from_numpy(total * (self.step(crowd) / weight))

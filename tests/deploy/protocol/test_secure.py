@@ -1,0 +1,183 @@
+"""Deployments whose server sees sums only: bits, dropouts at every step, and messages."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
+from plfl.federated.secure.shares import SIZE
+from plfl.federated.secure.sums import PUBLIC, SEALED
+from plfl.study import Study
+from tests.helpers import loopback
+from tests.helpers.loopback import Deployment, assert_equal_bits, by_split, replayed, study, trees
+
+SECURE: dict[str, Any] = {"channel": {"secure": True}}
+FIVE = ["101", "102", "103", "104", "105"]
+BYTES = [f"{kind}_{way}" for kind in ("bytes", "extras") for way in ("down", "up")]
+DYING = "103"
+
+
+def networks(**blocks: Any) -> Study:
+    return study(**SECURE, **blocks)
+
+
+@pytest.mark.parametrize(
+    ("make", "blocks"),
+    [
+        (networks, {}),
+        (networks, {"federation": {"participation": 0.75, "weighting": "samples"}}),
+        (networks, {"channel": {"secure": True, "down": "delta+q8"}}),
+        (trees, SECURE),
+        (trees, SECURE | {"task": {"name": "quantiles"}}),
+    ],
+    ids=["networks", "weighted", "coded down", "medians", "quantiles"],
+)
+def test_bits(make: Callable[..., Study], blocks: dict[str, Any], tmp_path: Path) -> None:
+    of = study(**blocks) if "channel" in blocks and make is networks else make(**blocks)
+    assert_equal_bits(of, tmp_path, ("P1",) if "task" in blocks else ("P1", "P2"))
+
+
+@pytest.fixture
+def five(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(loopback, "NAMES", FIVE)
+    yield
+
+
+def deployment(of: Study, scheme: str, folder: Path, minimum: int = 3) -> Deployment:
+    return Deployment(of, by_split(of)[scheme], folder, minimum)
+
+
+def die_at(deployed: Deployment, t: int, step: int) -> None:
+    """Let a client be gone from one of the messages of a round on, counted from 0."""
+    seen = {"t": 0, "step": -1}
+
+    def is_lost(name: str, message: Message) -> bool:
+        about = message.about
+        if name != DYING or about["kind"] not in ("train", "exchange"):
+            return False
+        if about["kind"] == "train":
+            seen.update(t=about["round"], step=-1)
+        seen["step"] += 1
+        if (seen["t"], seen["step"]) == (t, step):
+            deployed.loopback.absent.add(DYING)
+        return DYING in deployed.loopback.absent
+
+    deployed.loopback.is_lost = is_lost
+
+
+def assert_replayed(deployed: Deployment, records: pd.DataFrame) -> None:
+    """Whether the records are those of a simulation, but for bytes of sums that were begun again,
+    and for scores of clients that are not there."""
+    expected = replayed(deployed)
+    keys = ["round", "client", "split", "model"]
+    columns = [column for column in records if column not in BYTES]
+    there = expected.set_index(keys).index.isin(records.set_index(keys).index)
+    absent = expected[~there]
+    assert {*absent["client"]} <= {DYING} and "train" not in {*absent["split"]}
+    expected = expected[there].reset_index(drop=True)
+    pd.testing.assert_frame_equal(records[columns], expected[columns], check_exact=True)
+
+
+@pytest.mark.usefixtures("five")
+@pytest.mark.parametrize(
+    ("make", "step", "is_in"),
+    [
+        *((trees, step, False) for step in (0, 3, 8)),
+        *((networks, step, step == 3) for step in range(4)),
+    ],
+)
+def test_five_clients_of_whom_one_dies_end_with_the_bits_of_the_simulator(
+    make: Callable[..., Study], step: int, is_in: bool, tmp_path: Path
+) -> None:
+    """In the second round. A client of a network that dies after its numbers have arrived is in
+    the sum, without its own help."""
+    of = trees(**SECURE) if make is trees else make()
+    deployed = deployment(of, "P1", tmp_path)
+    die_at(deployed, 2, step)
+    records = deployed.run()
+    others = [name for name in FIVE if name != DYING]
+    took_part = [summary.took_part for summary in deployed.server.history]
+    assert took_part == [FIVE, FIVE if is_in else others, others]
+    assert_replayed(deployed, records)
+
+
+@pytest.mark.usefixtures("five")
+def test_a_client_that_comes_back_goes_on_from_what_the_server_has(tmp_path: Path) -> None:
+    """It is gone after its numbers have arrived, and back in the next round."""
+    deployed = deployment(networks(), "P2", tmp_path)
+    die_at(deployed, 2, 3)
+    lost = deployed.loopback.is_lost
+
+    def is_lost(name: str, message: Message) -> bool:
+        is_gone = lost(name, message)
+        deployed.loopback.absent.clear()
+        return is_gone
+
+    deployed.loopback.is_lost = is_lost
+    records = deployed.run()
+    assert [summary.took_part for summary in deployed.server.history] == [FIVE] * 3
+    assert_replayed(deployed, records)
+
+
+@pytest.mark.usefixtures("five")
+def test_only_keys_shares_and_masks_cross(tmp_path: Path) -> None:
+    deployed = deployment(networks(), "P1", tmp_path)
+    sizes: set[int] = set()
+    arrays: list[bytes] = []
+
+    def noted(name: str, message: Message, answer: bytes) -> bytes:
+        if message.about["kind"] in ("train", "exchange"):
+            opened = Message.unpack(answer)
+            assert {*opened.arrays} == {"0"} and opened.arrays["0"].dtype == torch.uint8
+            arrays.append(as_bytes(opened.arrays["0"]))
+            sizes.add(len(arrays[-1]))
+        return answer
+
+    deployed.loopback.forged = noted
+    deployed.run()
+    width = deployed.server.channel.shared
+    assert sizes == {PUBLIC, 4 * SEALED, 4 * width + 4, 4 * SIZE}
+    assert len({*arrays}) == len(arrays) == 5 * 4 * 3
+
+
+@pytest.mark.usefixtures("five")
+@pytest.mark.parametrize("make", [trees, networks])
+def test_a_forged_message_ends_the_round_and_not_the_run(
+    make: Callable[..., Study], tmp_path: Path
+) -> None:
+    of = trees(**SECURE) if make is trees else make()
+    deployed = deployment(of, "P1", tmp_path)
+    changed = {1: lambda data: data[:-1], 2: lambda data: bytes([data[0] ^ 64]) + data[1:]}
+    seen = {"t": 0, "step": -1}
+
+    def forge(name: str, message: Message, answer: bytes) -> bytes:
+        about = message.about
+        if name != DYING or about["kind"] not in ("train", "exchange"):
+            return answer
+        if about["kind"] == "train":
+            seen.update(t=about["round"], step=-1)
+        seen["step"] += 1
+        at = 3 if make is networks else 2  # the shares of secrets, or the sums of all windows
+        if seen["step"] != at or seen["t"] not in changed:
+            return answer
+        opened = Message.unpack(answer)
+        data = changed[seen["t"]](as_bytes(opened.arrays["0"]))
+        return Message(opened.about, {"0": as_row(data)}).pack()
+
+    deployed.loopback.forged = forge
+    deployed.run()
+    others = [name for name in FIVE if name != DYING]
+    took_part = [summary.took_part for summary in deployed.server.history]
+    refused = [summary.refused for summary in deployed.server.history]
+    # A message of a wrong length is that of one client; a wrong sum can be that of any.
+    assert took_part[0] == (FIVE if make is networks else others) and [*refused[0]] == [DYING]
+    assert took_part[2] == FIVE and refused[2] == {}
+    if took_part[1]:  # the share that was changed was none of those that were used
+        assert make is networks and took_part[1] == FIVE
+    else:
+        assert {*refused[1]} == {*FIVE}
+        assert "the sum over it and others is impossible" in refused[1][DYING][0]

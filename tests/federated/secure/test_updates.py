@@ -1,0 +1,143 @@
+"""Rounds of networks whose updates are masked, against those without masks."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl.base.errors import ConfigError
+from plfl.experiments.train import train
+from plfl.federated.privacy.mechanism import clipped
+from plfl.federated.secure.updates import LARGEST, Crowd, Grid, Noise, honest, sum_bytes
+from plfl.results.records import CellResult
+from plfl.study import Study
+from tests.helpers import tiny
+
+MASKED = {"channel": {"secure": True}}
+
+
+def trained(**blocks: Any) -> dict[str, CellResult]:
+    """The results of the tiny study with four clients, by sharing scheme."""
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    of = tiny.study(data={"clients": 4}, grid=grid, **blocks)
+    results = train(of, of.cells, tiny.dataset(4))
+    return {cell.sharing: result for cell, result in results.items()}
+
+
+def mase(result: CellResult) -> "pd.Series[float]":
+    return result.records.query("split != 'train'").set_index(["model", "split", "client"])["mase"]
+
+
+@pytest.mark.parametrize(
+    "federation",
+    [
+        {},
+        {"weighting": "samples"},
+        {"participation": 0.75},
+        {"simulation": {"dropout": 0.1}},
+        {"privacy": {"clip": 1.0, "delta": 1e-3}},
+    ],
+    ids=["plain", "weighted", "drawn", "dropouts", "clipped"],
+)
+def test_masks_change_errors_by_rounding_only(federation: dict[str, Any]) -> None:
+    plain, masked = trained(federation=federation), trained(federation=federation, **MASKED)
+    for scheme in ("P1", "P2"):
+        expected, found = mase(plain[scheme]), mase(masked[scheme])
+        assert (found - expected).abs().max() < 1e-3
+        rows = [r[scheme].records.query("split == 'train'") for r in (plain, masked)]
+        assert rows[0]["client"].tolist() == rows[1]["client"].tolist()
+    pd.testing.assert_frame_equal(plain["P3"].records, masked["P3"].records, check_exact=True)
+
+
+def test_each_client_pays_for_keys_shares_and_masks() -> None:
+    plain, masked = trained(), trained(**MASKED)
+    rows = masked["P1"].records.query("split == 'train' and model == 'local'")
+    before = plain["P1"].records.query("split == 'train' and model == 'local'")
+    others, of_numbers = 3, before["bytes_up"].to_numpy()
+    # Two public keys, sealed shares for each neighbour, four bytes for each number and for one that
+    # checks them, a share each.
+    up = 64 + others * 82 + of_numbers + 4 + others * 33
+    down = 12 + others * 64 + others * 82 + 1
+    assert (rows["bytes_up"] == up).all()
+    assert (rows["bytes_down"] == before["bytes_down"].to_numpy() + down).all()
+    assert (rows["extras_up"] == up).all()
+
+
+def test_the_sum_of_whole_numbers_is_the_mean_of_updates() -> None:
+    random = np.random.default_rng(0)
+    updates, weights = random.normal(size=(9, 300)), random.integers(1, 900, 9).astype(float)
+    grid, crowd = Grid(), Crowd(9, float(weights.sum()))
+    generators = [np.random.default_rng(n) for n in range(9)]
+    numbers = grid.round(crowd, [*range(9)], updates, weights, generators)
+    mean = grid.mean(crowd, numbers.sum(0), crowd.weight).numpy()
+    assert np.abs(mean - weights @ updates / weights.sum()).max() < grid.step(crowd)
+    assert grid.step(crowd) < 1e-3
+    assert Crowd.unpack(crowd.pack() + b"more") == crowd
+
+
+def test_rounding_has_no_bias_and_no_sum_is_too_long() -> None:
+    crowd, count = Crowd(20_000, 20_000.0), 4000
+    update = np.full((1, count), 0.3 * Grid().step(crowd))
+    numbers = Grid().round(crowd, [0], update, np.ones(1), [np.random.default_rng(1)])
+    assert {*numbers.ravel().tolist()} == {0, 1}
+    assert abs(numbers.mean() - 0.3) < 4 * np.sqrt(0.21 / count)
+    largest = Grid().round(
+        crowd, [0], np.array([[1e9, -1e9, np.nan]]), np.ones(1), [np.random.default_rng(1)]
+    )
+    assert largest[0, 2] == 0 and -largest[0, 1] == largest[0, 0] <= 2**31 // crowd.clients
+    assert largest[0, 0] * Grid().step(crowd) == LARGEST
+
+
+def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
+    """And the norm of what is rounded does not exceed the bound."""
+    count, width = 40, 2000
+    noise = Noise(0.5, 3.0, lambda client, n: np.random.default_rng(client).standard_normal(n))
+    silent = Noise(0.5, 0.0, noise.normals)
+    updates = clipped(
+        torch.from_numpy(np.random.default_rng(7).normal(size=(count, width))),
+        torch.full((count,), 0.5),
+    )
+    assert np.allclose(updates.norm(dim=1), 0.5)
+    crowd = Crowd(count, float(count))
+    args = crowd, [*range(count)], updates.numpy(), np.ones(count)
+    rounded = Grid(silent).round(*args, [np.random.default_rng(n) for n in range(count)])
+    assert np.linalg.norm(rounded, axis=1).max() <= 0.5 / Grid(silent).step(crowd)
+    step = Grid(noise).step(crowd)
+    numbers = Grid(noise).round(*args, [np.random.default_rng(n) for n in range(count)])
+    of_noise = numbers * step - updates.numpy()
+    told = honest(count)
+    assert told == 30
+    assert abs(of_noise[:told].sum(0).std() / 3.0 - 1) < 4 / np.sqrt(2 * width)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        ({"grid": {"method": ["scaffold"]}}, "'scaffold' needs more than the clients' mean update"),
+        ({"federation": {"participation": 0.5}}, "a round has 2 clients"),
+        (
+            {"federation": {"privacy": {"clip": 1.0, "noise": 0.1, "quantile": 0.5}}},
+            "federation.privacy.quantile: each client tells",
+        ),
+        ({"channel": {"secure": True, "up": "q8"}}, "channel.up: 'q8' sends other things"),
+    ],
+)
+def test_what_needs_single_updates_is_refused_in_one_line(
+    blocks: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        tiny.study(**{"data": {"clients": 4}} | MASKED | blocks)
+    assert any(reason in problem for problem in error.value.problems)
+    assert isinstance(tiny.study(**{"data": {"clients": 4}} | MASKED), Study)
+
+
+def test_the_model_of_the_cost_is_what_crosses() -> None:
+    masked = trained(**MASKED)["P1"].records.query("split == 'train' and model == 'local'")
+    plain = trained()["P1"].records.query("split == 'train' and model == 'local'")
+    numbers = int(plain["bytes_up"].iloc[0]) // 4
+    up, down = sum_bytes(4, numbers)
+    assert {*masked["bytes_up"]} == {up}
+    assert {*masked["bytes_down"]} == {4 * numbers + down}
+    assert sum(sum_bytes(10_000, 2500)) + 10_000 <= 2 * 20_000  # twice those of 10 kB, both ways
