@@ -6,8 +6,12 @@ For each node of each tree a client sends, for every bin of every feature, how m
 are there. Where that is a single window, the bins are those of its features: its weekday, its hour
 and the logarithm of its last reading relative to the client's mean. A reading counts as
 reconstructed if its time is unique and its value is within 5 %. A server that only gets sums over
-clients can do the same with nodes of one window of all clients. With noise on these sums it cannot
-see how many windows are in a node; the share is what it would get if it knew.
+clients can do the same with nodes of one window of all clients. With masks (`channel.secure`) it
+sees these sums, which are checked to be the same, and messages that are equally likely to be
+anything. If a client leaves while a tree grows, the others grow it again, and the difference of the
+sums is what that client has sent; the share is that of its readings if it left after the first
+tree. With noise on sums the server cannot see how many windows are in a node; the share is what it
+would get if it knew.
 
 ε compares two sets of windows, of which one has one window more, and, as the second number, one
 with all windows more that contain a reading (28: the load is an input of 27 windows and the target
@@ -30,6 +34,7 @@ from plfl.data import sources
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.server import Noise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
+from plfl.federated.secure.keys import Secrets, SimulatedSecrets
 from plfl.federated.trees import Part, binned, grow, releases
 from plfl.study import Study
 from plfl.training.batches import stream
@@ -89,21 +94,32 @@ class Result(NamedTuple):
     """Share of all readings that each client's sums tell."""
     all: float
     """Share that the sums over all clients tell."""
+    first: float
+    """Share that each client's sums for the first tree tell."""
+    text: str
+    """The trees."""
 
 
 def result(
-    tables: Sequence[Any], tests: Sequence[Any], bins: Any, is_close: Any, noise: Noise | None
+    tables: Sequence[Any],
+    tests: Sequence[Any],
+    bins: Any,
+    is_close: Any,
+    noise: Noise | None = None,
+    secrets: Secrets | None = None,
 ) -> Result:
     """Grow the trees of clients with these windows, and attack them."""
     parts = [Part(x, y, np.zeros(len(y)), binned(x, BINS, bins), {}) for x, y in tables]
     x = np.concatenate([part.x for part in parts])
     owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
     each, everyone = np.zeros(len(x), bool), np.zeros(len(x), bool)
-    channel, forecasts = Channel(0, len(parts)), [np.zeros(len(y)) for _, y in tests]
-    for _ in range(TREES):
-        tree = lightgbm.Booster(
-            model_str=grow(parts, bins, LEAVES, RATE, channel=channel, noise=noise).text
-        )
+    channel = Channel(0, len(parts), secrets=secrets)
+    forecasts, texts, first = [np.zeros(len(y)) for _, y in tests], [], 0.0
+    for number in range(TREES):
+        purpose = f"tree/{number}"
+        grown = grow(parts, bins, LEAVES, RATE, channel=channel, noise=noise, purpose=purpose)
+        texts.append(grown.text)
+        tree = lightgbm.Booster(model_str=grown.text)
         added = [np.asarray(tree.predict(part.x), float) for part in parts]
         pairs = zip(parts, added, strict=True)
         parts = [part._replace(start=part.start + new) for part, new in pairs]
@@ -111,11 +127,13 @@ def result(
             forecast += np.asarray(tree.predict(features), float)
         each |= alone_in_a_node(tree, x, owners)
         everyone |= alone_in_a_node(tree, x, np.zeros_like(owners))
+        first = first or float((each & is_close).mean())
     # Targets are changes from the last load, which is the forecast by persistence.
     truths = [y for _, y in tests]
     mase = [np.abs(y - f).mean() / np.abs(y).mean() for y, f in zip(truths, forecasts, strict=True)]
     sent = channel.close_round()["bytes_up"].mean() / 1000
-    return Result(mase, sent, (each & is_close).mean(), (everyone & is_close).mean())
+    shares = float((each & is_close).mean()), float((everyone & is_close).mean())
+    return Result(mase, sent, *shares, first, "".join(texts))
 
 
 def multiplier(epsilon: float) -> float:
@@ -130,7 +148,7 @@ def main() -> None:
     parser.add_argument("--site", default="fox")
     parser.add_argument("--meters", type=int, default=24)
     parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 40])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1000, 50, 8])
+    parser.add_argument("--epsilons", type=float, nargs="*", default=[1000, 50, 8])
     given = parser.parse_args()
     print("weeks, protection, epsilon of a window, of a reading, MASE, kB sent, reconstructed")
     for weeks in given.weeks:
@@ -152,18 +170,21 @@ def main() -> None:
         def show(*columns: Any, weeks: int = weeks) -> None:
             print(weeks, *columns, sep="\t", flush=True)
 
-        plain = attacked(None)
+        plain, masked = attacked(), attacked(secrets=SimulatedSecrets(1))
+        assert masked.text == plain.text, "masks change no tree"
         shared = f"{np.mean(plain.mase):.3f}", f"{plain.kilobytes:.0f}"
         show("none", "inf", "inf", *shared, f"{plain.each:.1%}")
-        show("sums over clients", "inf", "inf", *shared, f"{plain.all:.1%}")
+        hidden = shared[0], f"{masked.kilobytes:.0f}"
+        show("masks", "inf", "inf", *hidden, f"{masked.all:.1%}")
+        show("masks, a client that leaves", "inf", "inf", *hidden, f"{masked.first:.1%}")
         for epsilon in given.epsilons:
             z = multiplier(epsilon)
-            noisy = attacked(Noise(z, stream(1, "/noise", 0)))
+            noisy = attacked(noise=Noise(z, stream(1, "/noise", 0)))
             of_reading = epsilon_of(READS * np.sqrt(SUMS) / z, DELTA)
             columns = f"{epsilon:g}", f"{of_reading:.3g}", f"{np.mean(noisy.mase):.3f}"
             show(f"noise, z = {z:.3g}", *columns, f"{noisy.kilobytes:.0f}", f"{noisy.all:.1%}")
         alone = [
-            result([table], [test], bins, np.zeros(len(table[1]), bool), None).mase[0]
+            result([table], [test], bins, np.zeros(len(table[1]), bool)).mase[0]
             for table, test in zip(tables, tests, strict=True)
         ]
         show("each meter alone", 0, 0, f"{np.mean(alone):.3f}", 0, "0 %")

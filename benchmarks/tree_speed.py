@@ -1,4 +1,5 @@
-"""Processor time and memory of trees that clients grow by messages, beside pooled LightGBM.
+"""Processor time, memory and bytes of trees that clients grow by messages, plain ones and masked
+ones (`channel.secure`), beside pooled LightGBM.
 
     python -m benchmarks.tree_speed FOLDER    # of the wide tables: three sites with 132 buildings
     python -m benchmarks.tree_speed FOLDER --study map-homes --sites london --origin 2013-12-04
@@ -28,11 +29,12 @@ from plfl.data import sources
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
+from plfl.federated.secure.keys import Secrets, SimulatedSecrets
 from plfl.layout import ParameterLayout
 from plfl.methods.boosting import Boosting
 from plfl.study import Study
 
-TREES, LEAVES, BINS, RATE = 60, 15, 31, 0.3
+LEAVES, BINS, RATE = 15, 31, 0.3
 SIZES = {"fox": 38, "panther": 80, "bear": 14, "london": 200}
 """Meters of each site."""
 
@@ -60,23 +62,34 @@ def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, Paramet
         yield Trainer.for_study(study, data).client_data(1), study.plan.layout
 
 
-def pooled(data: ClientData, layout: ParameterLayout) -> None:
+def pooled(data: ClientData, layout: ParameterLayout, trees: int) -> None:
     """Grows trees from the rows of all clients."""
     forester = Boosting(bins=BINS).tree_grower(data, layout)
     rows = [forester.rows(client) for client in range(len(data.windows))]
     x, y = (np.concatenate(columns) for columns in zip(*rows, strict=True))
     settings = {"num_leaves": LEAVES, "learning_rate": RATE, "max_bin": BINS}
-    lightgbm.train(PARAMETERS | settings, lightgbm.Dataset(x, y), TREES)
+    lightgbm.train(PARAMETERS | settings, lightgbm.Dataset(x, y), trees)
 
 
-def by_messages(data: ClientData, layout: ParameterLayout) -> None:
+def by_messages(
+    data: ClientData, layout: ParameterLayout, trees: int, secrets: Secrets | None = None
+) -> None:
     """Lets the clients grow trees together."""
     forester, count = Boosting(bins=BINS, rate=RATE).tree_grower(data, layout), len(data.windows)
-    rows, channel = torch.zeros(count, layout.width), Channel(0, count)
-    for tree in range(TREES):
-        forester.add(rows, range(count), tree, channel)
-    up = channel.close_round()["bytes_up"].mean()
-    print(f"  {up / 1e6:.3f} MB sent per client; sum of the model {float(rows[0].double().sum())}")
+    rows, channel = torch.zeros(count, layout.width), Channel(0, count, secrets=secrets)
+    for tree in range(trees):
+        forester.add(rows, range(count), tree, channel, purpose=f"tree/{tree}")
+    traffic = channel.close_round()
+    up, down = (traffic[f"bytes_{way}"].mean() / 1e6 for way in ("up", "down"))
+    print(
+        f"  {count} clients: {up:.3f} MB sent and {down:.3f} MB received per client; sum of the "
+        f"model {float(rows[0].double().sum())}"
+    )
+
+
+def by_masked_messages(data: ClientData, layout: ParameterLayout, trees: int) -> None:
+    """The same with masks."""
+    by_messages(data, layout, trees, SimulatedSecrets(1))
 
 
 def measured(given: argparse.Namespace, side: Any, answers: Any) -> None:
@@ -84,7 +97,7 @@ def measured(given: argparse.Namespace, side: Any, answers: Any) -> None:
     windows, clients, seconds = 0, 0, 0.0
     for data, layout in federations(given):
         started = time.process_time()
-        side(data, layout)
+        side(data, layout, given.trees)
         seconds += time.process_time() - started
         windows, clients = windows + int(data.windows.sum()), clients + len(data.windows)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
@@ -98,9 +111,10 @@ def main() -> None:
     parser.add_argument("--sites", nargs="+", default=["fox", "panther", "bear"])
     parser.add_argument("--origin", default="2017-12-03")
     parser.add_argument("--weeks", type=int, help="of history; all by default")
+    parser.add_argument("--trees", type=int, default=60)
     given, spawned = parser.parse_args(), multiprocessing.get_context("spawn")
     answers, results = spawned.Queue(), []
-    for side in (pooled, by_messages):
+    for side in (pooled, by_messages, by_masked_messages):
         process = spawned.Process(target=measured, args=(given, side, answers))
         process.start()
         results.append(answers.get())
@@ -108,7 +122,8 @@ def main() -> None:
         clients, windows, seconds, peak = results[-1]
         text = f"{clients} meters, {windows} windows: {seconds:.1f} s, peak {peak:.2f} GB"
         print(side.__name__, text, flush=True)
-    print(f"ratio {results[1][2] / results[0][2]:.1f}")
+    times = [seconds for _, _, seconds, _ in results]
+    print(f"messages/pooled {times[1] / times[0]:.1f}, masked/plain {times[2] / times[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""What secure aggregation costs a network: measured sums, and a model of bytes for more clients.
+
+    python -m benchmarks.secure_cost            # prints tables
+    python -m benchmarks.secure_cost FIGURE.png # and draws docs/images/secure.png
+
+A network of 10 kB has 2,500 parameters. Plain, a client receives and sends them once in a round.
+The time is that of one processor for server and all clients of one round, with keys of the system.
+The model has the bytes of a client by formula; the sums that are measured have the same.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from plfl.federated.channel import Channel
+from plfl.federated.collectives.masked import ROOT_BITS
+from plfl.federated.secure.keys import SIZE, SystemSecrets
+from plfl.federated.secure.neighbours import degree_of
+from plfl.federated.secure.updates import Crowd, sum_bytes
+
+NUMBERS = 2500
+MEASURED = (3, 12, 38, 132)
+MODELLED = (3, 12, 38, 132, 1000, 10_000)
+
+
+def tree_bytes(clients: int) -> int:
+    """Bytes of keys that a client sends and receives for a tree."""
+    return SIZE * (1 + degree_of(clients, has_shares=False)) + len(ROOT_BITS)
+
+
+def measure(clients: int) -> tuple[float, float, float]:
+    """Bytes up and down of a client, and seconds of a sum."""
+    channel = Channel(NUMBERS, clients, secrets=SystemSecrets())
+    rows = np.random.default_rng(0).integers(-(2**20), 2**20, size=(clients, NUMBERS))
+    started = time.process_time()
+    found = channel.add("sum", torch.arange(clients), float(clients), lambda crowd: rows, NUMBERS)
+    seconds = time.process_time() - started
+    assert (found.numbers == rows.sum(0)).all() and found.crowd == Crowd(clients, clients)
+    traffic = channel.close_round()
+    return traffic["bytes_up"].mean(), traffic["bytes_down"].mean(), seconds
+
+
+def draw(path: Path) -> None:
+    """Draw the bytes of a client and round by the number of clients."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    counts = np.unique(np.geomspace(3, 10_000, 200).astype(int))
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for numbers, label in ((NUMBERS, "network of 10 kB"), (60_276, "network of 241 kB")):
+        ratios = [(4 * numbers + sum(sum_bytes(n, numbers))) / (8 * numbers) for n in counts]
+        axes.plot(counts, ratios, label=label)
+    axes.set(xscale="log", xlabel="clients in a round", ylabel="bytes, masked over plain")
+    axes.set_ylim(1, 2)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figure", type=Path, nargs="?")
+    given = parser.parse_args()
+    print(
+        "clients\tbytes up\tbytes down\tmasked/plain\tms of a client, with its part of the server"
+    )
+    for clients in MEASURED:
+        up, down, seconds = measure(clients)
+        assert (up, down) == sum_bytes(clients, NUMBERS)
+        ratio = (4 * NUMBERS + up + down) / (8 * NUMBERS)
+        print(
+            clients,
+            f"{up:.0f}",
+            f"{down:.0f}",
+            f"{ratio:.2f}",
+            f"{1e3 * seconds / clients:.1f}",
+            sep="\t",
+            flush=True,
+        )
+    print("clients\tneighbours\tmasked/plain\tneighbours for trees\tbytes of keys for a tree")
+    for clients in MODELLED:
+        ratio = (4 * NUMBERS + sum(sum_bytes(clients, NUMBERS))) / (8 * NUMBERS)
+        degrees = [degree_of(clients, has_shares) for has_shares in (True, False)]
+        print(clients, degrees[0], f"{ratio:.2f}", degrees[1], tree_bytes(clients), sep="\t")
+    if given.figure:
+        draw(given.figure)
+
+
+if __name__ == "__main__":
+    main()
