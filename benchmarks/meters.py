@@ -5,7 +5,8 @@
 FILE: exports of meters, or folders of them; default: loads of so many sample buildings for half a
 year. With `--before`, a revision of git, the study that this version writes also runs with it, one
 version after the other on the same machine. Prints a table: processor time and memory of each job,
-and of the whole study. `make bench` writes it into README.md.
+and of the whole study; and the processor time of `plfl forecast` for all meters, from the same
+files. `make bench` writes it into README.md.
 """
 
 import argparse
@@ -44,6 +45,8 @@ class Measured:
     """One row per job, by its name: `seconds` of processor time, `megabytes`."""
     load: str
     """Of the machine before it."""
+    forecast_seconds: float
+    """Processor time of the forecasts of all meters after it."""
 
 
 def write_homes(folder: Path, homes: int) -> list[Path]:
@@ -66,16 +69,27 @@ def unpack(revision: str, folder: Path) -> Path:
     return folder
 
 
-def measure(code: Path, study: Path, folder: Path) -> Measured:
-    """Run a study in an empty folder with the version of plfl in the folder `code`."""
+def measure(code: Path, study: Path, folder: Path, exports: Sequence[Path]) -> Measured:
+    """Run a study in an empty folder with the version of plfl in the folder `code`, then forecast
+    its meters."""
     folder.mkdir(parents=True)
-    load, before, start = machine.load(), os.times(), time.perf_counter()
+    load, start = machine.load(), time.perf_counter()
+    seconds = run_command(code, folder, "study", str(study))
+    wall = time.perf_counter() - start
+    files = [str(path.resolve()) for path in exports]
+    words = ["forecast", f"results/{study.stem}", *files, "--out", "next.csv"]
+    forecast_seconds = run_command(code, folder, *words)
+    return Measured(seconds, wall, read_jobs(folder), load, forecast_seconds)
+
+
+def run_command(code: Path, folder: Path, *words: str) -> float:
+    """Run `plfl` of the folder `code` in another folder; processor time of all its processes."""
+    before = os.times()
     environment = os.environ | {"PYTHONPATH": str(code), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "plfl", "study", str(study)]
+    command = [sys.executable, "-m", "plfl", *words]
     subprocess.run(command, cwd=folder, env=environment, check=True)
     after = os.times()
-    seconds = sum(after[2:4]) - sum(before[2:4])
-    return Measured(seconds, time.perf_counter() - start, read_jobs(folder), load)
+    return sum(after[2:4]) - sum(before[2:4])
 
 
 def read_jobs(folder: Path) -> pd.DataFrame:
@@ -96,6 +110,8 @@ def table(versions: Mapping[str, Measured], meters: int) -> str:
     rows = [[f"`{name}`", *(_cell(m, name) for m in versions.values())] for name in names]
     largest = (f"{m.seconds:.0f}, {m.jobs['megabytes'].max():.0f}" for m in versions.values())
     rows.append(["all, with Snakemake", *largest])
+    forecasts = (f"{m.forecast_seconds:.1f}" for m in versions.values())
+    rows.append(["`plfl forecast` of all meters", *forecasts])
     lines = [head, "|---|" + "---|" * len(versions), *(f"| {' | '.join(row)} |" for row in rows)]
     loads = "; ".join(f"{name} {m.load}, {m.wall:.0f} s in all" for name, m in versions.items())
     return (
@@ -124,7 +140,7 @@ def run(files: Sequence[Path], before: str | None, homes: int, folder: Path) -> 
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
     study = folder / "meters.yaml"
     versions = {
-        name: measure(code, study, folder / f"run{number}")
+        name: measure(code, study, folder / f"run{number}", sources)
         for number, (name, code) in enumerate(codes.items())
     }
     clients = pd.read_parquet(folder / "run0" / "results" / "meters" / "clients.parquet")
