@@ -17,6 +17,9 @@ WITHOUT = {
     "import plfl.data.comstock.series": "boto3",
     f"import plfl; plfl.Study.load({str(ROOT / 'config/recipe.yaml')!r})": "torch",
     "import plfl.deploy.client_app": "torch",
+    "from plfl.base.lazy import avoid, lightgbm; avoid('sklearn', 'lightgbm'); lightgbm.Booster": (
+        "sklearn scipy.stats"
+    ),
 }
 """Code, and libraries that it does without."""
 
@@ -30,3 +33,17 @@ def test_no_library_is_loaded_that_is_not_needed(code: str) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_what_a_package_does_without_can_still_be_imported() -> None:
+    code = """
+from plfl.base.lazy import avoid, lightgbm
+avoid("sklearn", "lightgbm")
+print(lightgbm.Booster.__name__)
+import sklearn.base
+print(sklearn.base.__name__)
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Booster", "sklearn.base"]
