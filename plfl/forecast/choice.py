@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,20 @@ class Choice:
     """The name of a sharing scheme or of a baseline."""
     file: Path
     why: str
+
+
+def readings_of(dataset: Dataset, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """The readings of each client of a dataset, with these columns in their units; see
+    `Forecasters.readings`."""
+    tables = {}
+    for number, (client, scaling) in enumerate(scalings(dataset).items()):
+        rows = slice(*dataset.view.bounds[number, [0, 3]].tolist())
+        values = dataset.features[rows] * scaling.scale + scaling.offset
+        stamps = pd.DatetimeIndex(dataset.stamps[rows], name="timestamp")
+        table = pd.DataFrame(values, stamps, dataset.columns.tolist())
+        table["load"] = dataset.load[rows]
+        tables[client] = table[[*columns]].asfreq(f"{dataset.interval}min")
+    return tables
 
 
 @dataclass(frozen=True)
@@ -196,14 +210,7 @@ class Forecasters:
             file = next(filter(Path.is_file, files), files[0])
             if not file.is_file():
                 raise ResultsError(f"{file}: the study's readings are missing; run it again")
-            dataset = Dataset.load_file(file)
-            for number, (client, scaling) in enumerate(scalings(dataset).items()):
-                rows = slice(*dataset.view.bounds[number, [0, 3]].tolist())
-                values = dataset.features[rows] * scaling.scale + scaling.offset
-                stamps = pd.DatetimeIndex(dataset.stamps[rows], name="timestamp")
-                table = pd.DataFrame(values, stamps, dataset.columns.tolist())
-                table["load"] = dataset.load[rows]
-                tables[client] = table[wanted].asfreq(f"{dataset.interval}min")
+            tables |= readings_of(Dataset.load_file(file), wanted)
         return tables
 
     def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:

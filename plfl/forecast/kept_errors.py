@@ -3,16 +3,16 @@ of the meters of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.data.dataset import WEEK
+from plfl.data.dataset import WEEK, Dataset
 from plfl.forecast.backtest import FORECASTS, pairs, scored
-from plfl.forecast.choice import Forecasters
+from plfl.forecast.choice import Forecasters, readings_of
 from plfl.forecast.model import ForecastModel
 from plfl.forecast.sums import add_up
 
@@ -28,9 +28,11 @@ SUMS = (
 """Columns: those of `plfl.forecast.backtest.scored`, of the sum of the meters of a state."""
 
 
-def errors_of_kept(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def errors_of_kept(
+    results: Path, datasets: Mapping[str, Path]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The errors of all forecasters that a results folder keeps, in tables with the columns `LEADS`
-    and `SUMS`.
+    and `SUMS`, given the files of the datasets by state. ResultsError: the folder keeps none.
 
     A state has no row of `SUMS` if one of its meters has no forecast in the test set, or if it has
     only one meter; and none of `LEADS` if forecasts have one horizon.
@@ -38,10 +40,14 @@ def errors_of_kept(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     forecasters = Forecasters(results)
     leads: list[dict[str, object]] = []
     sums: list[dict[str, object]] = []
+    columns = forecasters.any_model.readings
+    readings = {
+        state: readings_of(Dataset.load_file(file), columns) for state, file in datasets.items()
+    }
     for row in forecasters.index.to_dict("records"):
         model = forecasters.model(forecasters.folder / str(row["file"]))
         labels = {"state": row["state"], "forecaster": row["name"]}
-        tested = dict(_tested(model, forecasters))
+        tested = dict(_tested(model, readings[str(row["state"])]))
         if model.study.windows.horizons > 1:
             leads.extend(labels | errors for errors in _by_lead(tested))
         if len(tested) == len(model.clients) > 1:
@@ -53,14 +59,16 @@ def errors_of_kept(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(leads, columns=[*LEADS]), pd.DataFrame(sums, columns=[*SUMS])
 
 
-def _tested(model: ForecastModel, forecasters: Forecasters) -> Iterator[tuple[str, pd.DataFrame]]:
+def _tested(
+    model: ForecastModel, readings: Mapping[str, pd.DataFrame]
+) -> Iterator[tuple[str, pd.DataFrame]]:
     """The `pairs` of the meters of a model that have any in the test set."""
     rows = model.look_back + WEEK // model.interval
     for client in model.clients:
-        readings = forecasters.readings[client]
-        known = int(readings.index.searchsorted(model.scalings[client].known, side="right"))
+        table = readings[client]
+        known_rows = int(table.index.searchsorted(model.scalings[client].known, side="right"))
         try:
-            yield client, pairs(model, client, readings.iloc[max(0, known - rows) :])
+            yield client, pairs(model, client, table.iloc[max(0, known_rows - rows) :])
         except DataError:
             continue
 

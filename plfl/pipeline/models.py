@@ -76,7 +76,11 @@ def keep_models(
         if old.name not in kept_files:
             old.unlink()
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
-    kept_errors = errors_of_kept(study.paths.results)
+    if not rows:
+        for name in (LEADS_FILE, SUMS_FILE):
+            (index.parent / name).unlink(missing_ok=True)
+        return
+    kept_errors = errors_of_kept(study.paths.results, datasets)
     for name, table in zip((LEADS_FILE, SUMS_FILE), kept_errors, strict=True):
         write_csv(table.round(6), index.parent / name)
 
