@@ -26,7 +26,7 @@ def as_fev_task(study: Study, path: Path) -> fev.Task:
     (dataset,) = datasets(study).values()
     tables, made_at = [], []
     for i, client in enumerate(dataset.clients.tolist()):
-        rows = slice(*dataset.bounds[i, [0, -1]].tolist())
+        rows = slice(*dataset.view.bounds[i, [0, -1]].tolist())
         loads = {"timestamp": dataset.stamps[rows], "target": dataset.load[rows], "id": client}
         tables.append(pd.DataFrame(loads))
         made_at.append(dataset.stamps[dataset.persistence_rows(dataset.starts(i, "test"))])

@@ -61,9 +61,7 @@ def load(name: str | Path) -> pd.DataFrame:
     parts = []
     for (origin, state), dataset in datasets(study).items():
         for i, client in enumerate(dataset.clients.tolist()):
-            edges = dataset.bounds[i].tolist()
-            if len(dataset.held):
-                edges[1] = edges[2] - int(dataset.held[i])
+            edges = dataset.view.bounds[i].tolist()
             for split, first, end in zip(SPLITS, edges, edges[1:], strict=False):
                 columns = {
                     "client": name_of(study, state, client),

@@ -139,7 +139,7 @@ def test_a_sum_is_that_of_the_meters(invoke: Callable) -> None:
     assert errors.loc["sum", "mae"] <= errors.loc[["attic", "basement"], "mae"].sum()
     assert errors["peak_percent"].between(0, 100).all()
     # A sum of some of the meters would be a wrong number.
-    export("new", days=1)
+    export("new", days=0.5)
     printed = invoke("forecast", "exports", *PARIS, "--sum", status=3)
     assert "sum" not in table_of(printed.out)["client"].tolist()
     assert "sum: left out" in printed.err
