@@ -85,7 +85,8 @@ docs: $(READY) ## build the documentation site in site/
 # The site has a folder for each version, and `latest` leads to the newest.
 site: $(READY) ## add the documentation of VERSION to the branch gh-pages; PUSH=--push publishes it
 	$(BIN)/pip install --quiet --editable '.[docs]'
-	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(PUSH) "$(VERSION)" latest
+	PATH="$(abspath $(BIN)):$$PATH" VERSION="$(VERSION)" NO_MKDOCS_2_WARNING=1 \
+		mike deploy --update-aliases --alias-type copy $(PUSH) "$(VERSION)" latest
 	PATH="$(abspath $(BIN)):$$PATH" mike set-default $(PUSH) latest
 
 bench: $(READY) ## measure the speed of training, and of a study of METERS beside the revision BEFORE; write benchmarks/README.md

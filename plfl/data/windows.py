@@ -55,8 +55,9 @@ def build(
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
         has_joiners: whether clients also need their whole history to train for others, who join
-        late. new: weeks that clients know in addition, as if they were new; None: no scheme asks
-        for it. size: clients per federation; None: all are in one federation.
+            late.
+        new: weeks that clients know in addition, as if they were new; None: no scheme asks for it.
+        size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory.
 
     Raises:

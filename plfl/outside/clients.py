@@ -145,8 +145,9 @@ def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Clien
 
     Args:
         study: or its file, or the file or name of a frozen task.
-        whole: with all readings before the test set, although `windows.history` is shorter. These
-            are the arrays of the others, from whom a client with this short history learns.
+        has_all_rows: with all readings before the test set, although `windows.history` is
+            shorter. These are the arrays of the others, from whom a client with this short history
+            learns.
 
     Raises:
         ConfigError: the study has axes besides `data.origins`, or is not about loads.
