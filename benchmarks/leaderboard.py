@@ -29,8 +29,8 @@ Score: MASE, the [CRPS](scores.md) of quantiles in its place (`scaled_crps`), or
 wrong labels (`error`), with a 95 % interval over clients, weeks and seeds. *sums*: of gradients,
 from which [trees](baselines.md#federated-trees) grow. Bytes: sent and received by a client in all
 its training, a mean over clients; –: not counted. *unseen*: clients that receive the model of
-others; *FT*: fine-tuning; *trials*: settings that are compared on validation. The CSV files have
-all rows with their commands.
+others; *trials*: settings that are compared on validation. The CSV files have all rows with their
+commands.
 """
 _TERMS = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "

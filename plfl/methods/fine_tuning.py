@@ -36,7 +36,7 @@ class FineTuning(FedOpt):
     """FedOpt, and fine-tuning before a client forecasts: FT or LP-FT."""
 
     name = "fine_tuning"
-    label = "FT"
+    label = "fine-tuning"
     sends = Sizes()
     updates_only = True
     ignores_sharing = True
