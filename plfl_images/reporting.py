@@ -1,14 +1,16 @@
-"""How results of studies that classify images are reported."""
+"""How results of studies that classify images are scored and reported."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from plfl.base.lazy import pandas as pd
 from plfl.data import sources
+from plfl.experiments.scoring import Scoring
+from plfl.experiments.scoring.annotations import JobFiles, Variant
 from plfl.interfaces.baseline import Arrays
-from plfl.report.annotations import Variant
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
 from plfl_images.data import EXAMPLES, ImageDataset, skew_of
@@ -20,19 +22,16 @@ _CAPTIONS = {
 }
 
 
-class ImageReporting(Reporting):
+class ImageScoring(Scoring):
     """Classifiers of images, whose score is their accuracy."""
 
     name = EXAMPLES
     modules: ClassVar = {
         "baselines": ["plfl_images.baselines"],
         "collect": ["plfl_images.results.collect"],
-        "figures": ["plfl_images.report.figures"],
-        "page": ["plfl_images.report.page"],
-        "overview": ["plfl_images.results.variants", "plfl_images.report.page"],
+        "compared": ["plfl_images.results.variants"],
     }
     further: ClassVar = {"table_of_curves": "curves.csv"}
-    drawn_files: ClassVar = ("overview", "accuracy")
 
     def divided(self, study: Study) -> Any:
         return [study.data.most_clients, skew_of(study.data).model_dump(), study.grid.seeds]
@@ -48,6 +47,33 @@ class ImageReporting(Reporting):
         empty_table = pd.DataFrame({"state": [], "baseline": []})
         return scores, empty_table, empty_table, {}
 
+    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+        from plfl_images.results.collect import write_tables
+
+        return write_tables(study, files, folder)
+
+    def variants(self, study: Study, folder: Path) -> list[Variant]:
+        from plfl_images.results.variants import Results
+
+        return list(Results.all_of(study, folder))
+
+    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        from plfl_images.results.variants import compared
+
+        return compared(study, variants)
+
+
+class ImageReporting(Reporting):
+    """Classifiers of images, whose score is their accuracy."""
+
+    name = EXAMPLES
+    modules: ClassVar = {
+        "figures": ["plfl_images.report.figures"],
+        "page": ["plfl_images.report.page"],
+        "overview": ["plfl_images.report.page"],
+    }
+    drawn_files: ClassVar = ("overview", "accuracy")
+
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl_images.results import classification
 
@@ -62,10 +88,21 @@ class ImageReporting(Reporting):
             f"{tuned}"
         )
 
-    def variants(self, study: Study, folder: Path) -> list[Variant]:
-        from plfl_images.results.variants import Results
-
-        return list(Results.all_of(study, folder))
-
     def captions(self, study: Study) -> dict[str, str]:
         return _CAPTIONS
+
+    def draw(self, results: Path, figures: Path) -> Iterator[str]:
+        from plfl_images.report.figures import render_all
+
+        return render_all(results, figures)
+
+    def write(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl_images.report.page import write
+
+        write(results, figures, page)
+
+    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl_images.report.page import illustrate, write
+
+        illustrate(results, figures)
+        write(results, figures, page)

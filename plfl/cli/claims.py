@@ -5,7 +5,7 @@ import json
 
 from plfl.cli.common import Commands, add_parser, add_results
 from plfl.cli.compare import print_notes
-from plfl.report import reporting
+from plfl.experiments.scoring import scoring_of
 from plfl.results import comparisons, words
 from plfl.results.overview import study_of
 
@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the verdict on each claim."""
     study = study_of(options.results)
-    variants = reporting.reporting_of(study).variants(study, options.results)
+    variants = scoring_of(study).variants(study, options.results)
     table = comparisons.read(options.results, study, variants)
     table = table[table["about"] == "claim"]
     if options.json:

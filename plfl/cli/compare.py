@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser, add_trust
-from plfl.report import reporting
+from plfl.experiments.scoring import scoring_of
 from plfl.results import compare as sides
 from plfl.results import comparisons, words
 from plfl.results.dominance import notes
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
         return
     folder = Path(options.a)
     study = study_of(folder)
-    variants = reporting.reporting_of(study).variants(study, folder)
+    variants = scoring_of(study).variants(study, folder)
     table = comparisons.read(folder, study, variants)
     for row in table[table["about"] != "claim"].to_dict("records"):
         place = f"{row['place']}: " if row["place"] else ""

@@ -15,7 +15,7 @@ from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.report import reporting
+from plfl.experiments.scoring import scoring_of
 from plfl.results.overview import study_of
 from plfl.results.records import read_table
 from plfl.results.scores import WeeklyScores, pooled, select
@@ -196,7 +196,7 @@ def fitting_variants(
     overall_study = study_of(results)
     variants = [
         variant
-        for variant in reporting.reporting_of(overall_study).variants(overall_study, results)
+        for variant in scoring_of(overall_study).variants(overall_study, results)
         if _data_of(variant.tables.study) == _data_of(study)
         and set(variant.tables.study.data.cuts) <= set(study.data.cuts)
     ]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from plfl.experiments.scoring import scoring_of
 from plfl.report import reporting
 from plfl.study import Study
 
@@ -58,9 +59,10 @@ class FilePatterns:
     @property
     def overview(self) -> list[str]:
         """The figures and special tables of a study with further axes."""
-        form = reporting.reporting_of(self.study)
-        figures = [f"{self.study.paths.figures}/{stem}.png" for stem in form.drawn_files]
-        return figures + [f"{self.study.paths.results}/{name}" for name in form.further.values()]
+        stems = reporting.reporting_of(self.study).drawn_files
+        figures = [f"{self.study.paths.figures}/{stem}.png" for stem in stems]
+        tables = scoring_of(self.study).further.values()
+        return figures + [f"{self.study.paths.results}/{name}" for name in tables]
 
     def of_cells(self, ending: str) -> list[str]:
         """The files of all cells with an ending, such as `.parquet`."""

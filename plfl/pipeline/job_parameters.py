@@ -5,6 +5,7 @@ from typing import Any
 
 from plfl import plugins
 from plfl.data import sources
+from plfl.experiments.scoring import scoring_of
 from plfl.pipeline.file_patterns import Wildcards
 from plfl.pipeline.fingerprint import code_digest, digests_of
 from plfl.pipeline.jobs import of_job
@@ -55,14 +56,14 @@ class JobParameters:
 
     def divided(self, wildcards: Wildcards) -> Any:
         """Settings that determine the baselines besides the examples and the task."""
-        return reporting.reporting_of(self.study).divided(of_job(self.study, wildcards))
+        return scoring_of(self.study).divided(of_job(self.study, wildcards))
 
     @property
     def baselines_code(self) -> str:
         """Digest of the code of the baselines, that of plug-ins included."""
         keys = self.study.baselines
         modules = {type(keys.find(name)).__module__ for name in keys.names}
-        return self.report_code("baselines", *modules)
+        return self.scoring_code("baselines", *modules)
 
     def baselines_megabytes(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of the baselines of a state."""
@@ -77,6 +78,10 @@ class JobParameters:
         return of_job(self.study, wildcards).data.clients_of(wildcards["state"])
 
     # -- tables, figures and page ----------------------------------------------------------------
+
+    def scoring_code(self, part: str, *modules: str) -> str:
+        """Digest of the code of a part of the scoring (`Scoring.modules`) and of modules."""
+        return code_digest(*scoring_of(self.study).modules[part], *modules)
 
     def report_code(self, part: str, *modules: str) -> str:
         """Digest of the code of a part of the reporting (`Reporting.modules`) and of modules."""

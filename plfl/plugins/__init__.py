@@ -36,6 +36,7 @@ ROOMS = {
     "plfl.tasks": "task",
     "plfl.baselines": "baseline",
     "plfl.data.sources": "source of data",
+    "plfl.experiments.scoring": "scoring",
     "plfl.report.reporting": "reporting",
     "plfl.federated.codecs": "codec",
 }

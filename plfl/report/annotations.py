@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
 
-    from plfl.results.collect import JobFiles as JobFiles
     from plfl.results.tables import Tables as Tables
     from plfl.results.variants import Variant as Variant
 else:
-    Figure = JobFiles = Variant = Tables = Any
+    Figure = Variant = Tables = Any

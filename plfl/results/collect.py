@@ -18,8 +18,6 @@ from plfl.baselines import BASELINE
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt
-from plfl.results import comparisons
-from plfl.results.checksums import write_sums
 from plfl.results.records import (
     CELL,
     Files,
@@ -28,8 +26,6 @@ from plfl.results.records import (
     write_about,
     write_table,
 )
-from plfl.results.tables import Tables
-from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
 
@@ -112,10 +108,6 @@ def collect(
         },
     }
     conclude(folder, gather(study, files, folder), about, git)
-    if study.task.forecasts:
-        comparison_table = comparisons.table(study, [Variant("", {}, Tables(folder))])
-        write_csv(comparison_table, folder / comparisons.FILE)
-    write_sums(folder)
 
 
 def conclude(

@@ -24,9 +24,11 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError
+from plfl.base.spreadsheets import write_csv
 from plfl.config.sections import BASELINE
 from plfl.data.dataset import WEEK
 from plfl.results import claims, words
+from plfl.results.checksums import write_sums
 from plfl.results.contest import Contest, contests
 from plfl.results.records import DAMAGE, REMEDY
 from plfl.results.selection import NotInStudyError, kinds
@@ -61,6 +63,12 @@ def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
         table = pd.DataFrame(rows, columns=COLUMNS)
         table = table.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
         return table.astype(dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float))
+
+
+def write(study: Study, variants: Sequence[Variant], folder: Path) -> None:
+    """Write the comparisons of a study into its results folder, and the checksums of all tables."""
+    write_csv(table(study, variants), folder / FILE)
+    write_sums(folder)
 
 
 def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.DataFrame:

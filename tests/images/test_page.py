@@ -8,6 +8,7 @@ import pytest
 
 from plfl.base.files import write_text
 from plfl.config.sections import Claim
+from plfl.experiments.scoring import scoring_of
 from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
@@ -36,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_text(receipt, json.dumps({"source": "digits", "files": {}}))
     pool = {"digits": folder / "pool.npz"}
     files = JobFiles(cells, [baselines], pool, {"digits": receipt})
-    collect(of, files, folder, None, reporting.reporting_of(of).collect)
+    collect(of, files, folder, None, scoring_of(of).collect)
     return folder
 
 

@@ -298,7 +298,9 @@ def test_the_best_cells_stand_among_the_baselines_by_validation(small: Path, par
         here = [row for row in rows if row[0] == state]
         assert len(here) == 2 + 2 + 1 + len(fake_results.BASELINES)
         # The four weeks that this one looks back do not fit before validation.
-        assert here[-1][1] == "Seasonal naive (mean of 4 weeks) naive_weeks" and here[-1][4] == "n/a"
+        assert (
+            here[-1][1] == "Seasonal naive (mean of 4 weeks) naive_weeks" and here[-1][4] == "n/a"
+        )
         order = [float(row[4]) for row in all_rows if row[0] == state and row[4] != "n/a"]
         assert order == sorted(order)
         in_use = [row for row in all_rows if row[0] == state and row[1].startswith("in use: ")]

@@ -25,6 +25,7 @@ rule page:
         # Beside it are the errors by lead time, and those of the sum.
         models=local(rules.models.output if study.task.forecasts else []),
         tables=local(rules.collect.output),
+        comparisons=local(rules.comparisons.output),
     output:
         page=local(f"{RESULTS}/index.html"),
     log:

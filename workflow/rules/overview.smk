@@ -4,6 +4,7 @@ if study.plan.axes:
     rule overview:
         input:
             tables=local(patterns.of_variants(rules.collect.output)),
+            comparisons=local(patterns.of_variants(rules.comparisons.output)),
         output:
             records=local(f"{study.paths.results}/records.parquet"),
             summary=local(f"{study.paths.results}/summary.csv"),
@@ -20,7 +21,7 @@ if study.plan.axes:
         localrule: True
         params:
             study=study.description(),
-            code=jobs.report_code("overview"),
+            code=[jobs.report_code("overview"), jobs.scoring_code("compared")],
         message:
             "Put the variants side by side"
         script:

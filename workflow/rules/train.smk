@@ -55,7 +55,6 @@ rule collect:
         clients=local(f"{RESULTS}/clients.parquet"),
         summary=local(f"{RESULTS}/summary.csv"),
         about=local(f"{RESULTS}/study.json"),
-        sums=local(f"{RESULTS}/SHA256SUMS"),
     log:
         f"{RESULTS}/logs/collect.log",
     benchmark:
@@ -63,11 +62,30 @@ rule collect:
     localrule: True
     params:
         study=jobs.description,
-        code=jobs.report_code("collect", "plfl.results.collect"),
+        code=jobs.scoring_code("collect", "plfl.results.collect"),
     message:
         "Gather the cells into the study's tables"
     script:
         "../scripts/collect.py"
+
+
+rule comparisons:
+    input:
+        tables=local(rules.collect.output),
+    output:
+        comparisons=local(f"{RESULTS}/comparisons.csv"),
+        sums=local(f"{RESULTS}/SHA256SUMS"),
+    log:
+        f"{RESULTS}/logs/comparisons.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/comparisons.tsv"
+    localrule: True
+    params:
+        code=jobs.scoring_code("compared", "plfl.results.comparisons"),
+    message:
+        "Compare the forecasters"
+    script:
+        "../scripts/comparisons.py"
 
 
 rule models:

@@ -6,13 +6,13 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
+from plfl.experiments.scoring import scoring_of
 from plfl.pipeline.jobs import job
-from plfl.report import reporting
 from plfl.results.records import write_models, write_table
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        *tables, fitted = reporting.reporting_of(study).baselines(
+        *tables, fitted = scoring_of(study).baselines(
             study, snakemake.wildcards.state, Path(snakemake.input.dataset)
         )
         *files, models = map(Path, snakemake.output)

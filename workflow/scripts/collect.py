@@ -7,8 +7,8 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
+from plfl.experiments.scoring import scoring_of
 from plfl.pipeline.jobs import git_commit, job
-from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
 from plfl.results.records import Files
 from plfl.study import Study
@@ -34,6 +34,4 @@ if __name__ == "__main__":
             datasets=by_state(study, inputs.datasets),
             receipts=by_state(study, inputs.receipts),
         )
-        collect(
-            study, files, study.paths.results, git_commit(), reporting.reporting_of(study).collect
-        )
+        collect(study, files, study.paths.results, git_commit(), scoring_of(study).collect)

@@ -6,12 +6,12 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
+from plfl.experiments.scoring import scoring_of
 from plfl.pipeline.jobs import git_commit, job
-from plfl.report import reporting
 from plfl.report.reporting import make
 from plfl.results.overview import gather
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        gather(study, study.paths.results, git_commit(), reporting.reporting_of(study).compared)
+        gather(study, study.paths.results, git_commit(), scoring_of(study).compared)
         make(study.paths.results, study.paths.figures, Path(snakemake.output.page))

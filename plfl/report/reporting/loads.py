@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 from plfl.base.lazy import pandas as pd
-from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays
 from plfl.report import figures
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
-from plfl.tasks import task_of
 
 
 class LoadReporting(Reporting):
@@ -20,30 +18,10 @@ class LoadReporting(Reporting):
 
     name = "loads"
     modules: ClassVar = {
-        "baselines": ["plfl.experiments.baseline_groups"],
-        "collect": ["plfl.results.collect"],
         "figures": ["plfl.report.figures"],
         "page": ["plfl.report.page"],
-        "overview": ["plfl.results.overview", "plfl.report.overview"],
+        "overview": ["plfl.report.overview"],
     }
-
-    further: ClassVar = {"map": "map.csv"}
-
-    def baselines(
-        self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
-        from plfl.baselines.storage import settings_of
-        from plfl.experiments.baseline_groups import evaluate_in_groups
-
-        results = evaluate_in_groups(
-            state,
-            Dataset.load_file(dataset),
-            study.baselines,
-            settings_of(study),
-            task_of(study),
-            study.compute.threads,
-        )
-        return results.scores, results.forecasts, results.errors, results.packed
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise
@@ -86,3 +64,17 @@ class LoadReporting(Reporting):
 
     def stems(self, study: Study) -> list[str]:
         return [stem for stems in figures.available(study).values() for stem in stems]
+
+    def draw(self, results: Path, folder: Path) -> Iterator[str]:
+        return figures.render_all(results, folder)
+
+    def write(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl.report.page import write
+
+        write(results, figures, page)
+
+    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl.report.overview import illustrate, write
+
+        illustrate(results, figures)
+        write(results, figures, page)

@@ -1,0 +1,52 @@
+"""How results of studies that forecast loads are scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from plfl.base.lazy import pandas as pd
+from plfl.data.dataset import Dataset
+from plfl.experiments.scoring import Scoring
+from plfl.experiments.scoring.annotations import JobFiles, Variant
+from plfl.interfaces.baseline import Arrays
+from plfl.study import Study
+from plfl.tasks import task_of
+
+
+class LoadScoring(Scoring):
+    """Forecasts of loads, whose score is MASE."""
+
+    name = "loads"
+    modules: ClassVar = {
+        "baselines": ["plfl.experiments.baseline_groups"],
+        "collect": ["plfl.results.collect"],
+        "compared": ["plfl.results.overview"],
+    }
+    further: ClassVar = {"map": "map.csv"}
+
+    def baselines(
+        self, study: Study, state: str, dataset: Path
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+        from plfl.baselines.storage import settings_of
+        from plfl.experiments.baseline_groups import evaluate_in_groups
+
+        results = evaluate_in_groups(
+            state,
+            Dataset.load_file(dataset),
+            study.baselines,
+            settings_of(study),
+            task_of(study),
+            study.compute.threads,
+        )
+        return results.scores, results.forecasts, results.errors, results.packed
+
+    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+        from plfl.results.collect import write_tables
+
+        return write_tables(study, files, folder)
+
+    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        from plfl.results.overview import compared
+
+        return compared(study, variants)

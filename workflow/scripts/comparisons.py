@@ -1,0 +1,14 @@
+"""Compare the forecasters of a study, or of a variant, and judge its claims."""
+
+from plfl.base.interrupts import exit_on_ctrl_c
+
+exit_on_ctrl_c()
+
+from plfl.experiments.scoring import scoring_of
+from plfl.pipeline.jobs import job
+from plfl.results.comparisons import write
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        folder = study.paths.results
+        write(study, scoring_of(study).variants(study, folder), folder)
