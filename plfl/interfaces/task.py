@@ -58,7 +58,7 @@ class Task(Selectable):
 
     examples: ClassVar[str] = "loads"
     """The kind of examples that the source must provide, in one word (`Source.examples`). It
-    also selects how results are reported (`plfl.report.reporting`)."""
+    also selects how results are scored (`plfl.experiments.scoring`) and reported."""
     own_loss: ClassVar[str | None] = None
     """The task's own loss in words, which replaces `federation.loss`. None if the task trains with
     `federation.loss`."""
