@@ -62,7 +62,7 @@ def evaluate_in_groups(
             name: x if isinstance(x, Exception) else OfClients(x, members)
             for name, x in common.items()
         }
-        tables = _evaluate(state, dataset.of(members), keys, task, earlier)
+        tables = _evaluate(state, dataset.select(members), keys, task, earlier)
         log.info("%s: group %d of %d is scored", state, number + 1, len(groups))
         return _results(keys, tables, len(members))
 
