@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "publish": (*_OF_STUDIES, "rocrate"),
     "mlflow": ("mlflow",),
     "onnx": ("onnx", "onnxscript"),
+    "pretrained": ("onnxruntime", "fracast"),
     "rc": ("constriction",),
     "secure": ("cryptography",),
     "deploy": ("cryptography", "flwr", "httpx", "uvicorn"),
