@@ -12,7 +12,7 @@ from plfl.cli.main import _parser
 from tests.helpers import repository
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("benchmarks", "config", "docs", "plfl", "profiles", "tests", "workflow")
+FOLDERS = ("benchmarks", "config", "docs", "plfl", "profiles", "release", "tests", "workflow")
 EXAMPLES = re.compile(r"NAME|\*|signum|clipped")
 """Names in paths and keys that a reader replaces or creates."""
 
