@@ -64,10 +64,9 @@ def run(options: argparse.Namespace) -> None:
         f"{counted(int(total['trainings']), 'training')}, "
         f"{total['client_steps']:,.0f} client-steps, about "
         f"{readable_size(1e6 * total['megabytes'])} between clients and servers\n"
-        f"training and baselines take {' to '.join(map(duration, span))} in one job"
+        f"the study takes {' to '.join(map(duration, span))}, one job after the other"
         + ("" if "cuda" in devices else on_cores)
-        + ", besides the start of jobs, figures and pages "
-        f"({speed_text}{f', for {assumed}' if assumed else ''})\n"
+        + f" ({speed_text}{f', for {assumed}' if assumed else ''})\n"
         f"{_describe_times(study)}\n"
         f"next: plfl study {options.config}"
     )

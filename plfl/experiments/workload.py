@@ -23,6 +23,9 @@ MOST_STEPS = 4**6
 """Number of local steps after which it ends in any case."""
 BASELINES = 3.0
 """Seconds that a core needs for the baselines of a client with a year of quarter hours: a few."""
+AROUND = 20.0
+"""Seconds that a core needs for the rest of a study or variant, with the start of its jobs: reading
+the data, tables, figures, models and page."""
 UNSURE = 2
 """The factor by which an estimate may be wrong in either direction."""
 
@@ -130,12 +133,12 @@ def measured_speed(study: Study) -> float:
 
 
 def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tuple[float, float]:
-    """The time of training and of the baselines in one job, the least and the most that it may be,
-    given the `workload` of each variant and the measured speed of the first one. The others take as
-    much longer as their steps have more operations. To score a window costs a third of training on
-    it."""
+    """The time of a study whose jobs run one after the other, the least and the most that it may
+    be, given the `workload` of each variant and the measured speed of the first one. The others
+    take as much longer as their steps have more operations. To score a window costs a third of
+    training on it."""
     first = next(iter(study.variants.values()))
-    total = 0.0
+    total = AROUND * len(study.variants)
     for label, variant in study.variants.items():
         counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
         read = counts.train if variant.model.only_method else variant.federation.batch_size

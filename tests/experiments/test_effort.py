@@ -84,10 +84,11 @@ def test_a_window_longer_than_a_year_is_refused() -> None:
 
 def test_a_range_is_of_all_training_and_of_each_dataset_once(monkeypatch):
     monkeypatch.setattr(workload, "BASELINES", 7.0)
+    monkeypatch.setattr(workload, "AROUND", 11.0)
     monkeypatch.setattr(workload, "cost_of_step", lambda study: study.federation.batch_size)
     study = of_loads(grid={"federation.batch_size": [8, 16]})
     work = pd.DataFrame({"client_steps": [600], "evaluations": [0]})
     clients = sum(map(study.data.clients_of, study.data.states))
-    expected = 600 / 100 + 2 * 600 / 100 + 7 * clients
+    expected = 2 * 11 + 600 / 100 + 2 * 600 / 100 + 7 * clients
     least, most = workload.seconds(study, dict.fromkeys(study.variants, work), speed=100)
     assert (least, most) == pytest.approx((expected / 2, expected * 2))
