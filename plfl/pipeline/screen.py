@@ -190,13 +190,15 @@ def _label(about: dict[str, Any]) -> str:
 
 
 def progress_of_job(about: dict[str, Any]) -> tuple[str, float]:
-    """What the log of a training job says about its progress: in words, such as `round 3 of 40`,
-    and the share of its rounds that are done. Other jobs have no words."""
+    """What the log of a job says about its progress: in words, such as `round 3 of 40` of a
+    training or `group 2 of 9` of baselines, and the share that is done. Other jobs have no words.
+    """
     logs = [Path(path) for path in about.get("log") or []]
     text = b"".join(path.read_bytes() for path in logs if path.is_file())
-    if rounds := re.findall(rb"round (\d+) of (\d+)", text):
-        rounds_done, total = map(int, rounds[-1])
-        return f"round {rounds_done} of {total}", rounds_done / total
+    if parts := re.findall(rb"(round|group) (\d+) of (\d+)", text):
+        kind, *counts = parts[-1]
+        parts_done, total = map(int, counts)
+        return f"{kind.decode()} {parts_done} of {total}", parts_done / total
     if holder := re.search(WAITS.partition(":")[0].encode() + rb": (.*);", text):
         return f"waits for {holder[1].decode(errors='replace')}", 0.0
     return "", 0.0

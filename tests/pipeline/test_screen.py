@@ -129,6 +129,8 @@ def test_a_job_that_waits_says_for_whom(tmp_path: Path) -> None:
     assert screen.progress_of_job({"log": [str(log)]}) == ("waits for process 12 on homer", 0.0)
     log.write_text(log.read_text() + "own: round 3 of 40\n")
     assert screen.progress_of_job({"log": [str(log)]}) == ("round 3 of 40", 3 / 40)
+    log.write_text("all: group 2 of 9 is scored\n")
+    assert screen.progress_of_job({"log": [str(log)]}) == ("group 2 of 9", 2 / 9)
 
 
 def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:
