@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from plfl.base.errors import PlflError
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.fitting import fit, total_sent
 from plfl.baselines.lightgbm_federated import LightgbmFederated
@@ -343,6 +344,20 @@ def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
     others = fit(LightgbmOthers(turns=3), data, settings, {})
     assert mase(late.predict, data) == pytest.approx(mase(others.predict, data), abs=0.03)
     assert min(total_sent(federated, 3)) > max(raw_bytes(data))
+
+
+def test_masks_change_bytes_only() -> None:
+    data = dataset(clients=3, days=20)
+    settings = FitSettings(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5))
+    plain, masked = (
+        fit(LightgbmFederated(secure=secure), data, settings, {}) for secure in (False, True)
+    )
+    for client in range(3):
+        starts = data.starts(client, "test")
+        np.testing.assert_array_equal(plain.predict(client, starts), masked.predict(client, starts))
+    assert (np.array(total_sent(masked, 3)) > total_sent(plain, 3)).all()
+    with pytest.raises(PlflError, match="secure: 2 clients train together, and masks hide 3"):
+        fit(LightgbmFederated(secure=True, turns=3), data, settings, {})
 
 
 def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
