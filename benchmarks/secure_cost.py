@@ -2,6 +2,7 @@
 
     python -m benchmarks.secure_cost            # prints tables
     python -m benchmarks.secure_cost FIGURE.png # and draws docs/images/secure.png
+    python -m benchmarks.secure_cost --errors   # masked and plain rounds on sample data
 
 A network of 10 kB has 2,500 parameters. Plain, a client receives and sends them once in a round.
 The time is that of one processor for server and all clients of one round, with keys of the system.
@@ -11,15 +12,18 @@ The model has the bytes of a client by formula; the sums that are measured have 
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+import plfl
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.masked import ROOT_BITS
 from plfl.federated.secure.keys import SIZE, SystemSecrets
 from plfl.federated.secure.neighbours import degree_of
 from plfl.federated.secure.updates import Crowd, sum_bytes
+from plfl.study import Study
 
 NUMBERS = 2500
 MEASURED = (3, 12, 38, 132)
@@ -41,6 +45,42 @@ def measure(clients: int) -> tuple[float, float, float]:
     assert (found.numbers == rows.sum(0)).all() and found.crowd == Crowd(clients, clients)
     traffic = channel.close_round()
     return traffic["bytes_up"].mean(), traffic["bytes_down"].mean(), seconds
+
+
+COVARIATES = [{"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}]
+WINDOWS = {"look_back": 24, "look_ahead": 1, "target": "change", "scaling": "per_client"}
+ROUNDS = {"rounds": 20, "local_steps": 25, "evaluate_every": 20, "batch_size": 64, "loss": "mae"}
+
+
+def mase(seed: int, federation: dict[str, Any], *, secure: bool) -> dict[tuple[str, str], float]:
+    """The mean test error of twelve hourly sample meters by sharing scheme and model."""
+    raw = {
+        "data": {"source": "sample", "states": ["CA"], "features": ["load"], "resample": 60},
+        "windows": WINDOWS | {"covariates": COVARIATES},
+        "model": {"name": "mlp", "hidden": [32, 32]},
+        "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"], "sharing": ["P1", "P2"]},
+        "federation": ROUNDS | federation,
+        "channel": {"secure": secure},
+    }
+    raw["grid"]["seeds"] = [seed]
+    study = Study.parse(raw, "secure_cost")
+    results = plfl.train(study, study.cells, plfl.load_dataset(study, "CA"))
+    return {
+        (cell.sharing, model): float(rows["mase"].mean())
+        for cell, result in results.items()
+        for model, rows in result.records.query("split == 'test'").groupby("model")
+    }
+
+
+def compare_errors() -> None:
+    """Print errors of plain and masked rounds."""
+    print("federation\tseed\tsharing\tmodel\tMASE\tmasked less plain")
+    for federation in ({}, {"weighting": "samples", "participation": 0.5}):
+        for seed in (1, 2):
+            plain, masked = (mase(seed, federation, secure=secure) for secure in (False, True))
+            for key, error in plain.items():
+                columns = f"{error:.4f}", f"{masked[key] - error:+.5f}"
+                print(federation, seed, *key, *columns, sep="\t", flush=True)
 
 
 def draw(path: Path) -> None:
@@ -65,7 +105,11 @@ def draw(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("figure", type=Path, nargs="?")
+    parser.add_argument("--errors", action="store_true")
     given = parser.parse_args()
+    if given.errors:
+        compare_errors()
+        return
     print(
         "clients\tbytes up\tbytes down\tmasked/plain\tms of a client, with its part of the server"
     )
