@@ -1,9 +1,13 @@
 """Writes docs/leaderboard.md and leaderboard/croissant.json from the tasks and their leaderboards.
 
-python -m benchmarks.leaderboard
+    python -m benchmarks.leaderboard [verified]
+
+With `verified`, all rows without predictions are listed anew as they are, in
+leaderboard/predictions/verified.csv: for maintainers, after a change of names that they have read.
 """
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from plfl.base.files import sha256, write_text
+from plfl.outside import submissions
 from plfl.outside.frozen import BenchmarkTask, opened
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,7 +148,21 @@ def croissant() -> dict[str, Any]:
     }
 
 
+def list_verified() -> None:
+    """Write the digests of all rows whose predictions are not kept."""
+    (ROOT / "leaderboard" / submissions.VERIFIED).unlink()
+    for task, board in boards():
+        file = ROOT / "leaderboard" / f"{task.name}.csv"
+        rows = [] if board is None else board.to_dict("records")
+        values = [{str(column): value for column, value in row.items()} for row in rows]
+        kept = [submissions.find_kept(file, str(row["predictions"])) for row in values]
+        listed = [row for row, path in zip(values, kept, strict=True) if path is None]
+        submissions.note_verified(listed, task.name, file)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["verified"]:
+        list_verified()
     write_text(ROOT / "docs" / "leaderboard.md", page())
     text = json.dumps(croissant(), indent=1, ensure_ascii=False)
     write_text(ROOT / "leaderboard" / "croissant.json", f"{text}\n")

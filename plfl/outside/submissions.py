@@ -96,7 +96,7 @@ def faults(
             check_row(place, row)
             yield from (f"{place}: {fault}" for fault in _stated_faults(task, row))
             digest = str(row["predictions"])
-            kept_file = given_files.get(digest) or _find(board, digest)
+            kept_file = given_files.get(digest) or find_kept(board, digest)
             if kept_file is None:
                 if digest_of_row(row) not in verified:
                     yield (
@@ -158,7 +158,7 @@ def _folder(board: Path) -> Path:
     return board.parent / PREDICTIONS / board.stem
 
 
-def _find(board: Path, digest: str) -> Path | None:
+def find_kept(board: Path, digest: str) -> Path | None:
     """The predictions of a row, beside its leaderboard or among those that come with plfl."""
     boards = (board, root() / BOARDS / board.name)
     candidates = (
