@@ -129,7 +129,7 @@ def test_keys_exist(page: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("README.md", 700), ("docs/configuration.md", 8100), ("docs/related.md", 700)],
+    [("README.md", 700), ("docs/configuration.md", 8300), ("docs/related.md", 700)],
 )
 def test_pages_stay_short(name: str, most: int) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8").split()) <= most
