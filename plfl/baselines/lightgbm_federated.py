@@ -40,8 +40,7 @@ class LightgbmFederated(Baseline):
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
     secure: bool = False
-    """The clients mask their sums ([what that protects](privacy.md#secure-aggregation)): the trees
-    stay the same, and `bytes` counts the masked messages."""
+    """Clients mask what they send, as with `channel.secure`."""
 
     @property
     def is_received(self) -> bool:

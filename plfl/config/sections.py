@@ -921,8 +921,8 @@ class ChannelSettings(Section):
     scales: Literal["tensor", "one"] | Annotated[int, Field(ge=1)] = "tensor"
     """A scale for each `tensor`, for all (`one`), or for each block of this many parameters."""
     secure: bool = False
-    """Secure aggregation: clients mask what they send, so that the server sees sums only
-    ([what it protects](privacy.md#secure-aggregation))."""
+    """Clients mask what they send; the server sees sums only
+    ([guide](privacy.md#secure-aggregation))."""
 
     @field_validator("up", "down")
     @classmethod
