@@ -1146,8 +1146,7 @@ class Compute(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where models are trained: `cpu`, `cuda`, or `auto`: on a GPU if there is one."""
     threads: int = Field(1, ge=1)
-    """Processor cores of a training job, and of a job of baselines, which fits one client on
-    each."""
+    """Processor cores per job that trains."""
     engine: Literal["auto", "fused", "stacked"] = "auto"
     """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
     CPU or GPU), or `auto`: `fused` if possible, otherwise `stacked`."""
