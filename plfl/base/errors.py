@@ -13,8 +13,13 @@ class PlflError(Exception):
     with status 2. Control characters in it, from names in the user's files, are escaped.
     """
 
+    def __init__(self, *problems: str):
+        """Keep the problems, which are one below the other in the message."""
+        super().__init__(*problems)
+        self.problems = list(problems)
+
     def __str__(self) -> str:
-        return visible(super().__str__())
+        return visible("\n".join(map(str, self.args)))
 
 
 class ConfigError(PlflError):
@@ -22,10 +27,10 @@ class ConfigError(PlflError):
 
     def __init__(self, source: str, problems: list[str]):
         """Join the problems of the configuration from `source`, one line each."""
-        self.problems = problems
         lines = "\n".join(f"  - {problem}" for problem in problems)
         count = f"{len(problems)} error" + ("s" if len(problems) > 1 else "")
         super().__init__(f"{source}: {count} in the configuration\n{lines}")
+        self.problems = problems
 
 
 class DataError(PlflError):

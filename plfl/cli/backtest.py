@@ -11,6 +11,7 @@ from typing import Any
 from plfl.base.errors import PlflError
 from plfl.base.extras import require
 from plfl.base.files import atomic, write_text
+from plfl.base.keys import word_keys
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
 from plfl.cli import first_day
@@ -66,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
 def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[Path]) -> int:
     """Print the errors of a study's forecasters."""
     keys = first_day.keys_for_study(options, forecasters.results)
-    tables, problems = forecasters.any_model.read_all(new, keys=keys)
-    problems = list(map(first_day.name_options, problems))
+    with word_keys(first_day.word_for_study):
+        tables, problems = forecasters.any_model.read_all(new, keys=keys)
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)

@@ -92,4 +92,4 @@ def _check_states(study: Study) -> None:
             with collect_problems(problems):
                 sources.source_of(variant.data).buildings(variant.data, state)
     if problems:
-        raise DataError("\n".join(dict.fromkeys(problems)))
+        raise DataError(*dict.fromkeys(problems))

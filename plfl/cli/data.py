@@ -84,14 +84,15 @@ def run(options: argparse.Namespace) -> None:
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(first.windows.describe_times(interval))
         print(print_table(description[list(COLUMNS)].reset_index()))
-        window_warnings = judge(description, first.windows, first.data.cut)
-        warnings = [f"- {study.put_in_words(worry)}" for worry in window_warnings]
+        warnings = judge(description, first.windows, first.data.cut, study.participant)
         refusal = _refusal_of(study, tables)
         problems += [f"{state}: {refusal}"] if refusal else []
-        lines = warnings or ([] if refusal else ["no problems found"])
+        lines = [f"- {warning}" for warning in warnings] or (
+            [] if refusal else ["no problems found"]
+        )
         print("\n".join([*lines, ""]))
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
     print(f"next: plfl cells {options.config}, then plfl study {options.config}")
 
 
@@ -127,7 +128,7 @@ def run_formats(options: argparse.Namespace) -> None:
             print(f"  {meter}: {kwh:.6g} kWh")
         problems += [f"{sample.path}: {difference}" for difference in sample.differences]
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
     print("all samples are read as the format expects")
 
 
@@ -140,7 +141,7 @@ def _refusal_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
         try:
             dataset = windows_of(study.variants[label], tables)
         except DataError as error:
-            problems += str(error).split("\n")
+            problems += error.problems
         else:
             problems += task_of(study.variants[label]).uncalibrated(dataset)
     return "\n".join(dict.fromkeys(problems))

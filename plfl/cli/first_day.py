@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,11 @@ import yaml
 
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import write_text
+from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
 from plfl.cli.common import progress_bar
-from plfl.cli.init import KINDS, add_layout_options, as_options, meters_of
+from plfl.cli.init import KINDS, add_layout_options, meters_of, word_as_option
 from plfl.cli.meters import INCOMPLETE, deliver_forecasts, for_each_meter
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import read_exports
@@ -82,6 +82,17 @@ def is_study(options: argparse.Namespace) -> bool:
     return not is_series(first) or bool(other_paths and not first.is_file())
 
 
+def _word_as_option(key: Key, wording: Wording) -> str:
+    """A key in a message as the option of `plfl forecast` without a study."""
+    return word_as_option(key, wording, OTHER_NAMES)
+
+
+def word_for_study(key: Key, wording: Wording) -> str:
+    """A key in a message as the option of `plfl forecast` for new files of a study."""
+    return word_as_option(key, wording, OTHER_NAMES | {"timezone": "read_timezone"})
+
+
+@word_keys(word_for_study)
 def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, Any]:
     """The keys of `data.meters` for new files of a study, where they differ from its own: those of
     the options, over those that its results folder remembers.
@@ -102,7 +113,7 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     try:
         keys |= meters_of(options_given).model_dump(exclude_unset=True)
     except ConfigError as error:
-        raise DataError("\n".join(map(name_options, error.problems))) from None
+        raise DataError(*error.problems) from None
     if options.remember and not study_path.is_dir():
         raise PlflError(f"--remember: {study_path} is no results folder; name one")
     return keys
@@ -141,6 +152,7 @@ def layout_given(options: argparse.Namespace) -> dict[str, Any]:
     return options_given
 
 
+@word_keys(_word_as_option)
 def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawMeter], list[str]]:
     """The meters in raw exports, and a line for what cannot be used."""
     if options.read_timezone is not None:
@@ -165,21 +177,10 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
             raise DataError(problem)
         known_meters, problems = raw_meters(exports)
     except ConfigError as error:
-        raise DataError("\n".join(map(name_options, error.problems))) from None
-    except DataError as error:
-        raise DataError(name_options(str(error))) from None
-    problems = list(map(name_options, problems))
+        raise DataError(*error.problems) from None
     if not known_meters:
-        raise DataError("\n".join(problems) or f"{paths[0]}: has no meter")
+        raise DataError(*(problems or [f"{paths[0]}: has no meter"]))
     return known_meters, problems
-
-
-def name_options(message: str) -> str:
-    """A message with the options of `plfl forecast` instead of the keys of a study."""
-    message = as_options(message)
-    for key, name in OTHER_NAMES.items():
-        message = re.sub(rf"--{key}\b", f"--{name.replace('_', '-')}", message)
-    return message
 
 
 def forecast(options: argparse.Namespace, paths: list[Path]) -> int:

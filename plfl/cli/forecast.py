@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from plfl.base.errors import DataError, PlflError
+from plfl.base.keys import word_keys
 from plfl.base.lazy import avoid
 from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
@@ -104,8 +105,8 @@ def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     ):
         client = reader.clients[0]
     keys = first_day.keys_for_study(options, options.file)
-    tables, problems = reader.read_all(options.new, client, keys)
-    problems = list(map(first_day.name_options, problems))
+    with word_keys(first_day.word_for_study):
+        tables, problems = reader.read_all(options.new, client, keys)
     if options.save is not None and len(tables) > 1:
         raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
 

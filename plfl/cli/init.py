@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.keys import Key, Wording, word_keys
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
 from plfl.pipeline import shipped, starter
@@ -26,6 +27,8 @@ plfl init meters export.csv --timezone America/New_York    # write meters.yaml, 
 plfl init meters *.xlsx --name campus --timezone Etc/GMT+7 --stamp start --unit kW
 plfl init meters long.csv --columns meter=id --columns load=value --missing -9999
 """
+METERS = "data.meters."
+"""What the paths of keys of own meters begin with."""
 NOT_OPTIONS = ("folder", "exports")
 """Keys of `data.meters` that are not about the content of files."""
 KINDS = ("homes", "buildings")
@@ -125,7 +128,8 @@ def run(options: argparse.Namespace) -> None:
         return
     if exports:
         path = Path(f"{options.name}.yaml")
-        _of_exports(exports, layout_keys, path, options)
+        with word_keys(word_as_option):
+            _of_exports(exports, layout_keys, path, options)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -156,13 +160,11 @@ def _of_exports(
             )
         starter.write(path, study)
     except ConfigError as error:
-        raise DataError("\n".join(map(as_options, error.problems))) from None
-    except DataError as error:
-        raise DataError(as_options(str(error))) from None
+        raise DataError(*error.problems) from None
     if format_file is not None:
         print(f"{starter.save_format(format_file, exports_read, meters)}: the format of the files")
     for line in exports_read.report():
-        print(as_options(line))
+        print(line)
     for name in starter.too_short(exports_read):
         command = (
             f"plfl forecast results/{path.stem} {shlex.quote(str(exports_read.files[name]))} --new"
@@ -194,7 +196,8 @@ def meters_of(layout_keys: dict[str, Any]) -> Meters:
         if isinstance(Meters.model_fields[key].default, dict):
             names = [name for name, _ in value]
             if twice := [name for name in names if names.count(name) > 1]:
-                raise ConfigError("", [f"data.meters.{key}.{twice[0]}: is given twice"])
+                problem = f"{Key(f'{METERS}{key}.{twice[0]}')}: is given twice"
+                raise ConfigError("", [problem])
             layout_keys[key] = dict(value)
     inputs = [role for role in layout_keys.get("columns", {}) if role not in NOT_INPUTS]
     features = list(dict.fromkeys([*Data.model_fields["features"].default, *inputs]))
@@ -212,29 +215,26 @@ def holidays_of(text: str) -> Holidays:
         raise DataError(f"--holidays {text}: {reason}") from None
 
 
-def as_options(message: str) -> str:
-    """A message with options instead of the keys of a study."""
-
-    def option(match: re.Match[str]) -> str:
-        flag = f"--{match['key'].replace('_', '-')}"
-        if match["role"]:
-            return f"{flag} {match['role']}=…"
-        if not match["value"]:
-            return flag
-        # All values stay text.
-        value = yaml.load(match["value"], yaml.BaseLoader)
-        if isinstance(value, dict):
-            value = [f"{name}={entry}" for name, entry in value.items()]
-        if isinstance(value, list):
-            return " ".join(_as_option(flag, str(entry)) for entry in value)
-        if value == "false":
-            return f"--no-{flag[2:]}"
-        return flag if value == "true" else f"{flag} {match['value']}"
-
-    words = r"true|false|end|start|first|[kM]?Wh?|\d+|\w+/\w+"
-    value = rf"\[(?:'[^']*'|[^]])*\]|\{{.*?\}}|'[^']*'(?! is )|(?:{words})\b"
-    key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
-    return re.sub(key, option, message)
+def word_as_option(key: Key, wording: Wording, names: Mapping[str, str] = {}) -> str:
+    """A key of `data.meters` in a message as the option for it; others stay keys. `names`: those of
+    the options, where they are not those of the keys."""
+    name, _, entry = key.path.removeprefix(METERS).partition(".")
+    if not key.path.startswith(METERS) or name in NOT_OPTIONS:
+        return wording(key)
+    flag = f"--{names.get(name, name).replace('_', '-')}"
+    if entry and not entry.isdigit():
+        return f"{flag} {entry}=…"
+    if key.value in ("", "true"):
+        return flag
+    if key.value == "false":
+        return f"--no-{flag[2:]}"
+    # All values stay text.
+    value = yaml.load(key.value, yaml.BaseLoader) if key.value[0] in "[{" else key.value
+    if isinstance(value, dict):
+        value = [f"{name}={entry}" for name, entry in value.items()]
+    if isinstance(value, list):
+        return " ".join(_as_option(flag, str(entry)) for entry in value)
+    return f"{flag} {value}"
 
 
 def _as_option(flag: str, entry: str) -> str:

@@ -74,7 +74,7 @@ def run_check(options: argparse.Namespace) -> None:
         print(f"{board}: {rows}, {'all as they should be' if not row_faults else 'see below'}")
         problems += row_faults
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
 
 
 def run_table(options: argparse.Namespace) -> None:

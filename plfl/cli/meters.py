@@ -62,7 +62,7 @@ def for_each_meter(
         absent_meters = (
             "none of the study's meters is in these files; name another one with --client"
         )
-        raise DataError("\n".join(share_lines(problems)) or absent_meters)
+        raise DataError(*(share_lines(problems) or [absent_meters]))
     for problem in share_lines(problems):
         print(f"plfl: {problem}", file=sys.stderr)
     return results

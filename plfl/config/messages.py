@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from plfl.base.errors import ConfigError, did_you_mean
+from plfl.base.keys import Key
 from plfl.plugins.registry import Section
 
 REFUSAL = "refusal"
@@ -106,6 +107,15 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class ContradictionError(ValueError):
+    """Keys of a study that do not fit each other."""
+
+    def __init__(self, problems: list[str]):
+        """Keep the problems, one line each."""
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
 def explain(error: ValidationError, model: type[Section]) -> list[str]:
     """One or more lines for every error that pydantic found in a configuration of type `model`."""
     return [line for detail in _fitting(error.errors()) for line in _lines(detail, model)]
@@ -140,9 +150,7 @@ def allowed(value: str, names: Iterable[str], place: str = "") -> str:
 def refusal(message: str, key: str = "") -> PydanticCustomError:
     """An error of which the line is the path of its key and a message, in the place of pydantic's
     words. `key`: the key if the error is that of the block that has it."""
-    return PydanticCustomError(
-        REFUSAL, "{line}", {"line": f".{key}: {message}" if key else f": {message}"}
-    )
+    return PydanticCustomError(REFUSAL, "{message}", {"message": message, "key": key})
 
 
 def flow(plain: object) -> str:
@@ -166,15 +174,17 @@ def _is_type(part: str) -> bool:
 
 def _lines(error: Any, model: type[Section]) -> list[str]:
     loc = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
-    path = ".".join(part for part in map(str, loc) if not _is_type(part))
+    parts = [part for part in map(str, loc) if not _is_type(part)]
+    path = str(Key(".".join(parts)))
     kind, value_text = (
         error["type"],
         _SHORT.repr(error["input"]),
     )  # it may be large, even without end
     if kind == REFUSAL:
-        return [f"{path}{error['msg']}"]
-    if kind == "value_error" and not path:
-        return str(error["ctx"]["error"]).split("\n")
+        key, message = error["ctx"]["key"], error["ctx"]["message"]
+        return [f"{Key('.'.join(filter(None, [*parts, key])))}: {message}"]
+    if kind == "value_error" and isinstance(reason := error["ctx"]["error"], ContradictionError):
+        return reason.problems
     if kind == "extra_forbidden":
         blocks = blocks_at(error["loc"][:-1], model)
         names = list(dict.fromkeys(key for block in blocks for key in block.model_fields))

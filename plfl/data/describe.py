@@ -117,8 +117,14 @@ def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict
     }
 
 
-def judge(description: pd.DataFrame, windows: Windows, origin: date | None = None) -> list[str]:
-    """Warnings about clients that may spoil a study, as sentences; see `describe`."""
+def judge(
+    description: pd.DataFrame,
+    windows: Windows,
+    origin: date | None = None,
+    participant: str = "client",
+) -> list[str]:
+    """Warnings about clients that may spoil a study, as sentences; see `describe`. `participant`:
+    the word for one in them."""
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and not windows.is_relative
     largest = description["max"].max() if pooled else -np.inf
@@ -126,20 +132,21 @@ def judge(description: pd.DataFrame, windows: Windows, origin: date | None = Non
         (
             f"{client.Index}: {worry}"
             for client in description.itertuples()
-            for worry in _warnings_of(client, largest, windows)
+            for worry in _warnings_of(client, largest, windows, participant)
         ),
-        noun="client",
+        noun=participant,
     )
     # From an origin on, all clients have the same test set.
-    return warnings if origin is not None else warnings + _spans(description)
+    return warnings if origin is not None else warnings + _spans(description, participant)
 
 
-def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]:
+def _warnings_of(client: Any, largest: float, windows: Windows, participant: str) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
             "in the test set, the load hardly differs from that at the last input row, by less "
             f"than {100 * NEGLIGIBLE:g} % of it on average, so MASE is undefined and means over "
-            "clients leave this one out; leave it out of the study, or choose another period"
+            f"{participant}s leave this one out; leave it out of the study, or choose another "
+            "period"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (
@@ -177,12 +184,12 @@ def _warnings_of(client: Any, largest: float, windows: Windows) -> Iterator[str]
         )
     if client.max < SMALL * largest:
         yield (
-            f"its peak of {client.max:g} kWh is below {SMALL:.0%} of the largest client's "
+            f"its peak of {client.max:g} kWh is below {SMALL:.0%} of the largest {participant}'s "
             f"{largest:g} kWh; pooled scaling compresses it, consider windows.scaling: per_client"
         )
 
 
-def _spans(description: pd.DataFrame) -> list[str]:
+def _spans(description: pd.DataFrame, participant: str) -> list[str]:
     day = pd.Timedelta(days=1)
     spans = [
         f"{verb} between {description[column].min()} and {description[column].max()}"
@@ -192,6 +199,7 @@ def _spans(description: pd.DataFrame) -> list[str]:
     if not spans:
         return []
     return [
-        f"the clients cover different periods, which {' and '.join(spans)}; each is split by its "
+        f"the {participant}s cover different periods, which {' and '.join(spans)}; each is split "
+        "by its "
         "own period, so their test sets have different dates"
     ]

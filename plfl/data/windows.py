@@ -190,7 +190,7 @@ def _check_windows(dataset: Dataset, windows: Windows) -> None:
         if not len(dataset.starts(i, split))
     ]
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
 
 
 UNKNOWN = np.datetime64("NaT", "s")

@@ -76,7 +76,7 @@ class ForecastModel(Contents):
         client = client or client_name(path)
         tables, problems = self.read_all([path], client)
         if problems:
-            raise DataError("\n".join(problems))
+            raise DataError(*problems)
         return tables[client]
 
     def read_all(

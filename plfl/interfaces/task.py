@@ -142,7 +142,7 @@ class Task(Selectable):
     def check_calibration(self, dataset: Dataset) -> None:
         """Refuse a dataset where a client has too few validation windows for conformal widths."""
         if problems := list(self.uncalibrated(dataset)):
-            raise DataError("\n".join(problems))
+            raise DataError(*problems)
 
     def widths_shape(self, horizons: int) -> tuple[int, ...]:
         """The shape of the widths of a client whose windows have this number of `horizons`."""

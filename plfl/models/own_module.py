@@ -119,7 +119,7 @@ class OwnModule(Model):
                 hint = f"allowed: {', '.join(choices) or 'none'}{did_you_mean(name, choices)}"
                 problems.append(f"{name!r} is no argument of {self.module}; {hint}")
         if problems:
-            raise PlflError("\n".join(f"model.arguments: {problem}" for problem in problems))
+            raise PlflError(*(f"model.arguments: {problem}" for problem in problems))
         if usual:
             _log_usual_values(
                 self.module, ", ".join(f"{name} {value}" for name, value in usual.items())

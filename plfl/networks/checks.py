@@ -35,7 +35,7 @@ def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
                 f"model{'' if line[0] == '.' else ': '}{line}" for line in _problems(model, shape)
             ]
     except PlflError as error:
-        return str(error).split("\n")
+        return error.problems
     return _problems_found[key]
 
 

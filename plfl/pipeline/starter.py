@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 
+from plfl.base.keys import Key
 from plfl.base.text import Progress
 from plfl.config.sections import Holidays, Meters
 from plfl.data.checks import collect_problems, counted
@@ -90,7 +91,8 @@ def zone_problem(exports: Exports, meters: Meters) -> str:
         return ""
     return (
         f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
-        "the place, as in data.meters.timezone: America/New_York, or a fixed zone if the clock "
+        f"the place, as in {Key('data.meters.timezone', 'America/New_York')}, or a fixed "
+        "zone if the clock "
         "never changes, such as Etc/GMT+5 or UTC"
     )
 
@@ -102,7 +104,8 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         problems.insert(0, problem)
     if meters.weather in exports.local and not keys_given & {"timezone", "weather_timezone"}:
         problems.append(
-            f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
+            f"{meters.weather}: the stamps have no UTC offset; set "
+            f"{Key('data.meters.weather_timezone')}"
         )
     with collect_problems(problems):
         check_chosen(exports.names, meters)

@@ -85,11 +85,10 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
         str(state): _extremes(state_clients)
         for state, state_clients in clients.groupby("state", sort=False)
     }
-    study = variant.tables.study
     return FederationAnswer(
-        study.put_in_words(question.verdict),
-        [study.put_in_words(text) for text in question.sentences()],
-        [study.put_in_words(text) for text in question.details()],
+        question.verdict,
+        list(question.sentences()),
+        list(question.details()),
         {"federation": question.names[0], "alone": question.names[1]},
         Scale.from_numbers(errors.ravel(), marked=1.0),
         extremes,

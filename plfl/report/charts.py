@@ -80,8 +80,7 @@ def charts(variant: Variant) -> dict[str, Any]:
         if name == "week" and not tables.keeps_forecasts:
             continue
         chart, of_chart = declare(variant)
-        spec = chart.to_dict()
-        specs[name] = spec | {"description": tables.study.put_in_words(spec["description"])}
+        specs[name] = chart.to_dict()
         datasets |= of_chart
     return {"specs": specs, "datasets": datasets, "config": CONFIG}
 
@@ -172,9 +171,10 @@ def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         .encode(y="mase:Q", tooltip=[_tip("label", "Rival", "N"), _tip("mase", "Validation MASE")])
     )
     about = (
-        "Validation MASE over the rounds, mean over clients and seeds, of each ClientOpt with the"
-        " ServerOpt of lowest validation MASE at the last round. Solid: local models; dashed:"
-        " global models; dash-dotted: the best baseline; dotted: persistence. A click on an entry"
+        f"Validation MASE over the rounds, mean over {tables.study.participant}s and seeds, of each"
+        " ClientOpt with the ServerOpt of lowest validation MASE at the last round. Solid: local"
+        " models; dashed: global models; dash-dotted: the best baseline; dotted: persistence. A "
+        "click on an entry"
         " of the legend picks its lines out."
     )
     rule = alt.Chart(alt.NamedData("persistence")).mark_rule(strokeDash=[1, 3])

@@ -162,7 +162,7 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
             place = f", in {state}" * bool(state)
             yield {
                 "state": state,
-                "text": study.put_in_words(f"The best federation against {kind}{place}"),
+                "text": f"The best federation against {kind}{place}",
                 "better": words.FEDERATION,
                 "than": ", ".join(rivals[kind]),
                 **contest.row,

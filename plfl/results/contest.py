@@ -163,7 +163,10 @@ def _comparable(among: Sequence[Contender]) -> None:
     first = among[0].forecaster
     for _, candidate in among:
         if {*candidate.clients} != {*first.clients} or not candidate.is_comparable(first):
-            raise NotInStudyError("the variants that it compares have other clients or test sets")
+            participant = among[0].variant.tables.study.participant
+            raise NotInStudyError(
+                f"the variants that it compares have other {participant}s or test sets"
+            )
 
 
 def _split(

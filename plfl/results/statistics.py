@@ -56,7 +56,7 @@ TEST_WEEKS = (4, 8, 16)
 """Lengths of the test set for which `describe_power` says what could be confirmed."""
 _REMEDIES = {
     "seeds": "seeds (grid.seeds)",
-    "clients": "clients in every state (data.clients)",
+    "clients": "{participant}s in every state (data.clients)",
     "weeks": "weeks of test (windows.split or data.origins)",
 }
 Parts = Mapping[str, "VariancePart"]
@@ -291,22 +291,32 @@ def describe_power(study: Study) -> str:
     )
 
 
-def too_few(missing_factors: list[str]) -> str:
-    """A sentence: what a study needs because its factors `missing_factors` have too few levels."""
-    remedies = (f"{FEWEST[factor]} {_REMEDIES[factor]}" for factor in missing_factors)
+def too_few(missing_factors: list[str], participant: str = "client") -> str:
+    """A sentence: what a study needs because its factors `missing_factors` have too few levels.
+    `participant`: the word for one, here and below."""
+    remedies = (
+        f"{FEWEST[factor]} {_REMEDIES[factor].format(participant=participant)}"
+        for factor in missing_factors
+    )
     return f"Run at least {' and '.join(remedies)}."
+
+
+def _levels_of(factor: str, participant: str) -> str:
+    """The levels of a factor in words, in the plural."""
+    return f"{participant}s" if factor == "clients" else factor
 
 
 def undecidable(study: Study) -> str:
     """What comparisons of cells in a study cannot decide, and what they need; empty if it has many
     clients. The number of weeks of its test sets is known only from the data."""
-    numbers = {"seeds": len(study.grid.seeds)}
+    numbers, participant = {"seeds": len(study.grid.seeds)}, study.participant
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
     if missing_factors := [factor for factor, n in numbers.items() if n < 2]:
-        single_factors = " and ".join(f"one {factor[:-1]}" for factor in missing_factors)
-        return f"no comparison is decided with {single_factors}. {too_few(missing_factors)}"
-    clients, participant = sum(map(study.data.clients_of, study.data.states)), study.participant
+        levels = " and ".join(f"one {_levels_of(f, participant)[:-1]}" for f in missing_factors)
+        needed = too_few(missing_factors, participant)
+        return f"no comparison is decided with {levels}. {needed}"
+    clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY_CLIENTS or not study.task.forecasts:
         return ""
     return (
@@ -328,23 +338,27 @@ def needed_levels(comparison: Comparison, factor: str, level: float = ALPHA) -> 
     return None
 
 
-def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
+def advice(
+    comparison: Comparison, level: float, sufficient: int = 1, participant: str = "client"
+) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least. `level`: the
     significance level after correction for all other claims; `sufficient`: of how many comparisons
     any one could have decided it."""
     variance_parts, level = comparison.parts, level / sufficient
     if comparison.missing_factors:
-        return too_few(comparison.missing_factors)
+        return too_few(comparison.missing_factors, participant)
     needed = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
     levels = {name: number for name, number in needed.items() if number}
     if not levels:
+        factors = join_words((_levels_of(factor, participant) for factor in variance_parts), "or")
         return (
-            f"More {join_words(variance_parts, 'or')} alone would not decide it: the difference is "
+            f"More {factors} alone would not decide it: the difference is "
             "too small, or several vary too much."
         )
     factor = min(levels, key=lambda name: levels[name] / variance_parts[name].levels)
     return (
-        f"With about {levels[factor]} {factor}{' of test' * (factor == 'weeks')} "
+        f"With about {levels[factor]} {_levels_of(factor, participant)}"
+        f"{' of test' * (factor == 'weeks')} "
         f"({variance_parts[factor].levels} now) it would be decided, if the difference stays as it "
         "is; fewer do not suffice."
     )

@@ -65,9 +65,10 @@ LOADS = "loads"
 """The score of a claim about the loads of the clients."""
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
+# `{participant}` is the word of the study for a participant.
 _VERBS = {
     "": "has a lower error than",
-    "spread": "has errors that differ less between clients than those of",
+    "spread": "has errors that differ less between {participant}s than those of",
     "bytes": "sends fewer bytes than",
     "bytes_down": "receives fewer bytes than",
     "seconds": "takes less time than",
@@ -76,14 +77,14 @@ _VERBS = {
 _OF_CLASSIFIERS = {
     "": "is more accurate than",
     "quarter": "is more accurate after a quarter of the rounds than",
-    "own": "is more accurate on the clients' own labels than",
+    "own": "is more accurate on the {participant}s' own labels than",
 }
 _SHARES = {"bytes": "sends", "bytes_down": "receives", "seconds": "takes", "waiting": "waits"}
 FEDERATION, LOCAL, RAW = WHOLE_KINDS
 _KINDS = {
     FEDERATION: "the best federation",
     LOCAL: "the best without a federation",
-    RAW: "the best on the raw data of all clients",
+    RAW: "the best on the raw data of all {participant}s",
 }
 IN_USE, IN_USE_ALONE = USE_NAMES
 USES = {IN_USE: "in use", IN_USE_ALONE: "in use without a federation"}
@@ -165,7 +166,7 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     """A forecaster as claims name it, without a value of an axis; global models are not told from
     local ones. `scheme_told`: whether to name the sharing scheme beside a method."""
     if name in _KINDS | _USES:
-        return (_KINDS | _USES)[name]
+        return (_KINDS | _USES)[name].format(participant=study.participant)
     sharing, *algorithms = name.removesuffix("-global").split("-")
     if sharing == BASELINE:
         return baseline("-".join(algorithms))
@@ -265,7 +266,7 @@ def claim(study: Study, named_claim: Claim) -> str:
         start = f"in {conditions[0]}: "
     if named_claim.score == "loads":
         sides = (
-            "the clients' loads differ by more than a factor of "
+            f"the {study.participant}s' loads differ by more than a factor of "
             f"{named_claim.share or 1:g} in their mean and in their spread (geometric standard "
             "deviation)"
         )
@@ -275,7 +276,7 @@ def claim(study: Study, named_claim: Claim) -> str:
         pairs = (named_claim.better, named_claim.than), (named_claim.than, named_claim.better)
         side_texts = [side(study, *pair, has_every_name) for pair in pairs]
         verbs = _VERBS if study.task.forecasts else _VERBS | _OF_CLASSIFIERS
-        verb = verbs[named_claim.score]
+        verb = verbs[named_claim.score].format(participant=study.participant)
         if named_claim.share is not None:
             amount = (
                 f"{100 * named_claim.share:.4g} %"
@@ -296,9 +297,7 @@ def claim(study: Study, named_claim: Claim) -> str:
     if not any("*" in name.partition("-")[0] for name in (*named_claim.better, *named_claim.than)):
         differ.add("sharing")
     axes = [words[axis] for axis in named_claim.each if axis not in differ]
-    text = study.put_in_words(
-        f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")
-    )
+    text = f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")
     # Names such as pFedMe keep their first letter.
     return text if text[1].isupper() else text[0].upper() + text[1:]
 

@@ -1,6 +1,5 @@
 """A study: its keys, what they mean (`StudyPlan`), and where its files are (`StudyPaths`)."""
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ from pydantic import ValidationError, model_validator
 from plfl import plugins
 from plfl.base.errors import ConfigError, did_you_mean
 from plfl.base.text import list_names
-from plfl.config.messages import explain, read
+from plfl.config.messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
 from plfl.plugins.registry import KINDS, algorithm
 from plfl.study import axes, checks
@@ -90,7 +89,7 @@ class Study(StudyKeys):
             )
         )
         if problems:
-            raise ValueError("\n".join(problems))
+            raise ContradictionError(problems)
         return self
 
     def _problems(self) -> Iterator[str]:
@@ -235,12 +234,6 @@ class Study(StudyKeys):
     def participant(self) -> str:
         """The word for a participant: "meter" or "client"."""
         return "meter" if self.data.source == "meters" else "client"
-
-    def put_in_words(self, text: str) -> str:
-        """A text about clients in the words of the study; keys stay as they are."""
-        participant = self.participant
-        replacements = {"client": participant, "Client": participant.capitalize()}
-        return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda match: replacements[match[1]], text)
 
 
 def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[str]]:

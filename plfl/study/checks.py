@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 
 from plfl.base.errors import did_you_mean
+from plfl.base.keys import Key
 from plfl.config.algorithms import find
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources, available_tasks
@@ -175,7 +176,9 @@ def _of_features(data: Data) -> Iterator[str]:
     for feature in features:
         if feature not in feature_names:
             remedy = (
-                "; for a column of your own, add it to data.meters.columns" if is_meters else ""
+                f"; for a column of your own, add it to {Key('data.meters.columns')}"
+                if is_meters
+                else ""
             )
             yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
 
@@ -186,17 +189,20 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
     for role, column in columns.items():
         if role not in mappable and (role in CALENDAR or role not in features):
             yield (
-                f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}, or a name "
+                f"{Key('data.meters.columns')}: {role!r} is unknown; {allowed(role, mappable)}, "
+                "or a name "
                 "of your own that data.features lists, too"
             )
         if (first := next(r for r, c in columns.items() if c == column)) != role:
             yield (
-                f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name different "
+                f"{Key('data.meters.columns')}: {first!r} and {role!r} are both {column!r}; name "
+                "different "
                 "columns, or remove one"
             )
     if "time_of_day" in columns and "timestamp" not in columns:
         yield (
-            "data.meters.columns: 'time_of_day' is a column beside one of dates; add that as "
+            f"{Key('data.meters.columns')}: 'time_of_day' is a column beside one of dates; add "
+            "that as "
             "'timestamp'"
         )
 
@@ -249,13 +255,17 @@ def _of_units(meters: Meters) -> Iterator[str]:
     roles = list(meters.inputs)
     for role, unit in meters.units.items():
         if role not in roles:
-            remedy = "; the unit of the load is data.meters.unit" if role == "load" else ""
+            remedy = (
+                f"; the unit of the load is {Key('data.meters.unit')}" if role == "load" else ""
+            )
             yield (
-                f"data.meters.units: {role!r} is not one of the inputs in data.meters.columns; "
+                f"{Key('data.meters.units')}: {role!r} is not one of the inputs in "
+                f"{Key('data.meters.columns')}; "
                 f"{allowed(role, roles)}{remedy}"
             )
         elif role in UNITS and unit not in UNITS[role]:
-            yield f"data.meters.units.{role}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
+            key = Key(f"data.meters.units.{role}")
+            yield f"{key}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
 
 
 def _of_exports(data: Data) -> Iterator[str]:
@@ -264,18 +274,20 @@ def _of_exports(data: Data) -> Iterator[str]:
     patterns = [*map(str, meters.exports), *meters.only]
     if meters.exports and len(data.states) > 1 and not any("{state}" in text for text in patterns):
         yield (
-            f"data.meters.exports: the {len(data.states)} states would have the same meters; "
+            f"{Key('data.meters.exports')}: the {len(data.states)} states would have the same "
+            "meters; "
             "write {state} into a path, or into a pattern of data.meters.only"
         )
     if meters.cumulative and meters.unit in ("kW", "W", "MW"):
         yield (
-            f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
-            f"{meters.unit}; use kWh, Wh or MWh, or remove data.meters.cumulative"
+            f"{Key('data.meters.cumulative')}: a register counts energy, but "
+            f"{Key('data.meters.unit')} is "
+            f"{meters.unit}; use kWh, Wh or MWh, or remove {Key('data.meters.cumulative')}"
         )
     if meters.cumulative and meters.stamp == "start":
         yield (
-            "data.meters.cumulative: the reading of a register belongs to the end of its "
-            "interval; set data.meters.stamp: end"
+            f"{Key('data.meters.cumulative')}: the reading of a register belongs to the end of its "
+            f"interval; set {Key('data.meters.stamp', 'end')}"
         )
 
 

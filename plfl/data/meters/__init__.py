@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
+from plfl.base.keys import Key
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import check_load, collect_problems, counted, is_register
@@ -89,7 +90,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
         with collect_problems(problems):
             tables[client] = _series(exports, name, data.meters, notes)
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
     _tell(notes)
     return tables
 
@@ -175,7 +176,8 @@ def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, st
     clients = sorted(meters_by_client, key=lambda client: f"{client}.csv")[:client_count]
     if len(clients) < client_count:
         raise DataError(
-            f"data.meters.exports: {state} has {len(meters_by_client)} of {client_count} meters "
+            f"{Key('data.meters.exports')}: {state} has {len(meters_by_client)} of "
+            f"{client_count} meters "
             f"(data.clients); add exports, or lower data.clients to {len(meters_by_client)}"
         )
     return {client: meters_by_client[client] for client in clients}
@@ -201,7 +203,7 @@ def _new_series(exports: Exports, name: str, meters: Meters, notes: list[str]) -
     if is_register(series["load"]):
         notes.append(
             f"{exports.files[name]}: {name}: the load hardly ever decreases, like a cumulative "
-            "register; set data.meters.cumulative, which uses its differences"
+            f"register; set {Key('data.meters.cumulative')}, which uses its differences"
         )
     return series
 
@@ -275,7 +277,10 @@ def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
             filled.iloc[first : first + length, column] = np.nan
         for is_selected, fate in (
             (~long, "filled with the reading before"),
-            (long, "longer than data.meters.max_gap; windows that touch them are not used"),
+            (
+                long,
+                f"longer than {Key('data.meters.max_gap')}; windows that touch them are not used",
+            ),
         ):
             if is_selected.any():
                 readings = counted(int(lengths[is_selected].sum()), "missing reading")

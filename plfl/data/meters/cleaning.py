@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.base.text import short_number
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
@@ -117,7 +118,7 @@ class _Place:
     @property
     def leave_out(self) -> str:
         """The key that leaves the meter out."""
-        return f"data.meters.leave_out: {flow([self.name])}"
+        return str(Key("data.meters.leave_out", flow([self.name])))
 
 
 def clean(
@@ -222,7 +223,8 @@ def rows_in_utc(
         stated_offset = piece.times.offset
         if stated_offset and stated_offset != stamps.min().tz_convert(zone).utcoffset():
             sign, size = "-" if stated_offset < timedelta(0) else "+", abs(stated_offset)
-            change = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
+            zone_words = f"{zone.key} in {Key('data.meters.timezone')}"
+            change = f"UTC offset {sign}{size} in the stamps, {zone_words}"
             changes[f"{change} (is that the meter's zone?)"] += len(stamps)
         return rows.set_axis(stamps)
     is_known = rows["_load"].notna().to_numpy()
@@ -238,10 +240,11 @@ def rows_in_utc(
         row = int(real.argmax())
         raise DataError(
             f"{piece.table.place_of(rows['_line'].iloc[row])}: {stamps[row]} does not exist in "
-            f"{zone.key}, where clocks go forward; set data.meters.timezone to the meter's own "
+            f"{zone.key}, where clocks go forward; set {Key('data.meters.timezone')} to the "
+            "meter's own "
             f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes (its days then "
             "follow the sun, not people); if the portal fills the hour, set "
-            "data.meters.drop_skipped: true"
+            f"{Key('data.meters.drop_skipped', 'true')}"
         )
     changes["padding of the hour that clocks skip dropped"] += int((moments.skipped & ~real).sum())
     changes["readings of the hour that clocks skip dropped"] += int(real.sum())
@@ -303,19 +306,22 @@ def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> str:
         return _mixed_registers(place, rows)
     wall, clock = rows["_wall"].iloc[row], ""
     if place.piece(rows, row).times.offset is None and may_be_clock_change(wall):
-        clock = "; if the meter has daylight saving time, set data.meters.timezone to its place"
+        key = Key("data.meters.timezone")
+        clock = f"; if the meter has daylight saving time, set {key} to its place"
     return (
         f"{place.line(rows, row + 1)}: differs from "
         f"{place.line(rows, row)} for the same time, {wall} ({counted(times, 'such time')}); "
-        f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
-        "are mixed up, set data.meters.columns.load"
+        f"choose {Key('data.meters.duplicates', 'first')}, last or mean{clock}; if several "
+        "columns or files "
+        f"are mixed up, set {Key('data.meters.columns.load')}"
     )
 
 
 def _mixed_registers(place: _Place, rows: pd.DataFrame) -> str:
     return (
         f"{place(rows, 0)}: the readings are those of two registers in turns; write each into a "
-        "column of its own, or name the column that tells them apart in data.meters.columns.meter"
+        "column of its own, or name the column that tells them apart in "
+        f"{Key('data.meters.columns.meter')}"
     )
 
 
@@ -354,8 +360,8 @@ class _Readings:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
             raise DataError(
                 f"{place(self.known_rows, 0)}: its readings are {self.raw:g} minutes apart"
-                + (f", data.meters.interval is {interval}" if interval else "")
-                + (f"; set data.meters.interval: {' or '.join(longer)}" if longer else "")
+                + (f", {Key('data.meters.interval')} is {interval}" if interval else "")
+                + (f"; set {Key('data.meters.interval', ' or '.join(longer))}" if longer else "")
                 + f"; or {place.leave_out}"
             )
         self._check_steps()
@@ -424,7 +430,8 @@ class _Readings:
                     f"{self.place(self.known_rows, row)}: the interval changes from {self.raw} to "
                     f"{length:g} minutes at {self.known_rows['_wall'].iloc[row]} "
                     f"({counted(int(is_alike.sum()), 'such reading')}); choose one part with "
-                    f"data.meters.since or data.meters.until, or {self.place.leave_out}"
+                    f"{Key('data.meters.since')} or {Key('data.meters.until')}, or "
+                    f"{self.place.leave_out}"
                 )
         is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
         change = "readings beside a gap that may be of all of it, made gaps"
@@ -489,17 +496,19 @@ class _Readings:
             offset, next_offset = (end.utcoffset() for end in ends.tz_convert(self.zone))
             is_clock_change = offset != next_offset
             if is_local and may_be_clock_change(walls[row]) and not is_clock_change:
-                changes["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
+                changes[
+                    f"gaps of an hour on a Sunday (is {Key('data.meters.timezone')} right?)"
+                ] += 1
         for piece in place.pieces:
             stated = unit_of(piece.table, piece.columns[place.name])
             if stated not in (None, keys.unit):
                 change = f"readings in {stated} by their header, but read as {keys.unit}"
-                changes[f"{change} (is data.meters.unit right?)"] += len(piece.readings)
+                changes[f"{change} (is {Key('data.meters.unit')} right?)"] += len(piece.readings)
         end = walls[-1] + pd.Timedelta(minutes=self.raw)
         is_told = "stamp" in keys.model_fields_set or keys.cumulative
         if not is_told and walls[0] == walls[0].normalize() and end == end.normalize():
             change = f"stamps from {walls[0]:%H:%M} to {walls[-1]:%H:%M}, read as ends of intervals"
-            changes[f"{change} (should data.meters.stamp be start?)"] += len(walls)
+            changes[f"{change} (should {Key('data.meters.stamp')} be start?)"] += len(walls)
 
     def _refuse_registers(self) -> None:
         """Ask whether readings like those of a register are; refuse those of two registers."""
@@ -516,8 +525,8 @@ class _Readings:
             often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
             raise DataError(
                 f"{self.place(self.known_rows, 0)}: the readings {often}, like those of a "
-                "cumulative register; set data.meters.cumulative: true, or data.meters.cumulative: "
-                "false if they are loads"
+                f"cumulative register; set {Key('data.meters.cumulative', 'true')}, or "
+                f"{Key('data.meters.cumulative', 'false')} if they are loads"
             )
 
     def _load(self) -> pd.Series:
@@ -566,7 +575,8 @@ class _Readings:
             energy = counts[is_lost].sum() * KWH[self.keys.unit or "kWh"]
             self.changes[
                 f"{energy:.6g} kWh that the register counted while it was not read are no loads "
-                f"(data.meters.max_gap: {int(missing[is_lost].max())} spreads them evenly), gaps"
+                f"({Key('data.meters.max_gap', str(int(missing[is_lost].max())))} spreads them "
+                "evenly), gaps"
             ] += int(is_lost.sum())
         even = (counts / (minutes / self.raw)).mask(is_lost).fillna(np.inf)
         return even.asfreq(f"{self.raw}min").bfill().replace(np.inf, np.nan)
@@ -603,7 +613,8 @@ class _Readings:
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
             raise DataError(
-                f"{self.place.pieces[0].table.path}: {self.place.name}: data.meters.weather has no "
+                f"{self.place.pieces[0].table.path}: {self.place.name}: "
+                f"{Key('data.meters.weather')} has no "
                 f"{', '.join(empty)} from {times}; give the weather of that time, or "
                 f"{self.place.leave_out}"
             )
@@ -625,7 +636,8 @@ class _Readings:
             raise DataError(
                 f"{place(self.known_rows, row)}: "
                 f"{counted(int(is_negative.sum()), 'negative value')}, first {value}; set "
-                f"data.meters.allow_negative: true, data.meters.missing: [{value}], or "
+                f"{Key('data.meters.allow_negative', 'true')}, "
+                f"{Key('data.meters.missing', f'[{value}]')}, or "
                 f"{place.leave_out}"
             )
         if np.nanmin(values) == np.nanmax(values):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.data.checks import list_names
 from plfl.data.meters.cleaning import Meter
@@ -50,17 +51,17 @@ def _single_doubts(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
     constant = [name for name, load in known_loads.items() if is_all_but_constant(load)]
     yield (
         "the load is all but constant, so that its scaled errors (MASE) explode in every mean",
-        f"leave it out: data.meters.leave_out: {flow(constant)}",
+        f"leave it out: {Key('data.meters.leave_out', flow(constant))}",
         constant,
     )
     yield (
         f"single loads are {_LARGE} times all others",
-        "check them, or make them gaps with data.meters.max_jump",
+        f"check them, or make them gaps with {Key('data.meters.max_jump')}",
         [name for name, load in known_loads.items() if _has_far_loads(load)],
     )
     yield (
         "zeros are followed by their sum, like readings that were sent late",
-        "make the zeros gaps with data.meters.zero_run, and check the sums",
+        f"make the zeros gaps with {Key('data.meters.zero_run')}, and check the sums",
         [name for name, load in known_loads.items() if _has_late_sums(load)],
     )
 
@@ -75,12 +76,12 @@ def _unit_doubts(
     tiny = [name for name, mean in means.items() if 0 < mean < _LEAST_KW]
     yield (
         f"the mean load is below {_LEAST_KW * 1000:g} W",
-        "check data.meters.unit: is it MWh, or a factor 1,000 missing?",
+        f"check {Key('data.meters.unit')}: is it MWh, or a factor 1,000 missing?",
         tiny,
     )
     yield (
         f"the mean load is above {_MOST_KW:g} kW, as of large buildings, not of homes",
-        "if it is neither, check data.meters.unit: is it Wh or W?",
+        f"if it is neither, check {Key('data.meters.unit')}: is it Wh or W?",
         [name for name, mean in means.items() if mean > _MOST_KW],
     )
     if len(means) > 2:
@@ -118,12 +119,12 @@ def _joint_doubts(
                 sums.append(name)
     yield (
         "the loads are equal to those of another meter",
-        f"leave one of them out: data.meters.leave_out: {flow(copies)}",
+        f"leave one of them out: {Key('data.meters.leave_out', flow(copies))}",
         copies,
     )
     yield (
         "the load is the sum of all others",
-        f"leave it out: data.meters.leave_out: {flow(sums)}",
+        f"leave it out: {Key('data.meters.leave_out', flow(sums))}",
         sums,
     )
 

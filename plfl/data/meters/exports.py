@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.text import Progress
 from plfl.config.messages import flow
 from plfl.config.named import FEATURES
@@ -72,7 +73,7 @@ class Exports:
         if len(self.problems) > MOST_PROBLEMS:
             lines.append(f"and {counted(len(self.problems) - MOST_PROBLEMS, 'more problem')}")
         if lines:
-            raise DataError("\n".join([*head, *lines]))
+            raise DataError(*head, *lines)
 
 
 def read_exports(
@@ -112,8 +113,8 @@ def read_exports(
     if len(lengths) > 1:
         intervals = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
         exports.problems.append(
-            f"{intervals}: the meters have different intervals; set data.meters.interval: "
-            f"{max(lengths)}"
+            f"{intervals}: the meters have different intervals; set "
+            f"{Key('data.meters.interval', str(max(lengths)))}"
         )
     # Lines that begin with blanks go with the one above.
     exports.problems = list(dict.fromkeys(re.split(r"\n(?! )", "\n".join(exports.problems))))
@@ -164,43 +165,49 @@ def _pieces(
     return pieces
 
 
+_DETECTED = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
+"""Keys about the form of files, which are for the meters: that of the weather is detected."""
+
+
+def _word_weather(key: Key, wording: Wording) -> str:
+    """A key in a message about the file of the weather."""
+    if key.path == "data.meters.timezone":
+        key = Key("data.meters.weather_timezone", key.value)
+    is_detected = key.path.removeprefix("data.meters.") in _DETECTED
+    hint = " (a key of the meters; of the weather, change the file)" if is_detected else ""
+    return wording(key) + hint
+
+
+@word_keys(_word_weather)
 def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     """The measurements of a weather station, by role, indexed by the time in UTC when they became
-    known; of forecasts, those of `forecasts_in_time` at the times that they are for. Keys about the
-    form of files are for the meters; the form of this file is detected. A file without any of the
-    inputs is refused."""
-    detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
+    known; of forecasts, those of `forecasts_in_time` at the times that they are for. A file without
+    any of the inputs is refused."""
     # A given unit is not compared with that of a column: a station does not measure energy.
     keys = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
-    station = meters.model_copy(update=detected | keys)
+    station = meters.model_copy(update=_DETECTED | keys)
     zone = meters.weather_timezone or meters.timezone
-    try:
-        raw, *_ = tables.open_files(path, station)
-        columns = tables.read(raw, station).cells
-        if meters.weather_issued is not None:
-            columns = forecasts_in_time(path, columns, meters, zone)
-            raw = replace(raw, cells=columns)
-        present_columns = {role: c for role, c in meters.columns.items() if c in columns}
-        roles = [role for role in present_columns if role in meters.inputs]
-        if not roles:
-            input_names = ", ".join(map(repr, meters.inputs.values())) or "inputs"
-            raise DataError(
-                f"{path}: no {input_names} among its columns {', '.join(map(repr, columns))}; say "
-                "which of them the model reads, as data.meters.columns.temperature (°C)"
-            )
-        present_columns["load"] = present_columns[roles[0]]  # its first input is read like a load
-        station = station.model_copy(update={"columns": present_columns})
-        recognised_file = layout.find_format(raw, station)
-        if name_column := recognised_file.form.meters.column:
-            raise DataError(f"{path}: has several stations ({name_column[0]!r}); keep one of them")
-        file = read_file(recognised_file, station)
-        ((name, piece),) = file.pieces.items()
-        measurements = rows_in_utc(piece, name, zone_named(zone), file.keys, Counter())
-    except DataError as error:
-        message = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
-        if any(f"data.meters.{key}" in message for key in detected):
-            message += " (these keys are those of the meters; of the weather, change the file)"
-        raise DataError(message) from None
+    raw, *_ = tables.open_files(path, station)
+    columns = tables.read(raw, station).cells
+    if meters.weather_issued is not None:
+        columns = forecasts_in_time(path, columns, meters, zone)
+        raw = replace(raw, cells=columns)
+    present_columns = {role: c for role, c in meters.columns.items() if c in columns}
+    roles = [role for role in present_columns if role in meters.inputs]
+    if not roles:
+        input_names = ", ".join(map(repr, meters.inputs.values())) or "inputs"
+        raise DataError(
+            f"{path}: no {input_names} among its columns {', '.join(map(repr, columns))}; say "
+            f"which of them the model reads, as {Key('data.meters.columns.temperature')} (°C)"
+        )
+    present_columns["load"] = present_columns[roles[0]]  # its first input is read like a load
+    station = station.model_copy(update={"columns": present_columns})
+    recognised_file = layout.find_format(raw, station)
+    if name_column := recognised_file.form.meters.column:
+        raise DataError(f"{path}: has several stations ({name_column[0]!r}); keep one of them")
+    file = read_file(recognised_file, station)
+    ((name, piece),) = file.pieces.items()
+    measurements = rows_in_utc(piece, name, zone_named(zone), file.keys, Counter())
     if file.needs_place:
         exports.local[path] = []
     units = {role: FEATURES[role] for role in roles if role in FEATURES} | meters.units
@@ -221,8 +228,8 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
     issued_column = str(meters.weather_issued)
     if issued_column not in rows:
         raise DataError(
-            f"{path}: has no column {issued_column!r} (data.meters.weather_issued); it has "
-            f"{', '.join(map(repr, rows))}"
+            f"{path}: has no column {issued_column!r} ({Key('data.meters.weather_issued')}); it "
+            f"has {', '.join(map(repr, rows))}"
         )
     stated_column = meters.columns.get("timestamp")
     candidates = (
@@ -251,7 +258,7 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
     if last.empty:
         raise DataError(
             f"{path}: no forecast was issued {hours:g} hours before the time that it is for; lower "
-            "data.meters.weather_ahead and windows.horizons, or give earlier forecasts"
+            f"{Key('data.meters.weather_ahead')} and windows.horizons, or give earlier forecasts"
         )
     in_order = last.loc[valid[last.index].sort_values().index]
     return in_order.drop(columns=issued_column).reset_index(drop=True)
@@ -290,9 +297,9 @@ def _check_unique(
         " …" if len(repeated_names) > 3 else ""
     )
     first = earlier_pieces[repeated_names[0]][0]
+    columns = Key("data.meters.columns", flow({"load": first.columns[repeated_names[0]]}))
     raise DataError(
         f"{path}: {first.table.path} has {first_names}, too; if they are several meters, rename "
-        "the files or columns; if every file holds one meter, set data.meters.columns: "
-        f"{flow({'load': first.columns[repeated_names[0]]})}; if the files hold parts of the same "
-        "meters, set data.meters.join_files: true"
+        f"the files or columns; if every file holds one meter, set {columns}; if the files hold "
+        f"parts of the same meters, set {Key('data.meters.join_files', 'true')}"
     )

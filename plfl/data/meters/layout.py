@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
+from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
@@ -119,20 +120,21 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str:
     units, registers of power, and a unit that stands above the header only, are refused."""
     stated = sorted({*unit_in} & {*quantities.LOADS})
     if meters.unit is None and len(stated) > 1:
+        column = Key("data.meters.columns", flow({"load": unit_in[stated[-1]]}))
         raise DataError(
             f"{table.path}: has readings in {' and '.join(stated)}; choose a column: "
-            f"data.meters.columns: {flow({'load': unit_in[stated[-1]]})}, or write all in one unit"
+            f"{column}, or write all in one unit"
         )
     if meters.unit is None and not stated and table.above:
         raise DataError(
             f"{table.path}: {', '.join(sorted(table.above))} stands above the header; if the "
-            f"readings are in it, set data.meters.unit: {min(table.above)}"
+            f"readings are in it, set {Key('data.meters.unit', min(table.above))}"
         )
     unit = meters.unit or (stated[0] if stated else "kWh")
     if meters.cumulative and not unit.endswith("h"):
         raise DataError(
             f"{table.path}: is in {unit}, but registers count energy; if the unit in its header is "
-            f"wrong, set data.meters.unit: {unit}h"
+            f"wrong, set {Key('data.meters.unit', f'{unit}h')}"
         )
     return unit
 
@@ -217,7 +219,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
         listing = ", ".join(map(repr, time)) + "".join(
             f", {column!r} ({reason})" for column, reason in left_out.items()
         )
-        remedy = _choices("load", list(left_out)) if left_out else "data.meters.columns.load"
+        remedy = _choices("load", list(left_out)) if left_out else Key("data.meters.columns.load")
         raise DataError(
             f"{table.path}: has no column of loads beside {listing}; export it with readings, or "
             f"name their column in {remedy}{_excerpt(table)}"
@@ -244,7 +246,8 @@ def find(table: RawTable, meters: Meters) -> Layout:
         stamp = table.stamp  # the name of a lone column only suggests it
     if "stamp" in meters.model_fields_set and stamp not in (None, meters.stamp):
         raise DataError(
-            f"{table.path}: its stamps are the {stamp}s of intervals; remove data.meters.stamp"
+            f"{table.path}: its stamps are the {stamp}s of intervals; remove "
+            f"{Key('data.meters.stamp')}"
         )
     return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
 
@@ -259,7 +262,8 @@ def _ask_about_factors(table: RawTable, meters: Meters) -> None:
         if len(values.unique()) == 1 and values.iloc[0].replace(",", ".") not in ("1", "1.0"):
             raise DataError(
                 f"{table.path}: {column!r} is {values.iloc[0]} in all rows, so the readings may "
-                "have another unit; set data.meters.unit: Wh, or kWh if the factor is already in "
+                f"have another unit; set {Key('data.meters.unit', 'Wh')}, or kWh if the factor "
+                "is already in "
                 f"them, or write a format with `load.factor` (docs/own-data.md){_excerpt(table)}"
             )
 
@@ -283,10 +287,11 @@ def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
         return
     if spans:
         listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
+        every_meter = Key("data.meters.only", "['*']")
         raise DataError(
             f"{table.path}: {listing} beside {stated[0]!r}: few whole numbers, which may be no "
-            f"loads; set data.meters.leave_out: {flow(list(spans))}, or data.meters.only: ['*'] if "
-            f"all are meters{_excerpt(table)}"
+            f"loads; set {Key('data.meters.leave_out', flow(list(spans)))}, or "
+            f"{every_meter} if all are meters{_excerpt(table)}"
         )
 
 
@@ -360,7 +365,7 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
     """Refuse columns that the user names but the file lacks or has more than once."""
     problems = []
     for role, column in meters.columns.items():
-        column_and_key = f"{column!r} (data.meters.columns.{role})"
+        column_and_key = f"{column!r} ({Key(f'data.meters.columns.{role}')})"
         if column not in table.cells:
             names = list(map(str, table.cells))
             problems.append(
@@ -372,13 +377,15 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
                 f"{table.path}: has several columns {column_and_key}; rename or remove the others"
             )
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
 
 
 def _choices(role: str, columns: Sequence[str], limit: int = 8) -> str:
     """The keys that choose one of some columns."""
-    keys = [f"data.meters.columns: {flow({role: column})}" for column in columns[:limit]]
-    return " or ".join(keys) + (f" or another of {len(columns)}" if len(columns) > limit else "")
+    keys = [Key("data.meters.columns", flow({role: column})) for column in columns[:limit]]
+    return " or ".join(map(str, keys)) + (
+        f" or another of {len(columns)}" if len(columns) > limit else ""
+    )
 
 
 def _name_list(names: Sequence[str]) -> str:
@@ -575,8 +582,11 @@ def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = Fa
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise DataError(
-                    f"data.meters.{key}: there is no meter {pattern!r}; there are "
+                    f"{Key(f'data.meters.{key}')}: there is no meter {pattern!r}; there are "
                     f"{_name_list(names)}{did_you_mean(pattern, names)}"
                 )
     if not any(is_chosen(name, meters) for name in names):
-        raise DataError("data.meters.only and data.meters.leave_out leave no meter; choose others")
+        raise DataError(
+            f"{Key('data.meters.only')} and {Key('data.meters.leave_out')} leave no meter; "
+            "choose others"
+        )

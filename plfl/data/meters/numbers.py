@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.config.messages import typed
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
@@ -69,7 +70,7 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
     name, line, value = first[mark]
     raise DataError(
         f"{table.place_of(line)}: {name} {value!r} may have a decimal separator or one of "
-        "thousands; say which in data.meters.decimal: '.' or ','"
+        f"thousands; say which in {Key('data.meters.decimal', repr('.'))} or ','"
     )
 
 
@@ -130,11 +131,11 @@ def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> dic
             problems.append(
                 f"{table.place_of(table.cells.index[row])}: {column} {value!r} is not a number "
                 f"({counted(int(wrong.sum()), 'such value')}); say that it means a "
-                f"missing reading with data.meters.missing: [{typed(value)}], or set "
-                "data.meters.decimal"
+                f"missing reading with {Key('data.meters.missing', f'[{typed(value)}]')}, or set "
+                f"{Key('data.meters.decimal')}"
             )
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
     return values
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.config.sections import Data
 from plfl.data.checks import counted, share
 from plfl.data.meters.layout import is_chosen
@@ -28,7 +29,7 @@ def files_of_state(data: Data, state: str) -> list[Path]:
     try:
         return raw_files(Path(str(path).replace("{state}", state)) for path in data.meters.exports)
     except DataError as error:
-        raise DataError(f"{error}\ncorrect the paths in data.meters.exports") from None
+        raise DataError(f"{error}\ncorrect the paths in {Key('data.meters.exports')}") from None
 
 
 def _files_in_folder(data: Data, state: str) -> list[Path]:
@@ -44,7 +45,7 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
     if not folder.is_dir():
         raise DataError(
             f"{folder}: the folder does not exist; put the files of {state} there, one per meter, "
-            "or set data.meters.folder"
+            f"or set {Key('data.meters.folder')}"
         )
     files = sorted(filter(is_series, folder.iterdir()))
     if not files:
@@ -89,7 +90,7 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
             else:
                 files.append(file)
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
     return list(dict.fromkeys(files))
 
 
@@ -139,7 +140,7 @@ def client_names(meters: Iterable[str]) -> dict[str, str]:
         if client in clients:
             raise DataError(
                 f"meters {clients[client]!r} and {meter!r} would both be named {client!r}; rename "
-                "one of them, or use data.meters.leave_out"
+                f"one of them, or use {Key('data.meters.leave_out')}"
             )
         clients[client] = meter
     return {meter: client for client, meter in clients.items()}

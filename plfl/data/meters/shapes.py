@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text
@@ -66,7 +67,8 @@ def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
     if meters.unit is None:
         raise DataError(
             f"{table.place_of(is_other.idxmax())}: {column!r} says {cells[is_other].iloc[0]!r}, "
-            f"and {cells.iloc[0]!r} in other rows; keep those of one unit, or set data.meters.unit "
+            f"and {cells.iloc[0]!r} in other rows; keep those of one unit, or set "
+            f"{Key('data.meters.unit')} "
             "if it is that of all rows"
         )
     return None

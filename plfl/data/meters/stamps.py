@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.config.sections import Meters, in_zone
 from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
@@ -77,7 +78,7 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
             f"{table.place_of(line)}: {str(text[line])!r} is not a time in the format {form} "
             f"between the years {YEARS[0]} and {YEARS[1]} "
             f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
-            "the format in data.meters.date_format"
+            f"the format in {Key('data.meters.date_format')}"
         )
     if stamps.dt.tz is None:
         return _move_midnights(table, Times(stamps, form), meters)
@@ -94,11 +95,11 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
     if has_zone_name.any() and form is None:
         stamp = str(text[has_zone_name].iloc[0])
         *_, name = stamp.split()
+        form_key = Key("data.meters.date_format", f"'%Y-%m-%d %H:%M {name}'")
         raise DataError(
             f"{table.place_of(text.index[has_zone_name][0])}: {stamp!r} ends with the name of a "
             "time zone; write UTC offsets such as +05:30, or give the name in the format, as in "
-            f"data.meters.date_format: '%Y-%m-%d %H:%M {name}', and its zone in "
-            "data.meters.timezone"
+            f"{form_key}, and its zone in {Key('data.meters.timezone')}"
         )
     aware = text.str.contains(_OFFSET)
     if aware.any() and not aware.all():
@@ -110,14 +111,15 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
     form = form or _find(table, text)
     if "%Z" in form:
         raise DataError(
-            "data.meters.date_format: names of zones (%Z) are not read; write the name itself in "
-            "the format, and set data.meters.timezone"
+            f"{Key('data.meters.date_format')}: names of zones (%Z) are not read; write the name "
+            "itself in "
+            f"the format, and set {Key('data.meters.timezone')}"
         )
     try:
         stamps = _parse_times(text, form)
     except ValueError as error:
         raise DataError(
-            f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
+            f"{Key('data.meters.date_format')}: {form!r} cannot be read ({error}); write it as in "
             "'%d/%m/%Y %H:%M'"
         ) from None
     return stamps.mask(late, stamps + pd.Timedelta(days=1)), form
@@ -183,7 +185,7 @@ def _move_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
     if meters.stamp == "start":
         raise DataError(
             f"{table.place_of(unique.index[midnight][0])}: midnight follows the evening of the "
-            "same date, so stamps mark the ends of intervals; remove data.meters.stamp"
+            f"same date, so stamps mark the ends of intervals; remove {Key('data.meters.stamp')}"
         )
     is_midnight = stamps == stamps.dt.normalize()
     form = f"{times.format}, midnight at the end of its date"
@@ -235,14 +237,14 @@ def _find(table: RawTable, text: pd.Series) -> str:
     place = f"{table.place_of(text.index[0])}: {text.iloc[0]!r}"
     if not best:
         raise DataError(
-            f"{place} is in no known format; name it, such as data.meters.date_format: "
-            "'%d.%m.%Y %H:%M'"
+            f"{place} is in no known format; name it, such as "
+            f"{Key('data.meters.date_format', repr('%d.%m.%Y %H:%M'))}"
         )
     if ways_to_read > 1:
         ways = " or ".join(f"'{form}'" for form in best)
         raise DataError(
             f"{place} can be read in {len(best)} ways, and so can all stamps of the file; choose "
-            f"data.meters.date_format: {ways}"
+            f"{Key('data.meters.date_format', ways)}"
         )
     return best[0]
 
@@ -306,7 +308,9 @@ def zone_named(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(in_zone(name))
     except ValueError as error:
-        raise DataError(f"data.meters.timezone: {name!r} is not allowed: {error}") from None
+        raise DataError(
+            f"{Key('data.meters.timezone')}: {name!r} is not allowed: {error}"
+        ) from None
 
 
 def may_be_clock_change(wall: pd.Timestamp) -> bool:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.base.extras import install_command
+from plfl.base.keys import Key
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
 from plfl.data.meters import quantities
@@ -290,7 +291,8 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
 
 def _too_large(path: Path, max_size: float) -> DataError:
     return DataError(
-        f"{path}: holds more than {max_size:g} MB of data; divide it, or raise data.meters.max_size"
+        f"{path}: holds more than {max_size:g} MB of data; divide it, or raise "
+        f"{Key('data.meters.max_size')}"
     )
 
 
@@ -418,8 +420,8 @@ def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
     if "\0" in text[:1000]:
         other_encoding = "utf-16" if b"\0" in content[:1000] else "cp1252"
         raise DataError(
-            f"{path}: is not {encoding} text; save it as UTF-8, or set data.meters.encoding: "
-            f"'{other_encoding}' or another one"
+            f"{path}: is not {encoding} text; save it as UTF-8, or set "
+            f"{Key('data.meters.encoding', repr(other_encoding))} or another one"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
@@ -479,7 +481,7 @@ def _header(
         )
     raise DataError(
         f"{path}: no header followed by lines with a date was found in the first {_SAMPLE} lines; "
-        "write one, such as `time,load`, or give its line in data.meters.header"
+        f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}"
     )
 
 
@@ -586,7 +588,7 @@ def _cells(
         raise DataError(
             f"{path}: line {number} has {counted(count, 'field')}, the header has {len(names)} "
             f"({counted(len(wrong), 'such line')}); fix or remove them, or give the line of the "
-            "header in data.meters.header (decimal commas need semicolons as separators)"
+            f"header in {Key('data.meters.header')} (decimal commas need semicolons as separators)"
         )
     cells = pd.read_csv(
         io.StringIO("\n".join(lines[position] for position in kept_lines)),

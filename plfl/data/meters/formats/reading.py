@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import collect_problems, counted
@@ -101,7 +102,7 @@ class _Reader:
         with collect_problems(problems):
             values = self._numbers(frame, [*loads, *inputs])
         if problems:
-            raise DataError("\n".join(problems))
+            raise DataError(*problems)
         columns = np.array([values[column] for column in loads], float).reshape(
             len(loads), len(frame)
         )
@@ -142,7 +143,8 @@ class _Reader:
         if names and is_needed:
             raise DataError(
                 f"{self.path}: has no column {' or '.join(map(repr, names))} ({key} of the format "
-                f"{self.recognised_file.name}); name another format in data.meters.format, or "
+                f"{self.recognised_file.name}); name another format in "
+                f"{Key('data.meters.format')}, or "
                 f"{PLAIN!r} for none"
             )
         return None
@@ -258,7 +260,8 @@ class _Reader:
                 return str(unit)
         raise DataError(
             f"{self.path}: does not state the unit of its readings, which differs between files of "
-            f"the format {self.recognised_file.name}; set data.meters.unit: kWh, or the one that "
+            f"the format {self.recognised_file.name}; set {Key('data.meters.unit', 'kWh')}, or "
+            "the one that "
             "is right"
         )
 
@@ -289,7 +292,7 @@ class _Reader:
         if missing := [column for column in inputs if not is_long or column not in cells]:
             raise DataError(
                 f"{self.path}: has no input {missing[0]!r} beside each reading; give it in a table "
-                "of its own (data.meters.weather)"
+                f"of its own ({Key('data.meters.weather')})"
             )
         loads = self._load_columns()
         self.values = cells
@@ -342,7 +345,8 @@ class _Reader:
             raise DataError(
                 f"{self._place_of(raw_values.index[row])}: {raw_values.name} {value} is no {role}, "
                 f"which is {span} {FEATURES[role]} ({wrong}); say that it means a missing reading "
-                f"with data.meters.missing: [{value}], or set data.meters.units.{role} "
+                f"with {Key('data.meters.missing', f'[{value}]')}, or set "
+                f"{Key(f'data.meters.units.{role}')} "
                 f"({', '.join(UNITS[role])})"
             )
         return values

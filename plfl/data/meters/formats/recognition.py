@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.base.keys import Key
 from plfl.config.sections import NOT_INPUTS, Meters
 from plfl.data.meters.formats import records, trees
 from plfl.data.meters.formats.schema import (
@@ -95,16 +96,17 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
         if not form.time.format:
             settled = [key for key in settled if key != "date_format"]
         if settled:
+            key = Key(f"data.meters.{settled[0]}")
             raise DataError(
-                f"data.meters.{settled[0]}: the format {meters.format!r} says it; remove "
-                f"data.meters.{settled[0]}, or write data.meters.format: {PLAIN!r}"
+                f"{key}: the format {meters.format!r} says it; remove {key}, or write "
+                f"{Key('data.meters.format', repr(PLAIN))}"
             )
         if recognised_file := _read(raw, form, meters.format, _headers(raw)):
             return recognised_file
         missing_columns = _missing_columns(form, _headers(raw))
         raise DataError(
             f"{raw.path}: is not in the format {meters.format!r} ({form.name}){missing_columns}; "
-            f"name another one in data.meters.format, or {PLAIN!r} for none"
+            f"name another one in {Key('data.meters.format')}, or {PLAIN!r} for none"
         )
     headers = _headers(raw)
     fitting = {
@@ -116,7 +118,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
     if len(best) > 1:
         raise DataError(
             f"{raw.path}: may be in the formats {' and '.join(best)}; name the right one: "
-            f"data.meters.format: {best[0]}"
+            f"{Key('data.meters.format', best[0])}"
         )
     return _read(raw, shipped_formats()[best[0]], best[0], headers) if best else None
 

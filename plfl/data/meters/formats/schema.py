@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from plfl.base.errors import ConfigError, DataError, did_you_mean
+from plfl.base.keys import Key
 from plfl.config.messages import explain, refusal
 from plfl.config.sections import Zone
 from plfl.plugins.registry import Section
@@ -331,7 +332,8 @@ def load_format(name: str) -> Format:
         raise DataError(str(error)) from None
     except KeyError:
         raise DataError(
-            f"data.meters.format: there is no format {name!r}; name one of docs/own-data.md, a "
+            f"{Key('data.meters.format')}: there is no format {name!r}; name one of "
+            "docs/own-data.md, a "
             f"file that ends in .toml, or {PLAIN!r} for none"
             f"{did_you_mean(name, shipped_formats())}"
         ) from None
