@@ -19,6 +19,7 @@ from plfl.data.dataset import SPLITS, Dataset
 from plfl.experiments.baselines import BaselineTables, chosen_baselines, evaluate
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.task import Task
+from plfl.tasks import check_calibration
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def evaluate_in_groups(
     """What `evaluate` returns for a dataset, computed for groups of `size` clients, in `threads`
     threads. Baselines that need all clients together are fitted to all at first. `settings`: those
     of `keys` with the levels of the task."""
-    task.check_calibration(dataset)
+    check_calibration(task, dataset)
     clients = np.arange(len(dataset.clients))
     groups = [clients[first : first + size] for first in range(0, len(clients), size)]
     if len(groups) == 1:

@@ -17,7 +17,9 @@ from plfl.baselines.fitting import Remembered, fit, total_sent
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.task import Task
+from plfl.tasks import check_calibration
 from plfl.tasks.forecast import Forecast
+from plfl.tasks.loads import first_week
 from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,7 @@ def evaluate(
     DataError if a client has too few validation windows for them.
     """
     task = task or Forecast()
-    task.check_calibration(dataset)
+    check_calibration(task, dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
     settings = replace(settings, levels=levels)
     fitted_baselines: dict[str, FittedBaseline] = {}
@@ -152,7 +154,7 @@ def _tables(
     ]
     weeks = []
     for i, _ in clients:
-        starts = task.week(dataset, i)
+        starts = first_week(dataset, i)
         week = task.week_table(dataset, i, starts, {"forecast": predict(i, starts)})
         weeks.append(week.drop(columns=["truth", "persistence"]).assign(**keys))
     errors = []

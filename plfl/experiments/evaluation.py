@@ -13,6 +13,8 @@ from plfl.data.dataset import EVALUATED, Dataset, Split
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
 from plfl.results.records import ConformalWidths, Model, Models
+from plfl.tasks import check_calibration
+from plfl.tasks.loads import first_week
 from plfl.training.task import Engine
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -27,8 +29,9 @@ class Evaluation:
     scores: pd.DataFrame
     """One row per `model`, `split` and `client`, in this order, with the scores of the task."""
     week: Callable[[], pd.DataFrame] = pd.DataFrame
-    """Makes a table of predictions for a part of every client's test set, see `Task.shown`. It is a
-    function because the table takes half as long as the scores, and only the last round's is used.
+    """Makes a table of predictions for a part of every client's test set, see `Task.week_table`. It
+    is a function because the table takes half as long as the scores, and only the last round's is
+    used.
     """
     errors: Callable[[], pd.DataFrame] = pd.DataFrame
     """Makes a table of the errors on the test set, one row per `model`, `client` and day, see
@@ -53,7 +56,7 @@ class Evaluator:
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
         self.dataset, self.engine, self.task = dataset, engine, task
-        task.check_calibration(dataset)
+        check_calibration(task, dataset)
         self.clients = range(len(dataset.clients))
         parts = [[dataset.starts(i, split) for split in EVALUATED] for i in self.clients]
         self.validation_windows = [len(validation) for validation, _ in parts]
@@ -131,7 +134,7 @@ class Evaluator:
         def week() -> pd.DataFrame:
             tables = []
             for i in self.clients:
-                starts = self.task.week(self.dataset, i)
+                starts = first_week(self.dataset, i)
                 rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
                 week_forecasts = {
                     str(m): self._part(i, "test", forecasts_of_model[i])[rows]

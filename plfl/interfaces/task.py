@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import DataFrame, Tensor
-from plfl.base.errors import DataError
 from plfl.interfaces.annotations import (
     Data,
     Dataset,
@@ -130,23 +129,9 @@ class Task(Selectable):
         """How the intervals of a trained model are widened."""
         return "none"
 
-    @property
-    def fewest_windows(self) -> int:
-        """Validation windows that a client needs for conformal widths."""
-        return 1
-
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
         """Clients with too few validation windows for conformal widths, one line each."""
         return iter(())
-
-    def check_calibration(self, dataset: Dataset) -> None:
-        """Refuse a dataset where a client has too few validation windows for conformal widths."""
-        if problems := list(self.uncalibrated(dataset)):
-            raise DataError(*problems)
-
-    def widths_shape(self, horizons: int) -> tuple[int, ...]:
-        """The shape of the widths of a client whose windows have this number of `horizons`."""
-        raise NotImplementedError
 
     def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
         """Conformal widths (...) of a client, given the predictions for its validation windows, in
@@ -185,10 +170,6 @@ class Task(Selectable):
         """The examiner of models on `common_windows`: `plfl.experiments.evaluation.Examiner`."""
         raise NotImplementedError
 
-    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        """Start rows of windows of a client's test set whose predictions are kept for figures."""
-        raise NotImplementedError
-
     def week_table(
         self,
         dataset: Dataset,
@@ -196,7 +177,8 @@ class Task(Selectable):
         starts: NDArray[np.int64],
         predictions: Mapping[str, Floats],
     ) -> DataFrame:
-        """Predictions for windows of a client, by model, beside the truth."""
+        """Predictions for windows of a client, by model, beside the truth; for figures of
+        `plfl.tasks.loads.first_week`."""
         raise NotImplementedError
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:

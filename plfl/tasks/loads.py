@@ -67,6 +67,7 @@ class LoadTask(Task):
 
     @property
     def fewest_windows(self) -> int:
+        """Validation windows that a client needs for conformal widths."""
         widest = next(iter(self.shares.values()), 0.0)
         return 1 if self.widening == "none" else conformal.fewest_scores(widest)
 
@@ -83,15 +84,12 @@ class LoadTask(Task):
                     "task.conformal to none"
                 )
 
-    def widths_shape(self, horizons: int) -> tuple[int, ...]:
-        return horizons, len(self.intervals)
-
     def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
         """Conformal widths (H, I) of the intervals of each target, the widest interval first; for
         adaptive widths (2, H, I): first these widths, then their steps η."""
         starts = dataset.starts(client, "validation")
         scores = self._outside_bands(dataset, starts, self.banded(dataset, predictions))
-        widths = np.empty(self.widths_shape(dataset.horizons))
+        widths = np.empty((dataset.horizons, len(self.intervals)))
         for i, share in enumerate(self.shares.values()):
             for h in range(dataset.horizons):
                 widths[h, i] = conformal.width(scores[:, h, i], share)
@@ -186,9 +184,6 @@ class LoadTask(Task):
         percent, (low, high) = next(iter(self.intervals.items()))
         covered = metrics.coverage(truth, bands[..., low], bands[..., high])
         return {f"coverage_{percent}{column}": covered}
-
-    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        return first_week(dataset, client)
 
     def week_table(
         self,

@@ -18,6 +18,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.interfaces.baseline import FitSettings
 from plfl.study import Study
 from plfl.tasks import conformal
+from plfl.tasks.loads import first_week
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
@@ -148,7 +149,7 @@ def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
         assert scored["coverage_80"].item() == pytest.approx(inside, abs=1e-9)
         assert scored["width_80"].item() == pytest.approx(2 * width.mean(), rel=1e-6)
         shown = result.forecasts[result.forecasts["client"] == dataset.clients[i]]
-        week = np.isin(dataset.starts(i, "test"), of.task.week(dataset, i))
+        week = np.isin(dataset.starts(i, "test"), first_week(dataset, i))
         np.testing.assert_allclose(shown["local_lower"], low[week].ravel(), rtol=1e-5)
         np.testing.assert_allclose(shown["local_upper"], high[week].ravel(), rtol=1e-5)
 
