@@ -2,7 +2,8 @@
 
 A plug-in is a Python file of the user, which a study lists under `plugins`, or a module of an
 installed package, which has an entry point of the group `plfl.plugins` for it. A study names its
-classes like those of plfl.
+classes like those of plfl. Such an entry point may also name a package with folders like those of
+plfl: its files are then files of plfl (`plfl.plugins.registry`), read when a study names them.
 
 Importing a file runs it. A study that the user runs may name files. Results may be those of
 somebody else: their study is data, and the files that it names run only if the user trusts them.
@@ -22,12 +23,18 @@ from types import FunctionType, ModuleType
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import digest, sha256
-from plfl.plugins.registry import Algorithm, defined_in, describe_error, files, plug
+from plfl.plugins.registry import (
+    GROUP,
+    Algorithm,
+    defined_in,
+    describe_error,
+    files,
+    folders_of,
+    plug,
+)
 
 _OWN = "plfl_own_"
 """Prefix of the module names of users' files."""
-GROUP = "plfl.plugins"
-"""The group of entry points."""
 ROOMS = {
     "plfl.methods": "method",
     "plfl.optimizers.client": "local optimiser",
@@ -246,7 +253,8 @@ def _packaged() -> list[Plugin]:
                 f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
                 f"{describe_error(error)}; fix the package or remove it"
             ) from None
-        plugins.append(_plugin(package, module, _code_of(module)))
+        if defined_in(module) or not folders_of(point.value, ROOMS):
+            plugins.append(_plugin(package, module, _code_of(module)))
     return plugins
 
 

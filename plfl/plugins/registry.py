@@ -5,6 +5,7 @@ Algorithms that are not files of plfl (`plfl.plugins`) join them with `plug`.
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import textwrap
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Self, TypeVar, cast, get_args
 
@@ -166,6 +168,10 @@ class Algorithm(Section):
             cls.label = cls.__name__
 
 
+GROUP = "plfl.plugins"
+"""The group of entry points of installed packages that add to plfl. Each names a module that
+defines classes, or a package with folders like those of plfl, such as `methods`, and one class per
+file in them."""
 KINDS = {
     "client_opt": "plfl.optimizers.client",
     "server_opt": "plfl.optimizers.server",
@@ -194,13 +200,15 @@ def plugged(package: str) -> dict[str, type[Algorithm]]:
 def files(package: str) -> dict[str, str]:
     """The modules of the files of `package`, whether or not they define an algorithm, by name.
 
-    Installed packages can add files: an entry point in the group named like `package` names a
-    package that contains them. The files are listed once: a configuration asks for them hundreds of
-    times. PlflError: two files have the same name, or a package cannot be imported.
+    Installed packages can add files (see `GROUP`), in a folder named like that of plfl. The files
+    are listed once: a configuration asks for them hundreds of times. PlflError: two files have the
+    same name, or a package cannot be imported.
     """
     files_of: dict[str, str] = {}
-    brought = sorted(point.value for point in entry_points(group=package))
-    for folder in (package, *brought):
+    folders = {f for point in entry_points(group=GROUP) for f in folders_of(point.value, [package])}
+    # The first version had one group per folder, which packages made for it still name.
+    folders |= {point.value for point in entry_points(group=package)}
+    for folder in (package, *sorted(folders)):
         for info in pkgutil.iter_modules(_imported(folder).__path__):
             module = f"{folder}.{info.name}"
             if (other_module := files_of.setdefault(info.name, module)) != module:
@@ -208,6 +216,20 @@ def files(package: str) -> dict[str, str]:
                     f"the modules {other_module} and {module} have one name; rename a file"
                 )
     return files_of
+
+
+def folders_of(module: str, packages: Iterable[str]) -> list[str]:
+    """The folders with files for `packages` of plfl, such as `plfl.methods`, that the package
+    `module` has under the same names; none if it is no package. It is not imported."""
+    top, *parts = module.split(".")
+    spec = importlib.util.find_spec(top)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    names = [package.split(".")[1:] for package in packages]
+    return [
+        ".".join([module, *name])
+        for name in names
+        if any(Path(place, *parts, *name).is_dir() for place in places)
+    ]
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:

@@ -266,3 +266,36 @@ def test_installed_packages_bring_plugins(project, tmp_path, monkeypatch, invoke
     finally:
         for name in ("gridopt", "gridopt.signum"):
             sys.modules.pop(name, None)
+
+
+def test_installed_packages_bring_files_that_are_read_when_they_are_named(tmp_path, monkeypatch):
+    """A package whose folders are named like those of plfl, in the same group of entry points."""
+    folder, about = (
+        tmp_path / "gridroom" / "optimizers" / "client",
+        tmp_path / "gridroom-1.dist-info",
+    )
+    folder.mkdir(parents=True)
+    about.mkdir()
+    for package in (folder, *folder.parents[:2]):
+        (package / "__init__.py").write_text("")
+    (folder / "signum.py").write_text(example("CONTRIBUTING.md"))
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: gridroom\nVersion: 1\n")
+    (tmp_path / "gridroom" / "methods").mkdir()
+    (tmp_path / "gridroom" / "methods" / "still.py").write_text("")
+    points = "[plfl.plugins]\nall = gridroom\n[plfl.methods]\nold = gridroom.methods\n"
+    (about / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.files.cache_clear()
+    module = "gridroom.optimizers.client.signum"
+    try:
+        assert registry.files("plfl.optimizers.client")["signum"] == module
+        assert module not in sys.modules
+        algorithm = registry.algorithm("plfl.optimizers.client", "signum")
+        assert algorithm is not None
+        assert (algorithm.__module__, plugins.of(algorithm)) == (module, None)
+        assert "signum" not in registry.files("plfl.optimizers.server")
+        assert registry.files("plfl.methods")["still"] == "gridroom.methods.still"  # named twice
+    finally:
+        registry.files.cache_clear()
+        for name in [name for name in sys.modules if name.partition(".")[0] == "gridroom"]:
+            del sys.modules[name]
