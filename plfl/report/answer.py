@@ -164,7 +164,7 @@ class _Question:
         if self.needs_nobody:
             return (
                 f"Do not join: for forecasts {self.horizon}, nothing that needs the others was "
-                "better before the test, so what is in use does without them."
+                "better in the weeks before the test, so what is in use does without them."
             )
         if not self.claim:
             low, high = self.contest.comparison.interval
@@ -212,17 +212,20 @@ class _Question:
         up, down = int((self.clients["gain"] > 0).sum()), int((self.clients["gain"] < 0).sum())
         has_use = self.sides[0] == words.IN_USE and not self.needs_nobody
         subject = f"With {'the others' if has_use else 'the best federation'}, errors were"
+        is_same = round(effect, 1) == 0
         span = f" (95{SPACE}% range: {_signed(-high)} to {_signed(-low)})"
         amount = (
-            "the same" if round(effect, 1) == 0 else
+            "the same" if is_same else
             f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
         )  # fmt: skip
         changed = "less" if saved >= 0 else "more"
+        energy = f": {_energy(abs(saved))} of errors {changed} a month for each {one}"
         unchanged = len(self.clients) - up - down
         return (
-            f"{subject} {amount}{span if math.isfinite(low) else ''}: {_energy(abs(saved))} of "
-            f"errors {changed} a month for each {one}. Of {count} {one}s, {up or 'none'} "
-            f"gain{'s' * (up < 2)} and {down or 'none'} lose{'s' * (down < 2)}"
+            f"{subject} {amount}{span if math.isfinite(low) else ''}"
+            f"{'' if is_same else energy}. "
+            f"Of {count} {one}s, {up or 'none'} gain{'s' * (up < 2)} and {down or 'none'} "
+            f"lose{'s' * (down < 2)}"
             + f"; for {unchanged} nothing changes." * bool(unchanged)
             + "." * (not unchanged)
         )
@@ -297,6 +300,12 @@ class _Question:
             yield "The model of public meters was trained on these meters, so it does not count."
             return
         alone = self._find(public)
+        if alone and {c.label for c in self.in_use} == {c.label for c in alone}:
+            yield (
+                "What is in use is the model of public meters alone, which needs no partners and "
+                "sends nothing."
+            )
+            return
         side = words.IN_USE if self.sides[0] == words.IN_USE else words.FEDERATION
         contest = contest_of(study, [self.variant], [side], [public])
         if contest is None:
