@@ -7,7 +7,6 @@ import onnx
 import pandas as pd
 import pytest
 import torch
-from fracast import FracastModel
 
 from plfl.base.errors import DataError
 from plfl.baselines.fracast import Fracast
@@ -104,11 +103,12 @@ def test_unknown_loads_are_filled_on_demand(tmp_path: Path, fill: bool) -> None:
 
 
 def test_fracast_forecasts_as_its_own_package_does() -> None:
+    own = pytest.importorskip("fracast", reason="fracast is not installed")
     data = dataset()
     fitted = Fracast(trained_on_this_dataset=False).fit(data, SETTINGS, {})
     starts = data.starts(1, "test")[:3]
     forecasts = fitted.predict(1, starts)
-    model = FracastModel.from_pretrained(weights="fp32")
+    model = own.FracastModel.from_pretrained(weights="fp32")
     for start, forecast in zip(starts, forecasts, strict=True):
         known = data.load[data.view.bounds[1, 0] : start + data.look_back]
         quantiles = model.forecast(known, horizon=DAY)
@@ -118,6 +118,7 @@ def test_fracast_forecasts_as_its_own_package_does() -> None:
 
 
 def test_fracast_has_quantiles_and_reads_no_later_load() -> None:
+    pytest.importorskip("fracast", reason="fracast is not installed")
     data = dataset()
     settings = FitSettings(levels=(0.1, 0.45, 0.9))
     fitted = Fracast(trained_on_this_dataset=False).fit(data, settings, {})
