@@ -172,12 +172,12 @@ def _join_packed(parts: Sequence[Arrays], groups: Sequence[NDArray[np.int64]]) -
     for part, clients in zip(parts, groups, strict=True):
         for path, array in part.items():
             name, _, key = path.partition("/")
-            own = of_baselines.setdefault(name, {})
+            kept_arrays = of_baselines.setdefault(name, {})
             if key == WIDTHS:
-                own.setdefault(key, []).append(array)
+                kept_arrays.setdefault(key, []).append(array)
                 continue
-            client, _, rest = key.partition(".")
-            own[f"{clients[int(client)]}.{rest}"] = array
+            client, _, client_key = key.partition(".")
+            kept_arrays[f"{clients[int(client)]}.{client_key}"] = array
     return {
         f"{name}/{key}": np.concatenate(array) if key == WIDTHS else array
         for name, arrays in of_baselines.items()

@@ -51,7 +51,7 @@ class FilePatterns:
             "inputs": "|".join(map(re.escape, set(self.study.plan.inputs.values()))),
         }
 
-    def drawn(self, ending: str) -> list[str]:
+    def figure_files(self, ending: str) -> list[str]:
         """The figures of a variant, or of a study without variants, in the format of an ending."""
         stems = reporting.reporting_of(self.study).stems(self.study)
         return [f"{self.figures}/{stem}.{ending}" for stem in stems]

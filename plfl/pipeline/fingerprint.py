@@ -72,9 +72,9 @@ def _files(module: str) -> tuple[Path, ...]:
 def _read_by(source: Path) -> list[Path]:
     """The files beside a module, and the templates, whose names are strings in the module."""
     folders = (source.parent, source.parent / "templates")
-    beside = [path for folder in folders for path in sorted(folder.glob("*.*"))]
-    beside = [path for path in beside if path.suffix != ".py" and path.is_file()]
-    if not beside or source.suffix != ".py":
+    other_files = [path for folder in folders for path in sorted(folder.glob("*.*"))]
+    other_files = [path for path in other_files if path.suffix != ".py" and path.is_file()]
+    if not other_files or source.suffix != ".py":
         return []
     constants = (
         node.value
@@ -82,7 +82,7 @@ def _read_by(source: Path) -> list[Path]:
         if isinstance(node, ast.Constant)
     )
     strings = {value for value in constants if isinstance(value, str)}
-    return [path for path in beside if path.name in strings]
+    return [path for path in other_files if path.name in strings]
 
 
 _digest = cache(sha256)

@@ -92,27 +92,27 @@ class TrainingJobs:
         if "sharing" in spanned:
             everybody = "federations and clients alone"
             return [self._rule("train", schemes, spanned, everybody, "")]
-        alone = [name for name in schemes if self._variant.plan.schemes.shares_nothing(name)]
-        federated = [name for name in schemes if name not in alone]
+        unshared = [name for name in schemes if self._variant.plan.schemes.shares_nothing(name)]
+        federated = [name for name in schemes if name not in unshared]
         return [
             *self._numbered("train", federated, spanned, "federations", ""),
-            *self._numbered("train_local", alone, spanned_alone, "clients alone", ".local"),
+            *self._numbered("train_local", unshared, spanned_alone, "clients alone", ".local"),
         ]
 
     def _numbered(
         self, name: str, schemes: Iterable[str], spanned: Sequence[str], trainees: str, ending: str
     ) -> Iterator[TrainingRule]:
         """One rule for all schemes that have the same cells, which methods may refuse."""
-        together: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+        schemes_of_cells: dict[tuple[tuple[str, ...], ...], list[str]] = {}
         for scheme in schemes:
             cells = tuple(
                 tuple(str(getattr(cell, axis)) for axis in AXES if axis != "sharing")
                 for cell in self._variant.cells
                 if cell.sharing == scheme
             )
-            together.setdefault(cells, []).append(scheme)
-        together.pop((), None)
-        for number, equal_schemes in enumerate(together.values(), 1):
+            schemes_of_cells.setdefault(cells, []).append(scheme)
+        schemes_of_cells.pop((), None)
+        for number, equal_schemes in enumerate(schemes_of_cells.values(), 1):
             rule = name if number == 1 else f"{name}_{number}"
             yield self._rule(rule, equal_schemes, spanned, trainees, ending)
 

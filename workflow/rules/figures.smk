@@ -3,9 +3,9 @@ rule figures:
     input:
         tables=local(rules.collect.output),
     output:
-        pictures=local(patterns.drawn("png")),
-        drawings=local(patterns.drawn("svg")),
-        prints=local(patterns.drawn("pdf")),
+        pictures=local(patterns.figure_files("png")),
+        drawings=local(patterns.figure_files("svg")),
+        prints=local(patterns.figure_files("pdf")),
     log:
         f"{RESULTS}/logs/figures.log",
     benchmark:
