@@ -223,12 +223,20 @@ class _Question:
         unchanged = len(self.clients) - up - down
         return (
             f"{subject} {amount}{span if math.isfinite(low) else ''}"
-            f"{'' if is_same else energy}. "
+            f"{'' if is_same else energy + self.doubt}. "
             f"Of {count} {one}s, {up or 'none'} gain{'s' * (up < 2)} and {down or 'none'} "
             f"lose{'s' * (down < 2)}"
             + f"; for {unchanged} nothing changes." * bool(unchanged)
             + "." * (not unchanged)
         )
+
+    @property
+    def doubt(self) -> str:
+        """Whether chance explains the difference of the best federation in the test; empty if the
+        verdict says so."""
+        assert self.contest is not None
+        low, high = self.contest.comparison.interval
+        return "; chance alone could explain that" if self.needs_nobody and low <= 0 <= high else ""
 
     @property
     def deciding(self) -> str:
