@@ -41,7 +41,7 @@ __all__ = [
     "trust",
 ]
 
-_MODULES = {
+MODULES = {
     "Cell": "plfl.study",
     "CellResult": "plfl.results.records",
     "Client": "plfl.outside.clients",
@@ -64,9 +64,9 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name == "datasets":  # a module, which `import plfl` makes available, too
         return importlib.import_module("plfl.datasets")
-    if name not in _MODULES:
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    value = globals()[name] = getattr(importlib.import_module(MODULES[name]), name)
     return value
 
 

@@ -24,13 +24,13 @@ def test_the_examples_run_as_written(tmp_path, monkeypatch, capsys):
 
 
 def test_every_public_name_is_there_and_has_a_type() -> None:
-    assert plfl.__all__ == sorted(plfl._MODULES)
+    assert plfl.__all__ == sorted(plfl.MODULES)
     assert set(plfl.__all__) <= set(dir(plfl))
     for name in plfl.__all__:
         assert getattr(plfl, name).__name__ == name
     tree = ast.parse(Path(str(plfl.__file__)).read_text("utf-8"))
     (typed,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in typed.body if isinstance(node, ast.ImportFrom)]
-    assert {a.name: node.module for node in imports for a in node.names} == plfl._MODULES
+    assert {a.name: node.module for node in imports for a in node.names} == plfl.MODULES
     with naming(AttributeError, "'studdy'"):
         plfl.studdy  # noqa: B018

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plfl.cli.main import _parser
+from plfl.cli.main import build_parser
 from tests.helpers import repository
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,7 +92,7 @@ def is_defined(name: str) -> bool:
 @cache
 def commands() -> set[str]:
     """The commands that `plfl --help` lists."""
-    return set(re.findall(r"^ {4}([a-z]+)\b", _parser([]).format_help(), re.MULTILINE))
+    return set(re.findall(r"^ {4}([a-z]+)\b", build_parser([]).format_help(), re.MULTILINE))
 
 
 def test_commands_exist(page: Path) -> None:

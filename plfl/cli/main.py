@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        parser = _parser(words)
+        parser = build_parser(words)
         if not words:
             parser.print_help(sys.stderr)
             return 2
@@ -50,7 +50,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     return status or 0
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of `plfl`, with the options of the command among the words; the module of no other
     one is imported."""
     parser = argparse.ArgumentParser(

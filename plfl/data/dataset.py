@@ -70,7 +70,7 @@ class NaiveErrors(NamedTuple):
 
 ROWS = ("features", "covariates", "targets", "load", "stamps")
 """Fields with an entry for each row."""
-_BLOCK = 2**20
+BLOCK = 2**20
 """Rows that are searched for gaps at a time."""
 
 
@@ -232,8 +232,8 @@ class Dataset:
         """Whether the window whose last input row this is (R,) reads no gap in its inputs. Rows
         with too few rows before them in the table count as gaps."""
         readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
-        for first in range(reach, len(readable), _BLOCK):
-            block = slice(first - reach, first + _BLOCK)
+        for first in range(reach, len(readable), BLOCK):
+            block = slice(first - reach, first + BLOCK)
             gaps = np.cumsum(np.isnan(self.features[block]).any(axis=1))
             has_no_gap = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
             readable[first : block.stop] = has_no_gap & ~np.isnan(

@@ -134,7 +134,7 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
     last round. Each is the name of a part: the records, an array of the server, or the parameters
     of a client."""
     records = Tables(folders.results).records(result.records.columns.tolist())
-    simulated = _scored_rows(result.records, records, folders.history)
+    simulated = scored_rows(result.records, records, folders.history)
     try:
         pd.testing.assert_frame_equal(records, simulated, check_exact=True)
     except AssertionError as error:
@@ -154,7 +154,7 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
             yield f"the parameters of client {name}"
 
 
-def _scored_rows(
+def scored_rows(
     simulated: pd.DataFrame, deployed: pd.DataFrame, history: list[RoundSummary]
 ) -> pd.DataFrame:
     """The simulated records without scores that the deployment cannot have.

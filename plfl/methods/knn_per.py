@@ -81,7 +81,7 @@ class KnnPer(FedOpt):
                     targets[0][values],
                     client_features,
                     self.k,
-                    self._exponents,
+                    self.exponents,
                 )
                 for values, client_features in zip(
                     (apart, np.ones_like(apart)), features[1:], strict=True
@@ -96,7 +96,7 @@ class KnnPer(FedOpt):
             return starts
         return starts[np.linspace(0, len(starts) - 1, self.windows).round().astype(np.int64)]
 
-    def _exponents(self, distances: Numbers, width: int) -> Numbers:
+    def exponents(self, distances: Numbers, width: int) -> Numbers:
         """−log κ of distances (n, k) between features of `width` numbers."""
         if self.kernel == "plain":
             return distances

@@ -126,7 +126,7 @@ class FedAC(Method):
         closest = nearest(state.omega, f.server.x, state.components)
         self._centre(f, state, f.everyone, closest)
         if len(f.server.x) > 1 and (self.merge_below or self.split_above):
-            self._tune(f, state)
+            self.tune(f, state)
 
     def _centre(self, f: Federation, state: State, clients: Tensor, cluster: Tensor) -> None:
         """Assign `clients` to `cluster` (n,), renumbered without gaps; Ω become their means."""
@@ -138,7 +138,7 @@ class FedAC(Method):
         ]
         f.server.x = torch.stack(means)
 
-    def _tune(self, f: Federation, state: State) -> None:
+    def tune(self, f: Federation, state: State) -> None:
         """Merge and split clusters by their G."""
         omega, cluster = state.omega, state.cluster.clone()
         G, apart = spread(omega, f.server.x, cluster)

@@ -130,13 +130,13 @@ def test_the_help_of_a_command_ends_with_examples(name: str, help_of: Help) -> N
     for program, *arguments in commands:
         assert program == "plfl"
         assert arguments[: len(name.split())] == name.split()
-        cli._parser(arguments).parse_args(arguments)
+        cli.build_parser(arguments).parse_args(arguments)
 
 
 @pytest.mark.parametrize("command", ["forecast", "backtest"])
 def test_options_may_stand_between_files(command: str) -> None:
     words = [command, "model.safetensors", "--trust", "own.py", "new.csv", "--wide"]
     words = words if command == "forecast" else words[:-1]
-    options = cli._parser(words).parse_args(words)
+    options = cli.build_parser(words).parse_args(words)
     assert [path.name for path in options.paths] == ["model.safetensors", "new.csv"]
     assert [path.name for path in options.trust] == ["own.py"]

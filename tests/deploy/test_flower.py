@@ -221,4 +221,4 @@ def test_the_guides_federation_of_two_hosts_takes_ten_commands():
     for command in commands:
         if command.startswith("plfl "):
             words = command.removesuffix(" &").split()[1:]
-            cli._parser(words).parse_args(words)
+            cli.build_parser(words).parse_args(words)

@@ -5,7 +5,7 @@ import io
 import pandas as pd
 import pytest
 
-from plfl.deploy.local import _scored_rows
+from plfl.deploy.local import scored_rows
 from plfl.deploy.protocol.agreement import deployable, narrowed
 from plfl.deploy.protocol.rounds import RoundSummary
 from plfl.publish.tracking import runs
@@ -87,4 +87,4 @@ def test_only_who_was_away_may_lack_scores(took_part, deployed, kept):
     rows = [(1, "a", "train"), (1, "b", "train"), (1, "a", "test"), (1, "b", "test")]
     simulated = pd.DataFrame(rows, columns=["round", "client", "split"])
     history = [RoundSummary(1, ["a", "b"], took_part, 0.0)]
-    assert len(_scored_rows(simulated, simulated.iloc[deployed], history)) == kept
+    assert len(scored_rows(simulated, simulated.iloc[deployed], history)) == kept

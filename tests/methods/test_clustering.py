@@ -326,7 +326,7 @@ def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
         f.state.omega = double([(x, sign * y) for x, y in rows for sign in (1, -1)])
         f.state.cluster = torch.tensor([0, 0, 1, 1, 2, 2])
         f.server.state["x"] = double([(x, 0) for x, _ in rows])
-        f.method._tune(f, f.state)  # type: ignore[attr-defined]
+        f.method.tune(f, f.state)  # type: ignore[attr-defined]
         assert f.state.cluster.tolist() == joined
 
 

@@ -124,7 +124,7 @@ FOLLOWED = np.array([1.0, 2, 4, 8])
 def test_all_horizons_have_the_same_neighbours_and_weights():
     query = np.array([[0.25, 0.5]])
     both = np.stack([FOLLOWED, 10 * FOLLOWED + 1], 1)
-    (found,) = neighbours_mean(STORE, both, query, 3, KnnPer()._exponents)
+    (found,) = neighbours_mean(STORE, both, query, 3, KnnPer().exponents)
     assert found.tolist() == pytest.approx([1.8769070891, 19.769070891], rel=1e-9)
     study = tiny.of_method("knn_per", windows={"horizons": 3})
     for result in train(study, study.cells, build(tiny.tables(), study.windows)).values():
@@ -146,7 +146,7 @@ def test_validation_windows_are_no_neighbours_when_the_share_of_the_memory_is_ch
 
 
 def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
-    far = neighbours_mean(STORE, FOLLOWED, np.array([[1e4, 0.0]]), 2, KnnPer()._exponents)
+    far = neighbours_mean(STORE, FOLLOWED, np.array([[1e4, 0.0]]), 2, KnnPer().exponents)
     assert np.isfinite(far).all()
     tables = {}
     for name in ("fedopt", "knn_per"):
@@ -352,7 +352,7 @@ def test_the_forecasts_and_shares_of_knn_per(kernel: Any, seed: int) -> None:
     store, queries = rng.normal(size=(30, 5)), rng.normal(size=(20, 5))
     targets, y = rng.normal(size=30), rng.normal(size=20)
     method = KnnPer(k=k, kernel=kernel, scale=scale)
-    found = neighbours_mean(store, targets, queries, k, method._exponents)
+    found = neighbours_mean(store, targets, queries, k, method.exponents)
     squared = kernel == "scaled"
     expected = [reference.neighbours(store, targets, q, k, scale, squared) for q in queries]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
