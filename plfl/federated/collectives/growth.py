@@ -67,11 +67,11 @@ class Growth:
 
     def add_counts(self, counts: NDArray[np.int64]) -> None:
         """Add the histogram of the leaf that came next."""
-        first, *others = self._latest
+        first, *remaining_places = self._latest
         self.leaves[first].counts = counts
-        for other in others:
+        for place in remaining_places:
             assert self._parent is not None
-            self.leaves[other].counts = self._parent - counts
+            self.leaves[place].counts = self._parent - counts
 
     def add_splits(self, splits: Any) -> None:
         """Add the best splits of the latest leaves, and go to the next leaf to be divided."""
@@ -82,17 +82,17 @@ class Growth:
             parent = self.leaves[place]
             if parent.split is None or not parent.split["gain"] > 0:
                 break
-            left, right = (Leaf(int(parent.split[side])) for side in ("left", "right"))
-            self.leaves[place] = left
-            self.leaves.append(right)
+            left_leaf, right_leaf = (Leaf(int(parent.split[side])) for side in ("left", "right"))
+            self.leaves[place] = left_leaf
+            self.leaves.append(right_leaf)
             if len(self.leaves) >= self.most_leaves:
                 break
-            if left.windows < FEWEST and right.windows < FEWEST:
+            if left_leaf.windows < FEWEST and right_leaf.windows < FEWEST:
                 continue
-            both = [place, len(self.leaves) - 1]
-            self._latest = both if left.windows < right.windows else both[::-1]
+            children = [place, len(self.leaves) - 1]
+            self._latest = children if left_leaf.windows < right_leaf.windows else children[::-1]
             self._parent = parent.counts
-            fewer = min(left.windows, right.windows)
+            fewer = min(left_leaf.windows, right_leaf.windows)
             assert self._parent is not None
             self.bits = bits_of(np.minimum(self._parent, fewer))
             return

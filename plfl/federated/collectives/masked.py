@@ -54,7 +54,7 @@ class MaskedSums:
 
     def __init__(self, secrets: Secrets, purpose: str, slopes: tuple[int, int], leaves: int):
         self.secrets, self.purpose = secrets, purpose
-        self.over, self.under = slopes
+        self.slope_over, self.slope_under = slopes
         self.growth = Growth(leaves)
         self._keys: dict[int, Key] = {}
         self._masks: dict[int, Masks] = {}
@@ -70,21 +70,21 @@ class MaskedSums:
     def meet(self, client: int, answer: bytes) -> None:
         """Agree on keys with the neighbours, whose public keys are the `answer`."""
         key = self._keys[client]
-        others = [answer[begin : begin + SIZE] for begin in range(0, len(answer), SIZE)]
-        agreed = {other: derive(key.agree(other), "masks") for other in others}
+        peers = [answer[begin : begin + SIZE] for begin in range(0, len(answer), SIZE)]
+        agreed = {peer: derive(key.agree(peer), "masks") for peer in peers}
         self._masks[client] = pair_masks(key.public, agreed)
         self._bits[client] = ROOT_BITS
 
     def hide(self, client: int, numbers: NDArray[Any], *, are_counts: bool = False) -> Masked:
         """A client's whole numbers (n,), pairs of a sum of gradients and a count or counts alone,
         as a masked message."""
-        whole = numbers.astype(np.int64)
-        if not (whole == numbers).all():
+        integers = numbers.astype(np.int64)
+        if not (integers == numbers).all():
             raise SumError("a client's numbers are not whole")
-        fields = self._fields(self._bits[client], len(whole), are_counts)
-        if len(fields.bits) > len(whole):
-            whole = np.append(whole, check_number(whole))
-        lanes = self._masks[client].hide(fields, fields.encode(whole))
+        fields = self._fields(self._bits[client], len(integers), are_counts)
+        if len(fields.bits) > len(integers):
+            integers = np.append(integers, check_number(integers))
+        lanes = self._masks[client].hide(fields, fields.encode(integers))
         message = Masked(fields.pack(lanes))
         message.lanes = lanes
         return message
@@ -103,14 +103,16 @@ class MaskedSums:
         degree = degree_of(len(publics), has_shares=False)
         random = self.secrets.generator(f"{self.purpose}/neighbours")
         neighbours = draw_neighbours(len(publics), degree, random)
-        return [b"".join(publics[other] for other in row) for row in neighbours]
+        return [b"".join(publics[peer] for peer in row) for row in neighbours]
 
     def add_roots(self, messages: Sequence[bytes]) -> Any:
         """The sum of all clients' numbers of all windows, a `ROOT`."""
         fields = fields_of(ROOT_BITS)
         lanes = fields.add([_lanes(message, fields) for message in messages])
         gradient, count = fields.decode(lanes, np.array([-(2**55), 0])).tolist()
-        if not (0 < count < 2**31 and -self.under * count <= gradient <= self.over * count):
+        if not (
+            0 < count < 2**31 and -self.slope_under * count <= gradient <= self.slope_over * count
+        ):
             raise SumError(f"{count} windows have the gradients {gradient}")
         self.growth.begin(count)
         return np.array((count, gradient, count), ROOT)
@@ -120,8 +122,8 @@ class MaskedSums:
         bits = self.growth.bits.tobytes()
         fields = self._fields(bits, count, are_counts)
         lanes = fields.add([_lanes(message, fields) for message in messages])
-        _, least = _pair_bits(bits, count, self.over, self.under, are_counts)
-        total = fields.decode(lanes, np.append(least, 0))[:count]
+        _, minima = _pair_bits(bits, count, self.slope_over, self.slope_under, are_counts)
+        total = fields.decode(lanes, np.append(minima, 0))[:count]
         if check_number(total) != int(lanes[-1]):
             raise SumError("the sums of clients do not fit their check number")
         counts = total if are_counts else total[1::2]
@@ -129,7 +131,9 @@ class MaskedSums:
             self.growth.add_parts(counts)
         else:
             gradients = total[::2]
-            if not ((gradients >= -self.under * counts) & (gradients <= self.over * counts)).all():
+            if not (
+                (gradients >= -self.slope_under * counts) & (gradients <= self.slope_over * counts)
+            ).all():
                 raise SumError("sums of gradients exceed those of the windows")
             self.growth.add_counts(counts)
         return total.astype(np.float64)
@@ -143,12 +147,12 @@ class MaskedSums:
     def _fields(self, bits: bytes, count: int, are_counts: bool) -> Fields:
         if bits == ROOT_BITS:
             return fields_of(bits)
-        return fields_of(_pair_bits(bits, count, self.over, self.under, are_counts)[0])
+        return fields_of(_pair_bits(bits, count, self.slope_over, self.slope_under, are_counts)[0])
 
 
 @lru_cache(64)
 def _pair_bits(
-    bits: bytes, count: int, over: int, under: int, are_counts: bool
+    bits: bytes, count: int, slope_over: int, slope_under: int, are_counts: bool
 ) -> tuple[bytes, NDArray[np.int64]]:
     """The bits of `count` numbers and of the check number, and the least (n,) of each number, given
     the bits of counts of windows."""
@@ -159,10 +163,10 @@ def _pair_bits(
     of_counts = np.repeat(of_counts, each // len(of_counts))
     if are_counts:
         return of_counts.tobytes() + bytes([CHECK]), np.zeros(count, np.int64)
-    most = 2.0**of_counts - 1
-    numbers = np.stack([bits_of((over + under) * most), of_counts], axis=1)
-    least = np.stack([-under * most, 0 * most], axis=1).astype(np.int64)
-    return numbers.astype(np.uint8).tobytes() + bytes([CHECK]), least.ravel()
+    largest_counts = 2.0**of_counts - 1
+    numbers = np.stack([bits_of((slope_over + slope_under) * largest_counts), of_counts], axis=1)
+    minima = np.stack([-slope_under * largest_counts, 0 * largest_counts], axis=1).astype(np.int64)
+    return numbers.astype(np.uint8).tobytes() + bytes([CHECK]), minima.ravel()
 
 
 def _lanes(message: bytes, fields: Fields) -> Lanes:

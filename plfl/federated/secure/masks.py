@@ -32,8 +32,8 @@ class Fields:
         self.kind = np.dtype("<u2" if largest <= 16 else "<u4" if largest <= 32 else "<u8")
         """The type of lanes."""
         ones = np.uint64(2**64 - 1)
-        some = np.maximum(bits, 1).astype(np.uint64)
-        full = np.where(bits > 0, ones >> (np.uint64(64) - some), np.uint64(0))
+        values = np.maximum(bits, 1).astype(np.uint64)
+        full = np.where(bits > 0, ones >> (np.uint64(64) - values), np.uint64(0))
         self.full = full.astype(self.kind)
         """The largest value (n,) of each field."""
 
@@ -48,11 +48,11 @@ class Fields:
     def _partial(self) -> tuple[NDArray[np.int64], list[int]]:
         """Which bytes of the lanes are sent in part, those with most bits first, and how many of
         them have each bit."""
-        rest = self.bits % 8
-        order = np.argsort(rest, kind="stable")[::-1]
-        lanes, rest = order[rest[order] > 0], rest[order][rest[order] > 0]
-        where = lanes * self.kind.itemsize + self.bits[lanes] // 8
-        return where, [int((rest > place).sum()) for place in range(8)]
+        remainders = self.bits % 8
+        order = np.argsort(remainders, kind="stable")[::-1]
+        lanes, remainders = order[remainders[order] > 0], remainders[order][remainders[order] > 0]
+        positions = lanes * self.kind.itemsize + self.bits[lanes] // 8
+        return positions, [int((remainders > place).sum()) for place in range(8)]
 
     @cached_property
     def size(self) -> int:
@@ -64,9 +64,9 @@ class Fields:
         """Lanes (n,) without high bits as the bytes of a message: first the whole bytes, then the
         lowest bits of all others, the second ones, and so on."""
         raw = np.ascontiguousarray(lanes, self.kind).view(np.uint8)
-        where, counts = self._partial
-        rest = raw[where]
-        planes = [np.packbits(rest[:n] & (1 << place)) for place, n in enumerate(counts) if n]
+        positions, counts = self._partial
+        remainders = raw[positions]
+        planes = [np.packbits(remainders[:n] & (1 << place)) for place, n in enumerate(counts) if n]
         return b"".join([raw[self._whole].tobytes(), *(plane.tobytes() for plane in planes)])
 
     def unpack(self, message: bytes) -> Lanes:
@@ -80,30 +80,30 @@ class Fields:
         data = np.frombuffer(message, np.uint8)
         raw = np.zeros(len(self.bits) * self.kind.itemsize, np.uint8)
         raw[self._whole] = data[: len(self._whole)]
-        where, counts = self._partial
-        rest, begin = np.zeros(len(where), np.uint8), len(self._whole)
+        positions, counts = self._partial
+        remainders, begin = np.zeros(len(positions), np.uint8), len(self._whole)
         for place, count in enumerate(counts):
             plane = data[begin : begin + -(-count // 8)]
-            rest[:count] |= np.unpackbits(plane, count=count) << np.uint8(place)
+            remainders[:count] |= np.unpackbits(plane, count=count) << np.uint8(place)
             begin += len(plane)
-        raw[where] = rest
+        raw[positions] = remainders
         return raw.view(self.kind)
 
     def encode(self, numbers: NDArray[np.int64]) -> Lanes:
         """Whole numbers (n,) as lanes, modulo the values of each field."""
         return np.bitwise_and(numbers.astype(self.kind), self.full)
 
-    def decode(self, lanes: Lanes, least: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """The numbers (n,) that lanes stand for, of which none is below `least`."""
-        base = np.broadcast_to(np.asarray(least, np.int64), lanes.shape)
+    def decode(self, lanes: Lanes, minimum: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """The numbers (n,) that lanes stand for, of which none is below `minimum`."""
+        base = np.broadcast_to(np.asarray(minimum, np.int64), lanes.shape)
         above = (lanes - self.encode(base)) & self.full
         return base + above.astype(np.int64)
 
     def add(self, lanes: Sequence[Lanes]) -> Lanes:
         """The sum of several clients' lanes."""
         total = np.zeros(len(self.bits), self.kind)
-        for some in lanes:
-            total += some
+        for values in lanes:
+            total += values
         return np.bitwise_and(total, self.full)
 
 
@@ -140,11 +140,11 @@ class Stream:
 
 
 class Masks:
-    """What a client adds to its messages, one after the other. `added`, `taken`: keys of the masks
-    that it adds and subtracts."""
+    """What a client adds to its messages, one after the other. `added_keys`, `taken_keys`: those of
+    the masks that it adds and subtracts."""
 
-    def __init__(self, added: Sequence[bytes], taken: Sequence[bytes] = ()):
-        self._added, self._taken = [*map(Stream, added)], [*map(Stream, taken)]
+    def __init__(self, added_keys: Sequence[bytes], taken_keys: Sequence[bytes] = ()):
+        self._added, self._taken = [*map(Stream, added_keys)], [*map(Stream, taken_keys)]
 
     def hide(self, fields: Fields, lanes: Lanes) -> Lanes:
         """The lanes (n,) of the next message, masked."""
@@ -159,5 +159,5 @@ class Masks:
 def pair_masks(public: bytes, secrets: dict[bytes, bytes]) -> Masks:
     """The masks of a client with this public key, given the secrets that it shares with others, by
     their public keys: it adds those of the larger keys, and subtracts the others."""
-    added = [secret for other, secret in secrets.items() if other > public]
-    return Masks(added, [secret for other, secret in secrets.items() if other < public])
+    added_keys = [secret for peer, secret in secrets.items() if peer > public]
+    return Masks(added_keys, [secret for peer, secret in secrets.items() if peer < public])

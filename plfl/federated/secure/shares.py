@@ -24,8 +24,8 @@ def split(
     size = (prime.bit_length() + 7) // 8 + 16
     data = draw(size * (threshold - 1))
     pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
-    drawn = [int.from_bytes(piece, "little") % prime for piece in pieces]
-    return values(secret, drawn, count, prime)
+    coefficients = [int.from_bytes(piece, "little") % prime for piece in pieces]
+    return values(secret, coefficients, count, prime)
 
 
 def values(secret: int, coefficients: list[int], count: int, prime: int = PRIME) -> list[int]:
@@ -43,10 +43,10 @@ def recover(shares: Mapping[int, int], prime: int = PRIME) -> int:
     """The secret of at least `threshold` shares, by where they were taken."""
     secret = 0
     for x, share in shares.items():
-        over, under = 1, 1
-        for other in shares:
-            if other != x:
-                over = over * other % prime
-                under = under * (other - x) % prime
-        secret += share * over * pow(under, -1, prime)
+        numerator, denominator = 1, 1
+        for place in shares:
+            if place != x:
+                numerator = numerator * place % prime
+                denominator = denominator * (place - x) % prime
+        secret += share * numerator * pow(denominator, -1, prime)
     return secret % prime

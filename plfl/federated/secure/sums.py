@@ -68,8 +68,8 @@ class SumClient:
         count, parts = len(self._publics), []
         for purpose, secret in (("key", self._mask_key.private), ("seed", self._seed)):
             draw = partial(self._read, f"shares/{purpose}")
-            whole = int.from_bytes(secret, "little")
-            parts.append(shares.split(whole, count, threshold_of(count), draw))
+            secret_number = int.from_bytes(secret, "little")
+            parts.append(shares.split(secret_number, count, threshold_of(count), draw))
         sealed = []
         for public, of_key, of_seed in zip(self._publics, *parts, strict=True):
             text = b"".join(n.to_bytes(shares.SIZE, "little") for n in (of_key, of_seed))
@@ -100,7 +100,7 @@ class SumClient:
         count = len(self._received)
         has_arrived = np.unpackbits(np.frombuffer(arrived, np.uint8), count=count)
         pairs = zip(self._received, has_arrived.tolist(), strict=True)
-        return b"".join(received[bit] for received, bit in pairs)
+        return b"".join(share_pair[bit] for share_pair, bit in pairs)
 
     def _read(self, purpose: str, size: int) -> bytes:
         return self._secrets.read(f"{self._purpose}/{purpose}", self._client, size)
@@ -129,7 +129,7 @@ class SumServer:
     def pass_on(self, publics: Sequence[bytes]) -> list[bytes]:
         """Step 1: the public keys of the neighbours of each client."""
         self._publics = [*publics]
-        return [b"".join(publics[other] for other in row) for row in self.neighbours]
+        return [b"".join(publics[peer] for peer in row) for row in self.neighbours]
 
     def deliver(self, sealed: Sequence[bytes]) -> list[bytes]:
         """Step 2: the sealed shares from the neighbours of each client."""
@@ -159,7 +159,7 @@ class SumServer:
         """Shares t that recover a secret."""
         return threshold_of(self.neighbours.shape[1])
 
-    def unmask(self, told: Mapping[int, bytes], fields: Fields) -> Lanes:
+    def unmask(self, answers: Mapping[int, bytes], fields: Fields) -> Lanes:
         """Step 4: the lanes (n,) of the sum, given what clients have told.
 
         Raises:
@@ -168,7 +168,7 @@ class SumServer:
         """
         assert self._masked is not None
         known: list[dict[int, int]] = [{} for _ in self.neighbours]
-        for client, answer in told.items():
+        for client, answer in answers.items():
             for j, share in zip(self.neighbours[client], _cut(answer, shares.SIZE), strict=True):
                 known[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
         total, publics = self._masked.copy(), [public[: keys.SIZE] for public in self._publics]
@@ -178,17 +178,17 @@ class SumServer:
             secret = shares.recover(dict([*of_client.items()][: self.threshold]))
             if secret >= 2 ** (8 * keys.SIZE):
                 raise ValueError("shares do not belong together")
-            found = secret.to_bytes(keys.SIZE, "little")
+            private = secret.to_bytes(keys.SIZE, "little")
             if client in self.arrived:
-                total -= Stream(found).draw(fields)
+                total -= Stream(private).draw(fields)
                 continue
-            key = self._secrets.restore(f"{self._purpose}/masks", found)
+            key = self._secrets.restore(f"{self._purpose}/masks", private)
             if key.public != publics[client]:
                 raise ValueError("shares do not belong together")
-            for other in self.neighbours[client]:
-                if other in self.arrived:
-                    mask = Stream(derive(key.agree(publics[other]), "masks")).draw(fields)
-                    total += mask if publics[client] < publics[other] else -mask
+            for peer in self.neighbours[client]:
+                if peer in self.arrived:
+                    mask = Stream(derive(key.agree(publics[peer]), "masks")).draw(fields)
+                    total += mask if publics[client] < publics[peer] else -mask
         return fields.add([total])
 
     @cached_property
