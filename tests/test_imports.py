@@ -10,8 +10,8 @@ from tests.helpers.repository import ROOT
 
 WITHOUT = {
     "import plfl": "numpy pandas torch",
-    "import plfl.cli.main as cli; cli._parser([])": "torch pandas matplotlib",
-    "import plfl.cli.main as cli; cli._parser(['forecast'])": "torch lightgbm matplotlib sklearn",
+    "import plfl.cli.main as m; m.build_parser([])": "torch pandas matplotlib",
+    "import plfl.cli.main as m; m.build_parser(['forecast'])": "torch lightgbm matplotlib sklearn",
     "import plfl.cli.study": "torch lightgbm matplotlib",
     "from plfl.report.figures import available; assert available()": "matplotlib torch",
     "import plfl.data.comstock.series": "boto3",
