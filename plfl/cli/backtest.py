@@ -97,7 +97,10 @@ def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[P
         print(f"wrote {options.out}", file=sys.stderr)
     if options.plot is not None:
         _draw(
-            {client: (past, now) for client, (_, past, now, _) in results_of_meters.items()},
+            {
+                client: (past_error, now)
+                for client, (_, past_error, now, _) in results_of_meters.items()
+            },
             options.plot,
         )
         print(f"wrote {options.plot}", file=sys.stderr)

@@ -80,15 +80,15 @@ def print_by_text(text_of: Mapping[str, str]) -> None:
 
 
 def deliver_forecasts(
-    table: pd.DataFrame, out: Path | None, meters: int, problems: list[str]
+    table: pd.DataFrame, table_file: Path | None, meters: int, problems: list[str]
 ) -> int:
     """Print forecasts, or write them to the file `out`, and say of how many meters they are if some
     have `problems`; return the exit status."""
-    if out is None:
+    if table_file is None:
         print(table_as_csv(table), end="")
     else:
-        write(out, table)
-        print(f"wrote {out}", file=sys.stderr)
+        write(table_file, table)
+        print(f"wrote {table_file}", file=sys.stderr)
     if not problems:
         return 0
     left_out = counted(len(problems), "problem")

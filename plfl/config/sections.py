@@ -536,9 +536,9 @@ class Holidays(Section):
             hint = did_you_mean(self.country, list(subdivisions))
             raise ValueError(f"country: {self.country!r} is not a code such as DE{hint}")
         if self.subdivision is not None and self.subdivision not in subdivisions[self.country]:
-            known = ", ".join(subdivisions[self.country]) or "none"
+            known_codes = ", ".join(subdivisions[self.country]) or "none"
             raise ValueError(
-                f"subdivision: {self.country} has no {self.subdivision!r}; it has {known}"
+                f"subdivision: {self.country} has no {self.subdivision!r}; it has {known_codes}"
             )
         return sorted(country_holidays(self.country, self.subdivision, years=list(years)))
 

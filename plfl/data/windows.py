@@ -154,9 +154,9 @@ def _common_limits(
 def _add_view(dataset: Dataset, name: ViewName, view_dataset: Dataset) -> Dataset:
     """`dataset` with another view of the same client and its rows."""
     views = {**dataset.views, name: view_dataset.view.move(len(dataset.load))}
-    both = dataset, view_dataset
+    datasets = dataset, view_dataset
     rows: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in both]) for name in ROWS
+        name: np.concatenate([getattr(part, name) for part in datasets]) for name in ROWS
     }
     return replace(dataset, views=views, **rows)
 

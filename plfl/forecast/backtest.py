@@ -32,13 +32,13 @@ def backtest(
     """
     choice = forecasters.of(client, wanted)
     model = forecasters.model(choice.file)
-    known = forecasters.readings[client]
-    joined = forecasters.with_earlier(client, new, len(known))
+    known_readings = forecasters.readings[client]
+    joined = forecasters.with_earlier(client, new, len(known_readings))
     past, after = pd.Series(dtype=float), None
-    if joined.index[-1] > known.index[-1]:
-        after = known.index[-1]
+    if joined.index[-1] > known_readings.index[-1]:
+        after = known_readings.index[-1]
         with suppress(DataError):  # no test set that is long enough
-            past = weekly(pairs(model, client, known))
+            past = weekly(pairs(model, client, known_readings))
     table = pairs(model, client, joined, after)
     now = weekly(table)
     row = {"client": client, "forecaster": choice.name, **scored(table)}
@@ -61,8 +61,8 @@ def pairs(
     at = pd.DatetimeIndex(forecasts.index)
     made_at = pd.DatetimeIndex(forecasts["made_at"])
     day, week = pd.Timedelta(days=1), pd.Timedelta(minutes=WEEK)
-    known = {"truth": at, "last": made_at, "naive_day": at - day, "naive_week": at - week}
-    columns = {name: load.reindex(stamps).to_numpy() for name, stamps in known.items()}
+    times = {"truth": at, "last": made_at, "naive_day": at - day, "naive_week": at - week}
+    columns = {name: load.reindex(stamps).to_numpy() for name, stamps in times.items()}
     columns["forecast"] = forecasts["forecast"].to_numpy()
     table = pd.DataFrame(columns, index=at)
     # A lag of a day is not known if the forecast is made more than a day ahead.
@@ -113,12 +113,12 @@ def peaks(table: pd.DataFrame) -> dict[str, float]:
     days, day = np.unique((stamps - pd.Timedelta(seconds=1)).floor("D"), return_inverse=True)
     truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
     errors = of_peaks(day, truth, forecast, len(days), rows)
-    known = ~np.isnan(errors["peak_error"])
-    if not known.any():
+    has_peak = ~np.isnan(errors["peak_error"])
+    if not has_peak.any():
         return {"peak_percent": np.nan, "peak_hours": np.nan}
     return {
-        "peak_percent": 100 * float(errors["peak_error"][known].mean()),
-        "peak_hours": float(errors["peak_hours"][known].mean()),
+        "peak_percent": 100 * float(errors["peak_error"][has_peak].mean()),
+        "peak_hours": float(errors["peak_hours"][has_peak].mean()),
     }
 
 

@@ -157,7 +157,7 @@ class Forecasters:
         """What docs/map.md found best for meters of this age; None if nothing of it is kept."""
         weeks = len(readings) * self.any_model.interval / WEEK
         kept_names = {*self.index["name"]}
-        fewest = max(known for known in BY_AGE if known <= weeks)
+        fewest = max(weeks_known for weeks_known in BY_AGE if weeks_known <= weeks)
         for name in filter(kept_names.__contains__, BY_AGE[fewest]):
             reason = f"best on average with {weeks:.1f} weeks of readings (docs/map.md)"
             return self._choice(self.index, name, reason)
@@ -216,13 +216,17 @@ class Forecasters:
     def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
         """New readings of a client with up to this number of known `rows` before them; DataError if
         they have another unit, or do not fit the known ones (`plfl.forecast.misfits`)."""
-        model, known = self.any_model, self.readings[client]
+        model, known_readings = self.any_model, self.readings[client]
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
-            check_fit(client, readings["load"], known["load"], model.highest_load(client))
+            check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
         first = readings.index[0] - rows * pd.Timedelta(minutes=self.any_model.interval)
-        earlier = known[(known.index >= first) & (known.index < readings.index[0])]
-        joined = pd.concat([earlier, readings[known.columns]]) if len(earlier) else readings
+        earlier = known_readings[
+            (known_readings.index >= first) & (known_readings.index < readings.index[0])
+        ]
+        joined = (
+            pd.concat([earlier, readings[known_readings.columns]]) if len(earlier) else readings
+        )
         return joined.asfreq(f"{self.any_model.interval}min")
 
     def gaps(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
@@ -237,11 +241,11 @@ class Forecasters:
         }
 
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
-        known = among["name"].drop_duplicates().tolist()
-        if wanted not in known:
+        known_names = among["name"].drop_duplicates().tolist()
+        if wanted not in known_names:
             raise ResultsError(
-                f"--with {wanted}: {self.folder} keeps {', '.join(known) or 'none'}"
-                f"{did_you_mean(wanted, known)}"
+                f"--with {wanted}: {self.folder} keeps {', '.join(known_names) or 'none'}"
+                f"{did_you_mean(wanted, known_names)}"
             )
         return self._choice(among, wanted, "chosen with --with")
 

@@ -360,21 +360,21 @@ class ForecastModel(Contents):
         """The table up to the last target, its windows, and the last input rows of those to use;
         `early` as in `predict`."""
         rows_ahead = self.study.windows.farthest
-        step, known = pd.Timedelta(minutes=self.interval), self._until_last(frame)
+        step, known_rows = pd.Timedelta(minutes=self.interval), self._until_last(frame)
         stamps = pd.date_range(
-            frame.index[0], periods=len(known) + rows_ahead, freq=step, name="timestamp"
+            frame.index[0], periods=len(known_rows) + rows_ahead, freq=step, name="timestamp"
         )
         assembled = assemble(frame[self.readings].reindex(stamps), self.columns)
         dataset = build_later(client, assembled, self.study.windows, self.scalings[client])
-        if len(known) < self.look_back:
+        if len(known_rows) < self.look_back:
             log.warning(
                 "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
                 "the last one",
-                *(client, len(known), self.look_back),
+                *(client, len(known_rows), self.look_back),
             )
         reach = dataset.look_back if early else self.look_back
-        needed_rows = min(reach, max(len(known), dataset.look_back))
-        last = np.arange(needed_rows - 1, len(known))
+        needed_rows = min(reach, max(len(known_rows), dataset.look_back))
+        last = np.arange(needed_rows - 1, len(known_rows))
         last = last[dataset.readable[last]]
         if not len(last):
             raise DataError(

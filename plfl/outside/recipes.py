@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from plfl.base.files import atomic
 
-KEPT = {"fox": 38, "panther": 80, "bear": 14, "london": 200, "cambridge": 51}
+SITE_METERS = {"fox": 38, "panther": 80, "bear": 14, "london": 200, "cambridge": 51}
 """Meters of each table that the published results are about."""
 CHUNK = 2_000_000
 """Rows of London's file that are in memory at a time."""
@@ -28,8 +28,12 @@ CHUNK = 2_000_000
 
 def longest_run(load: pd.Series) -> int:
     """Rows of the longest run of one value; missing rows end no run."""
-    known = load.dropna()
-    return int((known != known.shift()).cumsum().value_counts().max()) if len(known) else 0
+    known_loads = load.dropna()
+    return (
+        int((known_loads != known_loads.shift()).cumsum().value_counts().max())
+        if len(known_loads)
+        else 0
+    )
 
 
 def sites(file: Path) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -39,13 +43,13 @@ def sites(file: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     no constant run of 72 hours and nothing negative. Hours before the first positive reading are
     missing.
     """
-    whole = pd.read_csv(file, index_col="timestamp", parse_dates=True)
-    whole = whole.reindex(
+    whole_table = pd.read_csv(file, index_col="timestamp", parse_dates=True)
+    whole_table = whole_table.reindex(
         pd.date_range("2016-01-01", "2017-12-31 23:00", freq="h", name="timestamp")
     )
     for site in ("fox", "panther", "bear"):
-        names = map(str, whole)
-        table = whole[sorted(name for name in names if name.startswith(f"{site.title()}_"))]
+        names = map(str, whole_table)
+        table = whole_table[sorted(name for name in names if name.startswith(f"{site.title()}_"))]
         last = table.loc["2017"]
         good = (last.isna().mean() < 0.01) & ((last == 0).mean() < 0.005)
         good &= (last.apply(longest_run) < 72) & ~(table < 0).any()
@@ -67,8 +71,8 @@ def london(files: list[Path]) -> Iterator[tuple[str, pd.DataFrame]]:
             rows = rows[rows["DateTime"].str.startswith("2013")]
             place = stamps.get_indexer(pd.DatetimeIndex(rows["DateTime"].str[:19]))
             load = pd.to_numeric(rows["KWH/hh (per half hour)"], errors="coerce")
-            known = (place >= 0) & load.notna().to_numpy()  # some rows are off the half hour
-            for home, readings in pd.DataFrame({"at": place, "load": load})[known].groupby(
+            is_known = (place >= 0) & load.notna().to_numpy()  # some rows are off the half hour
+            for home, readings in pd.DataFrame({"at": place, "load": load})[is_known].groupby(
                 rows["LCLid"]
             ):
                 series = homes.setdefault(str(home), np.full(len(stamps), np.nan, np.float32))
@@ -76,7 +80,10 @@ def london(files: list[Path]) -> Iterator[tuple[str, pd.DataFrame]]:
     table = pd.DataFrame({home: homes[home] for home in sorted(homes)}, stamps)
     good = (table.isna().mean() < 0.02) & ((table == 0).mean() < 0.05)
     good &= (table.diff() == 0).mean() < 0.2
-    yield "lcl_homes/london_2013_halfhourly_kwh", table.loc[:, good].iloc[:, : KEPT["london"]]
+    yield (
+        "lcl_homes/london_2013_halfhourly_kwh",
+        table.loc[:, good].iloc[:, : SITE_METERS["london"]],
+    )
 
 
 def cambridge(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -125,7 +132,7 @@ def main(originals: Path, data: Path) -> int:
     meters."""
     as_published = []
     for path, count in write_tables(originals, data).items():
-        expected = KEPT[path.name.partition("_")[0]]
+        expected = SITE_METERS[path.name.partition("_")[0]]
         as_published.append(count == expected)
         print(f"{path}: {count} meters (published results: {expected})")
     if not as_published:

@@ -70,9 +70,9 @@ def _read(name: str, is_own: bool, sample: Sample) -> SampleReading:
         "missing": (sum(int(load.isna().sum()) for load in loads.values()), sample.missing),
     }
     differences = [
-        f"{key}: {found}, but the format expects {expected}"
-        for key, (found, expected) in found_and_expected.items()
-        if found != expected
+        f"{key}: {read_value}, but the format expects {expected}"
+        for key, (read_value, expected) in found_and_expected.items()
+        if read_value != expected
     ]
     differences += [
         f"kwh of {meter}: {kwh[meter]:g}, but the format expects {expected:g}"

@@ -14,7 +14,7 @@ from plfl.forecast.kept_errors import LEADS, LEADS_FILE, SUMS, SUMS_FILE
 from plfl.report.rendering import score
 from plfl.results.words import baseline_label
 
-MOST = 8
+MOST_LEADS = 8
 """Lead times in a table."""
 
 
@@ -25,8 +25,10 @@ def by_lead(results: Path) -> dict[str, Any]:
     if table.empty:
         return {}
     minutes = sorted(table["minutes"].unique())
-    step = max(1, (len(minutes) - 1) / (MOST - 1))
-    positions = sorted({round(i * step) for i in range(MOST) if round(i * step) < len(minutes)})
+    step = max(1, (len(minutes) - 1) / (MOST_LEADS - 1))
+    positions = sorted(
+        {round(i * step) for i in range(MOST_LEADS) if round(i * step) < len(minutes)}
+    )
     shown_minutes = [minutes[i] for i in positions]
     errors = table.pivot_table(
         index=["state", "forecaster"], columns="minutes", values="percent_of_load", sort=False

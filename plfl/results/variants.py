@@ -69,8 +69,8 @@ class Variant:
         of_models = {model: scores(self.tables, model, True, score) for model in MODELS}
         for (name, state), of_clients in self.assignments.items():
             forecasters = of_models["local"][state]
-            if forecasters and (mixed := mixture(forecasters, of_clients, name)):
-                forecasters.append(mixed)
+            if forecasters and (mixed_forecaster := mixture(forecasters, of_clients, name)):
+                forecasters.append(mixed_forecaster)
         return of_models
 
     def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:

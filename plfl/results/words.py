@@ -50,8 +50,8 @@ def spaced(count: float) -> str:
 def lead_time(study: Study) -> str:
     """How far ahead a study forecasts: "an hour ahead", "a day ahead", "1.5 hours ahead"."""
     hours = study.windows.farthest * study.data.interval / 60
-    known = {"1": "an hour", "24": "a day", "168": "a week"}
-    return f"{known.get(f'{hours:g}', f'{hours:g} hours')} ahead"
+    lead_times = {"1": "an hour", "24": "a day", "168": "a week"}
+    return f"{lead_times.get(f'{hours:g}', f'{hours:g} hours')} ahead"
 
 
 def baseline_label(name: str) -> str:
@@ -194,8 +194,8 @@ def mixture(labels: Sequence[str], participant: str = "client") -> str:
         return first
     parts = [f"{first} for {count} of {len(labels)} {participant}s"]
     parts += [f"{label} for {number}" for label, number in other_labels[:1]]
-    left = sum(number for _, number in other_labels[1:])
-    return ", ".join([*parts, *([f"others for {left}"] if left else [])])
+    other_count = sum(number for _, number in other_labels[1:])
+    return ", ".join([*parts, *([f"others for {other_count}"] if other_count else [])])
 
 
 def side(

@@ -210,10 +210,10 @@ def _new_series(exports: Exports, name: str, meters: Meters, notes: list[str]) -
 
 def _with_later(series: pd.DataFrame, meter: Meter) -> pd.DataFrame:
     """A series with the rows after its last load in which the inputs are known."""
-    if meter.later.empty:
+    if meter.later_inputs.empty:
         return series
-    utc = pd.DatetimeIndex(meter.later.index).tz_localize(None).as_unit("us")
-    later_rows = meter.later.set_axis(utc + standard_offset(meter.zone))
+    utc = pd.DatetimeIndex(meter.later_inputs.index).tz_localize(None).as_unit("us")
+    later_rows = meter.later_inputs.set_axis(utc + standard_offset(meter.zone))
     last = pd.DatetimeIndex(meter.load.index).tz_localize(None)[-1] + standard_offset(meter.zone)
     if series.index[-1] != last:
         return series

@@ -78,7 +78,7 @@ class Meter:
     """The time zone of the meter."""
     changes: Counter[str] = field(default_factory=Counter)
     """Changes by name: number of readings."""
-    later: pd.DataFrame = field(default_factory=pd.DataFrame)
+    later_inputs: pd.DataFrame = field(default_factory=pd.DataFrame)
     """The inputs in the rows after the last load, such as a forecast of the weather."""
 
     @property
@@ -465,10 +465,10 @@ class _Readings:
         gaps = runs(load.isna().to_numpy())[1]
         changes["missing"] += int(gaps.sum())
         changes["gaps"] += len(gaps)
-        later = self._later(index, inputs, weather)
-        return Meter(load, inputs, self.target, self.zone, +changes, later)
+        later_inputs = self._inputs_after(index, inputs, weather)
+        return Meter(load, inputs, self.target, self.zone, +changes, later_inputs)
 
-    def _later(
+    def _inputs_after(
         self, index: pd.DatetimeIndex, inputs: pd.DataFrame, weather: pd.DataFrame | None
     ) -> pd.DataFrame:
         """The inputs that are known in the rows after the last load, without gaps of more than
