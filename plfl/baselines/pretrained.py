@@ -18,7 +18,7 @@ from plfl.base.lazy import torch
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 
-LEAST = 8
+FEWEST_LOADS = 8
 """The least number of known readings among the last C of a window that gets a forecast."""
 BATCH = 256
 """Windows that are forecast at once."""
@@ -97,11 +97,11 @@ class PretrainedFit(FittedBaseline):
 
     def predict(self, client: int, starts: Rows) -> Floats:
         """Forecasts; a level that the model does not have gets its quantile of the nearest ones,
-        interpolated. NaN where fewer than `LEAST` loads are known."""
+        interpolated. NaN where fewer than `FEWEST_LOADS` loads are known."""
         dataset = self.dataset
         steps = dataset.look_ahead + dataset.horizons - 1
         loads = self._last_loads(client, starts)
-        usable = np.flatnonzero(np.isfinite(loads).sum(axis=1) >= LEAST)
+        usable = np.flatnonzero(np.isfinite(loads).sum(axis=1) >= FEWEST_LOADS)
         if self.fill:
             loads[usable] = _filled(loads[usable])
         levels = self.levels or ((0.5,) if self.model_levels else ())
@@ -133,10 +133,14 @@ def _at_levels(
 
 def _filled(loads: Floats) -> Floats:
     """Rows of loads without gaps: each gets the load before it, or else the first known one."""
-    known = np.isfinite(loads)
+    is_known = np.isfinite(loads)
     rows = np.arange(len(loads))[:, None]
-    before = np.maximum.accumulate(np.where(known, np.arange(loads.shape[1]), -1), axis=1)
-    return loads[rows, np.where(before < 0, known.argmax(axis=1)[:, None], before)]
+    earlier_places = np.maximum.accumulate(
+        np.where(is_known, np.arange(loads.shape[1]), -1), axis=1
+    )
+    return loads[
+        rows, np.where(earlier_places < 0, is_known.argmax(axis=1)[:, None], earlier_places)
+    ]
 
 
 def _load_onnx(path: Path) -> Forecasts:

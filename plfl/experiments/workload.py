@@ -23,7 +23,7 @@ MOST_STEPS = 4**6
 """Number of local steps after which it ends in any case."""
 BASELINES = 3.0
 """Seconds that a core needs for the baselines of a client with a year of quarter hours: a few."""
-AROUND = 20.0
+SECONDS_AROUND = 20.0
 """Seconds that a core needs for the rest of a study or variant, with the start of its jobs: reading
 the data, tables, figures, models and page."""
 UNSURE = 2
@@ -138,7 +138,7 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     take as much longer as their steps have more operations. To score a window costs a third of
     training on it."""
     first = next(iter(study.variants.values()))
-    total = AROUND * len(study.variants)
+    total = SECONDS_AROUND * len(study.variants)
     for label, variant in study.variants.items():
         counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
         read = counts.train if variant.model.only_method else variant.federation.batch_size

@@ -24,7 +24,7 @@ Check = Callable[[int, bytes], None]
 """Raises `ValueError` for a message of the client with this number that must not be used."""
 
 
-LEAST = -(2 ** (BITS - 1))
+LOWEST_LEVEL = -(2 ** (BITS - 1))
 """The least number that a sum of masked numbers can be."""
 
 
@@ -55,7 +55,7 @@ def read_sum(fields: Fields, lanes: Lanes) -> NDArray[np.int64]:
     Raises:
         ValueError: they do not fit their check number.
     """
-    numbers = fields.decode(lanes, LEAST)[:-1]
+    numbers = fields.decode(lanes, LOWEST_LEVEL)[:-1]
     if check_number(numbers) != int(lanes[-1]):
         raise ValueError("the sums of clients do not fit their check number")
     return numbers
@@ -207,15 +207,25 @@ class Channel:
             return self.send_messages(direction, clients, messages, lambda client, message: None)
 
         publics = carry("up", [member.introduce() for member in members])
-        known = carry("down", [crowd.pack() + others for others in server.pass_on(publics)])
-        told = [of[HEAD:] for of in known]
-        shared = carry("up", [m.share(others) for m, others in zip(members, told, strict=True)])
+        introductions = carry(
+            "down", [crowd.pack() + neighbour_keys for neighbour_keys in server.pass_on(publics)]
+        )
+        public_keys = [message[HEAD:] for message in introductions]
+        shared = carry(
+            "up",
+            [
+                m.share(neighbour_keys)
+                for m, neighbour_keys in zip(members, public_keys, strict=True)
+            ],
+        )
         sealed = carry("down", server.deliver(shared))
         rows = zip(members, sealed, with_check(numbers(crowd)), strict=True)
-        masked = carry("up", [member.hide(some, fields, row) for member, some, row in rows])
-        asked = server.add(dict(enumerate(masked)), fields)
-        arrived = carry("down", [asked[n] for n in range(len(places))])
-        answers = carry("up", [m.tell(bits) for m, bits in zip(members, arrived, strict=True)])
+        masked = carry(
+            "up", [member.hide(sealed_shares, fields, row) for member, sealed_shares, row in rows]
+        )
+        bits_of_place = server.add(dict(enumerate(masked)), fields)
+        arrival_bits = carry("down", [bits_of_place[n] for n in range(len(places))])
+        answers = carry("up", [m.tell(bits) for m, bits in zip(members, arrival_bits, strict=True)])
         lanes = server.unmask(dict(enumerate(answers)), fields)
         self._commit("receiver", clients)
         return MaskedSum(read_sum(fields, lanes), crowd, clients)

@@ -117,9 +117,9 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
         return grid.round(crowd, indices, *of_clients, random)
 
     all_weights = float(weights.nansum())
-    found = f.channel.add(f"update/{t}", clients, all_weights, numbers, len(f.x0))
-    weight = float(weights[found.clients].sum()) if private is None else private.participants
-    f.server.step(grid.mean(found.crowd, found.numbers, weight).to(f.server.x))
+    masked_sum = f.channel.add(f"update/{t}", clients, all_weights, numbers, len(f.x0))
+    weight = float(weights[masked_sum.clients].sum()) if private is None else private.participants
+    f.server.step(grid.mean(masked_sum.crowd, masked_sum.numbers, weight).to(f.server.x))
 
 
 def _by_value(values: Tensor | float | None) -> bytes | float | None:

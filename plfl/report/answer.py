@@ -208,8 +208,11 @@ class _Question:
             100 * value / error for value in (comparison.effect, *comparison.interval)
         )
         saved = float(self.clients["kwh_a_month"].mean())
-        one, count = self.study.participant, len(self.clients)
-        up, down = int((self.clients["gain"] > 0).sum()), int((self.clients["gain"] < 0).sum())
+        participant, count = self.study.participant, len(self.clients)
+        gaining, losing = (
+            int((self.clients["gain"] > 0).sum()),
+            int((self.clients["gain"] < 0).sum()),
+        )
         has_use = self.sides[0] == words.IN_USE and not self.needs_nobody
         subject = f"With {'the others' if has_use else 'the best federation'}, errors were"
         is_same = round(effect, 1) == 0
@@ -218,14 +221,14 @@ class _Question:
             "the same" if is_same else
             f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
         )  # fmt: skip
-        changed = "less" if saved >= 0 else "more"
-        energy = f": {_energy(abs(saved))} of errors {changed} a month for each {one}"
-        unchanged = len(self.clients) - up - down
+        direction = "less" if saved >= 0 else "more"
+        energy = f": {_energy(abs(saved))} of errors {direction} a month for each {participant}"
+        unchanged = len(self.clients) - gaining - losing
         return (
             f"{subject} {amount}{span if math.isfinite(low) else ''}"
             f"{'' if is_same else energy + self.doubt}. "
-            f"Of {count} {one}s, {up or 'none'} gain{'s' * (up < 2)} and {down or 'none'} "
-            f"lose{'s' * (down < 2)}"
+            f"Of {count} {participant}s, {gaining or 'none'} gain{'s' * (gaining < 2)} and "
+            f"{losing or 'none'} lose{'s' * (losing < 2)}"
             + f"; for {unchanged} nothing changes." * bool(unchanged)
             + "." * (not unchanged)
         )
@@ -246,10 +249,10 @@ class _Question:
         if comparison.missing_factors:
             return too_few(comparison.missing_factors)
         weeks = comparison.parts["weeks"].levels
-        if needed := needed_levels(comparison, "weeks"):
+        if needed_weeks := needed_levels(comparison, "weeks"):
             return (
-                f"About {needed} weeks of test would decide it, if the difference stays as it is "
-                f"({weeks} now)."
+                f"About {needed_weeks} weeks of test would decide it, if the difference stays "
+                f"as it is ({weeks} now)."
             )
         return (
             f"Even two years of test would not decide it ({weeks} weeks now): the difference is "
@@ -262,21 +265,23 @@ class _Question:
         mean = _mean(self.in_use, "wape")
         if not math.isfinite(mean):
             return
-        known = {
+        naive_errors = {
             text: _mean(self._find(f"{BASELINE}-{name}"), "wape")
             for name, text in NAIVE.items()
             if name != "persistence" or self.study.windows.farthest * self.minutes <= 60
         }
         naive_texts = [
             f"{text} {100 * error:.0f}{SPACE}%"
-            for text, error in known.items()
+            for text, error in naive_errors.items()
             if math.isfinite(error)
         ]
-        beside = f"; taken as forecasts, {words.join_words(naive_texts)}" if naive_texts else ""
+        naive_clause = (
+            f"; taken as forecasts, {words.join_words(naive_texts)}" if naive_texts else ""
+        )
         labels = dict.fromkeys(contender.label for contender in self.in_use)
         yield (
-            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{beside}. In use: "
-            f"{'; '.join(labels)}."
+            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
+            f"In use: {'; '.join(labels)}."
         )
 
     @property
@@ -293,10 +298,10 @@ class _Question:
         size = self.contest.bytes(0)
         if crosses == {"nothing"} or not size:
             return "It costs nothing: nothing is sent."
-        what = "readings" if "raw data" in crosses else "models, no readings"
+        crossing = "readings" if "raw data" in crosses else "models, no readings"
         return (
             f"Joining costs {_megabytes(size)} of messages for each {self.study.participant}, once "
-            f"for a training, and reveals {what}. Models can still tell something about the "
+            f"for a training, and reveals {crossing}. Models can still tell something about the "
             "readings (docs/privacy.md)."
         )
 
@@ -307,8 +312,8 @@ class _Question:
         if Public.name in find_pretrained(study.baselines.further):
             yield "The model of public meters was trained on these meters, so it does not count."
             return
-        alone = self._find(public)
-        if alone and {c.label for c in self.in_use} == {c.label for c in alone}:
+        public_row = self._find(public)
+        if public_row and {c.label for c in self.in_use} == {c.label for c in public_row}:
             yield (
                 "What is in use is the model of public meters alone, which needs no partners and "
                 "sends nothing."
@@ -318,7 +323,7 @@ class _Question:
         contest = contest_of(study, [self.variant], [side], [public])
         if contest is None:
             return
-        missed = _mean(alone, "wape")
+        missed = _mean(public_row, "wape")
         percent = 100 * contest.comparison.effect / contest.error(1)
         share = f"misses {100 * missed:.0f}{SPACE}% of the load" if math.isfinite(missed) else ""
         compared = (
@@ -461,14 +466,16 @@ def _percent(share: float) -> str:
 
 def _gainers_and_losers(clients: pd.DataFrame, participant: str) -> str:
     """How many clients gain and lose, and which most."""
-    gaining, down = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
+    gaining, losing = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
     if clients["low"].isna().all():
         clearly = "The test set has too few weeks to say who clearly gains."
-    elif not gaining and not down:
+    elif not gaining and not losing:
         clearly = f"None of the {len(clients)} {participant}s clearly gains or loses."
     else:
         clearly = f"Of {len(clients)} {participant}s, {gaining or 'none'} clearly "
-        clearly += f"gain{'s' * (gaining < 2)} and {down or 'none'} clearly lose{'s' * (down < 2)}."
+        clearly += (
+            f"gain{'s' * (gaining < 2)} and {losing or 'none'} clearly lose{'s' * (losing < 2)}."
+        )
     parts = []
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):

@@ -13,7 +13,7 @@ from pathlib import Path
 from plfl.base.files import sha256, write_text
 
 SUMS = "SHA256SUMS"
-LATER = ("lead_times.csv", "sums.csv")
+LATER_TABLES = ("lead_times.csv", "sums.csv")
 """Tables without a checksum there: the job that keeps models writes them, at its own time."""
 KEY = b"plfl.sha256"
 """Key of the checksum in the metadata of a Parquet file."""
@@ -82,7 +82,7 @@ def _place(path: Path) -> int | None:
 def write_sums(folder: Path) -> None:
     """Write `SHA256SUMS` with the checksums of all tables in a results folder."""
     tables = [*folder.glob("*.parquet"), *folder.glob("*.csv"), folder / "study.json"]
-    sealed_tables = sorted(path for path in tables if path.name not in LATER)
+    sealed_tables = sorted(path for path in tables if path.name not in LATER_TABLES)
     lines = [f"{sha256(path)}  {path.name}\n" for path in sealed_tables]
     write_text(folder / SUMS, "".join(lines))
 

@@ -314,8 +314,8 @@ def undecidable(study: Study) -> str:
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
     if missing_factors := [factor for factor, n in numbers.items() if n < 2]:
         levels = " and ".join(f"one {_levels_of(f, participant)[:-1]}" for f in missing_factors)
-        needed = too_few(missing_factors, participant)
-        return f"no comparison is decided with {levels}. {needed}"
+        needed_numbers = too_few(missing_factors, participant)
+        return f"no comparison is decided with {levels}. {needed_numbers}"
     clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY_CLIENTS or not study.task.forecasts:
         return ""
@@ -347,8 +347,8 @@ def advice(
     variance_parts, level = comparison.parts, level / sufficient
     if comparison.missing_factors:
         return too_few(comparison.missing_factors, participant)
-    needed = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
-    levels = {name: number for name, number in needed.items() if number}
+    needed_numbers = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
+    levels = {name: number for name, number in needed_numbers.items() if number}
     if not levels:
         factors = join_words((_levels_of(factor, participant) for factor in variance_parts), "or")
         return (

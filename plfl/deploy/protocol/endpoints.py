@@ -123,12 +123,12 @@ class ClientChannel(Channel):
             self.send_messages("up", clients, [message], _no_check)
             return self.send_messages("down", clients, [b""], _no_check)[0]
 
-        told = ask(member.introduce())
-        crowd = Crowd.unpack(told)
-        sealed = ask(member.share(told[HEAD:]))
+        crowd_message = ask(member.introduce())
+        crowd = Crowd.unpack(crowd_message)
+        sealed = ask(member.share(crowd_message[HEAD:]))
         self.keep()
-        arrived = ask(member.hide(sealed, fields, with_check(numbers(crowd))[0]))
-        raise ClientSent([as_row(member.tell(arrived))])
+        arrival_bits = ask(member.hide(sealed, fields, with_check(numbers(crowd))[0]))
+        raise ClientSent([as_row(member.tell(arrival_bits))])
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: the rows that arrived, in place of `rows`. Up: raise `ClientSent`."""

@@ -265,49 +265,56 @@ class DeployedServer:
         crowd = Crowd(len(names), float(f.weights_of_sum.nansum()))
 
         def ask(
-            asked: Mapping[str, Message], size: int, kind: type[F]
+            requests: Mapping[str, Message], size: int, kind: type[F]
         ) -> tuple[dict[str, CheckedAnswer[F]], list[bytes]]:
             def check(data: bytes) -> None:
                 if len(data) != size:
                     raise ValueError(f"it has {len(data)} bytes instead of {size}")
 
-            answers = self._ask(asked, "train", partial(read_exchanged, check, kind))
+            answers = self._ask(requests, "train", partial(read_exchanged, check, kind))
             data = [as_bytes(answer.arrays["0"]) for answer in answers.values()]
-            who = torch.tensor([self.names.index(name) for name in answers], dtype=torch.int64)
-            self.channel.count_messages("up", who, data)
+            client_numbers = torch.tensor(
+                [self.names.index(name) for name in answers], dtype=torch.int64
+            )
+            self.channel.count_messages("up", client_numbers, data)
             return answers, data
 
         def reply(
             answers: Mapping[str, CheckedAnswer[Any]], data: Iterable[bytes]
         ) -> dict[str, Message]:
             replies = dict(zip(answers, data, strict=True))
-            who = torch.tensor([self.names.index(name) for name in replies], dtype=torch.int64)
-            self.channel.count_messages("down", who, [*replies.values()])
+            client_numbers = torch.tensor(
+                [self.names.index(name) for name in replies], dtype=torch.int64
+            )
+            self.channel.count_messages("down", client_numbers, [*replies.values()])
             return {
                 name: self._message(
-                    "exchange", rows=[as_row(some)], after=answers[name].facts.request
+                    "exchange", rows=[as_row(message)], after=answers[name].facts.request
                 )
-                for name, some in replies.items()
+                for name, message in replies.items()
             }
 
         answers: dict[str, CheckedAnswer[Any]]
         answers, publics = ask(messages, PUBLIC, TrainedFacts)
         if len(answers) < len(names):
             return answers, False
-        known = [crowd.pack() + some for some in server.pass_on(publics)]
-        answers, shared = ask(reply(answers, known), degree * SEALED, TrainedFacts)
+        introductions = [crowd.pack() + message for message in server.pass_on(publics)]
+        answers, shared = ask(reply(answers, introductions), degree * SEALED, TrainedFacts)
         if len(answers) < len(names):
             return answers, False
-        asked = reply(answers, server.deliver(shared))
-        answers, masked = ask(asked, fields.size, TrainedFacts)
+        requests = reply(answers, server.deliver(shared))
+        answers, masked = ask(requests, fields.size, TrainedFacts)
         places = [names.index(name) for name in answers]
         try:
-            arrived = server.add(dict(zip(places, masked, strict=True)), fields)
+            arrival_bits = server.add(dict(zip(places, masked, strict=True)), fields)
             if f.privacy is not None and len(places) < staying(len(names)):
                 raise DropoutError("too few clients are left to add the noise")
-            bits = [arrived[place] for place in places]
-            told_by, told = ask(reply(answers, bits), degree * SHARE, TrainedFacts)
-            by_place = {names.index(name): some for name, some in zip(told_by, told, strict=True)}
+            bits = [arrival_bits[place] for place in places]
+            told_by, secret_shares = ask(reply(answers, bits), degree * SHARE, TrainedFacts)
+            by_place = {
+                names.index(name): message
+                for name, message in zip(told_by, secret_shares, strict=True)
+            }
             numbers = read_sum(fields, server.unmask(by_place, fields))
         except (DropoutError, ValueError) as error:
             return self._refuse_all(names, SumError(str(error))), False

@@ -71,8 +71,8 @@ class MaskedSums:
         """Agree on keys with the neighbours, whose public keys are the `answer`."""
         key = self._keys[client]
         peers = [answer[begin : begin + SIZE] for begin in range(0, len(answer), SIZE)]
-        agreed = {peer: derive(key.agree(peer), "masks") for peer in peers}
-        self._masks[client] = pair_masks(key.public, agreed)
+        pair_secrets = {peer: derive(key.agree(peer), "masks") for peer in peers}
+        self._masks[client] = pair_masks(key.public, pair_secrets)
         self._bits[client] = ROOT_BITS
 
     def hide(self, client: int, numbers: NDArray[Any], *, are_counts: bool = False) -> Masked:
@@ -157,10 +157,10 @@ def _pair_bits(
     """The bits of `count` numbers and of the check number, and the least (n,) of each number, given
     the bits of counts of windows."""
     of_counts = np.frombuffer(bits, np.uint8)
-    each = count if are_counts else count // 2
-    if each % len(of_counts):
-        raise SumError(f"{each} numbers do not fit {len(of_counts)} sizes")
-    of_counts = np.repeat(of_counts, each // len(of_counts))
+    bin_count = count if are_counts else count // 2
+    if bin_count % len(of_counts):
+        raise SumError(f"{bin_count} numbers do not fit {len(of_counts)} sizes")
+    of_counts = np.repeat(of_counts, bin_count // len(of_counts))
     if are_counts:
         return of_counts.tobytes() + bytes([CHECK]), np.zeros(count, np.int64)
     largest_counts = 2.0**of_counts - 1

@@ -68,8 +68,8 @@ class SimulatedKey:
 
     def agree(self, public: bytes) -> bytes:
         """The secret of both owners, whichever of them computes it."""
-        both = b"".join(sorted((self.public, public)))
-        return blake2b(both, key=self.seed, digest_size=SIZE).digest()
+        public_keys = b"".join(sorted((self.public, public)))
+        return blake2b(public_keys, key=self.seed, digest_size=SIZE).digest()
 
 
 class Secrets(Protocol):

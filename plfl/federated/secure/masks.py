@@ -31,14 +31,14 @@ class Fields:
             raise ValueError(f"a field has {largest} bits, more than 64")
         self.kind = np.dtype("<u2" if largest <= 16 else "<u4" if largest <= 32 else "<u8")
         """The type of lanes."""
-        ones = np.uint64(2**64 - 1)
+        all_bits = np.uint64(2**64 - 1)
         values = np.maximum(bits, 1).astype(np.uint64)
-        full = np.where(bits > 0, ones >> (np.uint64(64) - values), np.uint64(0))
+        full = np.where(bits > 0, all_bits >> (np.uint64(64) - values), np.uint64(0))
         self.full = full.astype(self.kind)
         """The largest value (n,) of each field."""
 
     @cached_property
-    def _whole(self) -> NDArray[np.int64]:
+    def _whole_bytes(self) -> NDArray[np.int64]:
         """Which bytes of the lanes are sent whole, in the order of bytes."""
         places = np.arange(self.kind.itemsize)[:, None]
         lanes = np.arange(len(self.bits)) * self.kind.itemsize
@@ -58,7 +58,7 @@ class Fields:
     def size(self) -> int:
         """Bytes of a message."""
         _, counts = self._partial
-        return len(self._whole) + sum(-(-count // 8) for count in counts)
+        return len(self._whole_bytes) + sum(-(-count // 8) for count in counts)
 
     def pack(self, lanes: Lanes) -> bytes:
         """Lanes (n,) without high bits as the bytes of a message: first the whole bytes, then the
@@ -67,7 +67,7 @@ class Fields:
         positions, counts = self._partial
         remainders = raw[positions]
         planes = [np.packbits(remainders[:n] & (1 << place)) for place, n in enumerate(counts) if n]
-        return b"".join([raw[self._whole].tobytes(), *(plane.tobytes() for plane in planes)])
+        return b"".join([raw[self._whole_bytes].tobytes(), *(plane.tobytes() for plane in planes)])
 
     def unpack(self, message: bytes) -> Lanes:
         """The inverse of `pack`.
@@ -79,9 +79,9 @@ class Fields:
             raise ValueError(f"it has {len(message)} bytes, expected {self.size}")
         data = np.frombuffer(message, np.uint8)
         raw = np.zeros(len(self.bits) * self.kind.itemsize, np.uint8)
-        raw[self._whole] = data[: len(self._whole)]
+        raw[self._whole_bytes] = data[: len(self._whole_bytes)]
         positions, counts = self._partial
-        remainders, begin = np.zeros(len(positions), np.uint8), len(self._whole)
+        remainders, begin = np.zeros(len(positions), np.uint8), len(self._whole_bytes)
         for place, count in enumerate(counts):
             plane = data[begin : begin + -(-count // 8)]
             remainders[:count] |= np.unpackbits(plane, count=count) << np.uint8(place)
@@ -144,14 +144,15 @@ class Masks:
     the masks that it adds and subtracts."""
 
     def __init__(self, added_keys: Sequence[bytes], taken_keys: Sequence[bytes] = ()):
-        self._added, self._taken = [*map(Stream, added_keys)], [*map(Stream, taken_keys)]
+        self._added_streams = [*map(Stream, added_keys)]
+        self._taken_streams = [*map(Stream, taken_keys)]
 
     def hide(self, fields: Fields, lanes: Lanes) -> Lanes:
         """The lanes (n,) of the next message, masked."""
         masked = lanes.copy()
-        for stream in self._added:
+        for stream in self._added_streams:
             masked += stream.draw(fields)
-        for stream in self._taken:
+        for stream in self._taken_streams:
             masked -= stream.draw(fields)
         return masked & fields.full
 

@@ -24,7 +24,7 @@ DROPPING = 1 / 20
 """Share of the clients that may drop out."""
 SAFE = 2.0**-40
 """Most probability, over the draw of the circle, that the promise is broken."""
-LEAST = 20
+FEWEST_NEIGHBOURS = 20
 """Neighbours of a client at least, if there are so many others."""
 FEWEST = 3
 """Clients of a sum: one of two knows the other's numbers."""
@@ -49,11 +49,12 @@ def apart(count: int, degree: int, missing: int) -> float:
 def exposed(count: int, degree: int, colluding: int) -> float:
     """A bound of the probability that any client has at least t colluding neighbours."""
     degree = min(degree, count - 1)
-    others = count - 1 - colluding
+    honest_count = count - 1 - colluding
     ways = (
-        _log_choose(colluding, some) + _log_choose(others, degree - some)
-        for some in range(threshold_of(degree), min(degree, colluding) + 1)
-        if degree - some <= others
+        _log_choose(colluding, colluding_count)
+        + _log_choose(honest_count, degree - colluding_count)
+        for colluding_count in range(threshold_of(degree), min(degree, colluding) + 1)
+        if degree - colluding_count <= honest_count
     )
     return count * sum(math.exp(way - _log_choose(count - 1, degree)) for way in ways)
 
@@ -69,7 +70,7 @@ def degree_of(count: int, has_shares: bool) -> int:
     `has_shares`: whether clients share their keys, because others may drop out."""
     colluding = int(COLLUDING * count)
     missing = colluding + (int(DROPPING * count) if has_shares else 0)
-    for degree in range(LEAST, count - 1, 2):
+    for degree in range(FEWEST_NEIGHBOURS, count - 1, 2):
         if apart(count, degree, missing) > SAFE:
             continue
         if not has_shares or exposed(count, degree, colluding) <= SAFE:

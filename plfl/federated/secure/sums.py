@@ -55,7 +55,7 @@ class SumClient:
         self._seal_key = secrets.key(f"{purpose}/seals", client)
         self._seed = self._read("own", keys.SIZE)
         self._publics: list[bytes] = []
-        self._received: list[tuple[bytes, bytes]] = []
+        self._received_shares: list[tuple[bytes, bytes]] = []
         self._is_told = False
 
     def introduce(self) -> bytes:
@@ -80,16 +80,16 @@ class SumClient:
         """Step 3: the masked `numbers` (n,), after the sealed shares of the neighbours."""
         for public, text in zip(self._publics, _cut(sealed, SEALED), strict=True):
             opened = decrypt(self._seal(public, public[keys.SIZE :]), text)
-            self._received.append((opened[: shares.SIZE], opened[shares.SIZE :]))
-        agreed = {
+            self._received_shares.append((opened[: shares.SIZE], opened[shares.SIZE :]))
+        pair_secrets = {
             public[: keys.SIZE]: derive(self._mask_key.agree(public[: keys.SIZE]), "masks")
             for public in self._publics
         }
-        lanes = pair_masks(self._mask_key.public, agreed).hide(fields, fields.encode(numbers))
+        lanes = pair_masks(self._mask_key.public, pair_secrets).hide(fields, fields.encode(numbers))
         return fields.pack(Masks([self._seed]).hide(fields, lanes))
 
-    def tell(self, arrived: bytes) -> bytes:
-        """Step 4: a share of one secret of each neighbour; `arrived`: a bit for each of them.
+    def tell(self, presence: bytes) -> bytes:
+        """Step 4: a share of one secret of each neighbour; `presence`: a bit for each of them.
 
         Raises:
             ValueError: it has been told before.
@@ -97,9 +97,9 @@ class SumClient:
         if self._is_told:
             raise ValueError("the shares of this sum have been told; a second time is refused")
         self._is_told = True
-        count = len(self._received)
-        has_arrived = np.unpackbits(np.frombuffer(arrived, np.uint8), count=count)
-        pairs = zip(self._received, has_arrived.tolist(), strict=True)
+        count = len(self._received_shares)
+        has_arrived = np.unpackbits(np.frombuffer(presence, np.uint8), count=count)
+        pairs = zip(self._received_shares, has_arrived.tolist(), strict=True)
         return b"".join(share_pair[bit] for share_pair, bit in pairs)
 
     def _read(self, purpose: str, size: int) -> bytes:
@@ -121,7 +121,7 @@ class SumServer:
         random = secrets.generator(f"{purpose}/neighbours")
         self.neighbours = draw_neighbours(count, degree, random)
         """The neighbours (n, k) of each client."""
-        self.arrived: list[int] = []
+        self.present: list[int] = []
         """The clients whose numbers are in the sum."""
         self._publics: list[bytes] = []
         self._masked: Lanes | None = None
@@ -145,14 +145,14 @@ class SumServer:
         Raises:
             DropoutError: of too many they have not.
         """
-        self.arrived = sorted(masked)
-        self._masked = fields.add([fields.unpack(masked[client]) for client in self.arrived])
-        bits = np.isin(self.neighbours, self.arrived)
+        self.present = sorted(masked)
+        self._masked = fields.add([fields.unpack(masked[client]) for client in self.present])
+        bits = np.isin(self.neighbours, self.present)
         # Each client has t neighbours that tell their shares, or there is no use in asking.
         if (bits.sum(axis=1) < self.threshold).any():
-            gone = len(self.neighbours) - len(self.arrived)
-            raise DropoutError(f"{gone} of {len(self.neighbours)} clients have dropped out")
-        return {client: np.packbits(bits[client]).tobytes() for client in self.arrived}
+            absent_count = len(self.neighbours) - len(self.present)
+            raise DropoutError(f"{absent_count} of {len(self.neighbours)} clients have dropped out")
+        return {client: np.packbits(bits[client]).tobytes() for client in self.present}
 
     @property
     def threshold(self) -> int:
@@ -167,26 +167,26 @@ class SumServer:
             ValueError: what they have told is not the shares of the clients' secrets.
         """
         assert self._masked is not None
-        known: list[dict[int, int]] = [{} for _ in self.neighbours]
+        shares_by_client: list[dict[int, int]] = [{} for _ in self.neighbours]
         for client, answer in answers.items():
             for j, share in zip(self.neighbours[client], _cut(answer, shares.SIZE), strict=True):
-                known[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
+                shares_by_client[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
         total, publics = self._masked.copy(), [public[: keys.SIZE] for public in self._publics]
-        for client, of_client in enumerate(known):
+        for client, of_client in enumerate(shares_by_client):
             if len(of_client) < self.threshold:
                 raise DropoutError(f"{len(of_client)} of {self.threshold} neighbours have told")
             secret = shares.recover(dict([*of_client.items()][: self.threshold]))
             if secret >= 2 ** (8 * keys.SIZE):
                 raise ValueError("shares do not belong together")
             private = secret.to_bytes(keys.SIZE, "little")
-            if client in self.arrived:
+            if client in self.present:
                 total -= Stream(private).draw(fields)
                 continue
             key = self._secrets.restore(f"{self._purpose}/masks", private)
             if key.public != publics[client]:
                 raise ValueError("shares do not belong together")
             for peer in self.neighbours[client]:
-                if peer in self.arrived:
+                if peer in self.present:
                     mask = Stream(derive(key.agree(publics[peer]), "masks")).draw(fields)
                     total += mask if publics[client] < publics[peer] else -mask
         return fields.add([total])

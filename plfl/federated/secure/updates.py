@@ -76,8 +76,8 @@ class Crowd(NamedTuple):
 def sum_bytes(clients: int, numbers: int) -> tuple[int, int]:
     """Bytes that each of some clients sends and receives for a masked sum of this many numbers."""
     degree = degree_of(clients, has_shares=True)
-    up = PUBLIC + degree * (SEALED + SHARE) + BITS // 8 * numbers + CHECK // 8
-    return up, HEAD + degree * (PUBLIC + SEALED) + -(-degree // 8)
+    sent_bytes = PUBLIC + degree * (SEALED + SHARE) + BITS // 8 * numbers + CHECK // 8
+    return sent_bytes, HEAD + degree * (PUBLIC + SEALED) + -(-degree // 8)
 
 
 class Noise(NamedTuple):
@@ -109,12 +109,12 @@ class Grid:
     def step(self, crowd: Crowd) -> float:
         """The step g."""
         if self.noise is None:
-            most = LARGEST * crowd.weight
+            largest = LARGEST * crowd.weight
         else:
-            most = self.noise.clip * crowd.weight + TAIL * self._deviation(
+            largest = self.noise.clip * crowd.weight + TAIL * self._deviation(
                 crowd.clients
             ) * math.sqrt(crowd.clients)
-        return float(2.0 ** (math.ceil(math.log2(most)) + 1 - BITS))
+        return float(2.0 ** (math.ceil(math.log2(largest)) + 1 - BITS))
 
     def _deviation(self, count: int) -> float:
         """That of the noise of one client."""
@@ -134,10 +134,10 @@ class Grid:
         limit = LARGEST if self.noise is None else self.noise.clip
         numbers = np.empty(updates.shape, np.int64)
         for i, (update, weight, generator) in enumerate(zip(updates, weights, random, strict=True)):
-            kept = np.nan_to_num(update, nan=0, posinf=0, neginf=0)
+            finite_update = np.nan_to_num(update, nan=0, posinf=0, neginf=0)
             if not (np.abs(update) <= limit).all():  # false for NaN, too
                 log.warning("client %d: updates beyond %g are clipped", clients[i], limit)
-            scaled = kept.clip(-limit, limit) * (weight / step)
+            scaled = finite_update.clip(-limit, limit) * (weight / step)
             lower = np.floor(scaled)
             near = lower + (generator.random(len(scaled)) < scaled - lower)
             if self.noise is not None and np.linalg.norm(near) > self.noise.clip / step:

@@ -7,7 +7,7 @@ import pytest
 
 from plfl.federated.secure.neighbours import (
     COLLUDING,
-    LEAST,
+    FEWEST_NEIGHBOURS,
     SAFE,
     apart,
     degree_of,
@@ -63,7 +63,9 @@ def test_the_probability_that_a_key_is_known() -> None:
 def test_neighbours_keep_the_promise_and_grow_slowly(count: int) -> None:
     for has_shares in (False, True):
         degree = degree_of(count, has_shares)
-        assert degree == count - 1 if count <= LEAST + 1 else degree >= LEAST
+        assert (
+            degree == count - 1 if count <= FEWEST_NEIGHBOURS + 1 else degree >= FEWEST_NEIGHBOURS
+        )
         assert apart(count, degree, int(COLLUDING * count)) <= SAFE
         if has_shares:
             assert exposed(count, degree, int(COLLUDING * count)) <= SAFE or degree == count - 1

@@ -38,7 +38,7 @@ def total(
     }
     assert {len(some) for some in told.values()} == {degree * SIZE}
     lanes = server.unmask(told, FIELDS)
-    return server.arrived, FIELDS.decode(lanes, -(2**31))
+    return server.present, FIELDS.decode(lanes, -(2**31))
 
 
 @pytest.mark.parametrize("secrets", [SystemSecrets(), SimulatedSecrets(1)])
