@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     import lightgbm as lightgbm
     import pandas as pandas
     import torch as torch
+    from cryptography import exceptions as exceptions
+    from cryptography.hazmat.primitives import ciphers as ciphers
+    from cryptography.hazmat.primitives import hashes as hashes
+    from cryptography.hazmat.primitives.asymmetric import ec as ec
+    from cryptography.hazmat.primitives.asymmetric import x25519 as x25519
+    from cryptography.hazmat.primitives.ciphers import aead as aead
+    from cryptography.hazmat.primitives.kdf import hkdf as hkdf
     from scipy import special as special
 else:
 
@@ -54,3 +61,11 @@ else:
     httpx, lightgbm, pandas, torch = map(LazyModule, ("httpx", "lightgbm", "pandas", "torch"))
     constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))
     special = LazyModule("scipy.special")
+    exceptions = LazyModule("cryptography.exceptions")
+    ciphers, hashes, ec, x25519, aead, hkdf = (
+        LazyModule(f"cryptography.hazmat.primitives.{name}")
+        for name in (
+            *("ciphers", "hashes", "asymmetric.ec", "asymmetric.x25519"),
+            *("ciphers.aead", "kdf.hkdf"),
+        )
+    )

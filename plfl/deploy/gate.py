@@ -19,7 +19,7 @@ from http import HTTPStatus
 from string import ascii_letters, digits
 from typing import Any, TypeAlias
 
-from plfl.base.lazy import httpx
+from plfl.base.lazy import ec, exceptions, hashes, httpx
 from plfl.deploy import flower
 from plfl.deploy.annotations import ServerKeys
 
@@ -188,11 +188,7 @@ class Gate:
 
     def _signer_of(self, headers: Mapping[bytes, bytes]) -> bytes | None:
         """The public key of the client that has signed a request; None without such a signature."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        with suppress(KeyError, ValueError, InvalidSignature):
+        with suppress(KeyError, ValueError, exceptions.InvalidSignature):
             claimed, signature = (b64decode(headers[n], validate=True) for n in (KEY, SIGNATURE))
             # The SuperLink checks that the time is near.
             self._keys[claimed].verify(signature, headers[STAMP], ec.ECDSA(hashes.SHA256()))

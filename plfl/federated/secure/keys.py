@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from plfl.base.lazy import aead, exceptions, hashes, hkdf, x25519
 from plfl.training.batches import stream
 
 SIZE = 32
@@ -41,16 +42,12 @@ class CurveKey:
     """A key of X25519 (RFC 7748)."""
 
     def __init__(self, private: bytes):
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
         self.private = private
-        self._key = X25519PrivateKey.from_private_bytes(private)
+        self._key = x25519.X25519PrivateKey.from_private_bytes(private)
         self.public = self._key.public_key().public_bytes_raw()
 
     def agree(self, public: bytes) -> bytes:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-
-        return self._key.exchange(X25519PublicKey.from_public_bytes(public))
+        return self._key.exchange(x25519.X25519PublicKey.from_public_bytes(public))
 
 
 @dataclass(frozen=True)
@@ -126,11 +123,8 @@ class SimulatedSecrets:
 
 def derive(secret: bytes, purpose: str) -> bytes:
     """The key (32 bytes) for one purpose that follows from a secret."""
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     info = f"plfl secure aggregation 1: {purpose}".encode()
-    key: bytes = HKDF(hashes.SHA256(), SIZE, salt=None, info=info).derive(secret)
+    key: bytes = hkdf.HKDF(hashes.SHA256(), SIZE, salt=None, info=info).derive(secret)
     return key
 
 
@@ -146,16 +140,12 @@ def decrypt(key: bytes, sealed: bytes) -> bytes:
     Raises:
         ValueError: it was not encrypted with this key.
     """
-    from cryptography.exceptions import InvalidTag
-
     try:
         text: bytes = _cipher(key).decrypt(bytes(12), sealed, None)
-    except InvalidTag:
+    except exceptions.InvalidTag:
         raise ValueError(f"{len(sealed)} bytes are not encrypted with the agreed key") from None
     return text
 
 
 def _cipher(key: bytes) -> Any:
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-    return ChaCha20Poly1305(key)
+    return aead.ChaCha20Poly1305(key)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.lazy import ciphers
+
 Lanes = NDArray[np.unsignedinteger[Any]]
 """Fields as unsigned numbers of 2, 4 or 8 bytes, of which the low bits count."""
 
@@ -129,9 +131,9 @@ class Stream:
     """Numbers that only owners of a key know, one after the other: ChaCha20 (RFC 8439)."""
 
     def __init__(self, key: bytes):
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-
-        self._cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+        self._cipher = ciphers.Cipher(
+            ciphers.algorithms.ChaCha20(key, bytes(16)), mode=None
+        ).encryptor()
 
     def draw(self, fields: Fields) -> Lanes:
         """The next mask of a message, with random high bits."""
