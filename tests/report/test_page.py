@@ -455,7 +455,8 @@ def test_a_reader_of_six_meters_walks_the_page(six, browser, width, height, colo
         box = tab.locator(place).first.bounding_box()
         return box["x"] + box["width"], box["y"] + box["height"]
 
-    assert ends("#answer strong")[1] < ends(".gains tbody tr")[1] < height
+    assert ends("#answer strong")[1] < ends("#answer p")[1] < height, "the answer is in sight"
+    assert ends("#answer p")[1] < ends(".gains tbody tr")[1] < height * (1 if width > 400 else 1.5)
     assert ends("#standings td.n")[0] < width, "the score is in sight"
     for number in tab.locator(".gains td.n").all():
         box = number.bounding_box()
