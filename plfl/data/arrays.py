@@ -100,7 +100,8 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
         ) from None
     except DAMAGE as error:
         raise DataError(
-            f"{path}: is damaged ({error}); make it again with `plfl study … --forcerun windows`"
+            f"{path}: is damaged, or of another version ({error}); make it again with `plfl study "
+            "… --forcerun windows`"
         ) from None
 
 
