@@ -27,7 +27,7 @@ from tests.helpers.projects import Project, write_meters
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("project"))
-    project.make("results/own/models/index.csv")
+    project.make("results/own/models/index.csv", "results/own/comparisons.csv")
     return project
 
 

@@ -123,7 +123,13 @@ def help_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return printed
 
 
-@pytest.mark.parametrize("name", [*sorted({*NAMES} - {"data", "deploy"}), "data check"])
+LEAVES = sorted({*NAMES} - {"data", "deploy", "leaderboard"})
+"""The commands without subcommands."""
+
+
+@pytest.mark.parametrize(
+    "name", [*LEAVES, "data check", "data formats", "data fetch", "leaderboard add"]
+)
 def test_the_help_of_a_command_ends_with_examples(name: str, help_of: Help) -> None:
     _, examples = help_of(*name.split()).split("\nexamples:\n")
     commands = [re.split("[#>]", line)[0].split() for line in examples.splitlines()]
