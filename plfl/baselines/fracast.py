@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from plfl.base.extras import require
-from plfl.baselines.pretrained import PretrainedFit
+from plfl.baselines.pretrained import PretrainedElsewhere, PretrainedFit
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats
+from plfl.interfaces.baseline import FitSettings, FittedBaseline, Floats
 
 
-class Fracast(Baseline):
+class Fracast(PretrainedElsewhere):
     """Fracast-0, not trained further. It reads a client's loads and has the levels 0.1 to 0.9;
     levels between them are interpolated, and those beyond get the outermost."""
 
@@ -21,20 +21,9 @@ class Fracast(Baseline):
     label: ClassVar[str] = "Fracast-0 (pretrained)"
     about: ClassVar[str] = "The pretrained model Fracast-0, as it is (`pip install fracast`)."
     has_quantiles: ClassVar[bool] = True
-    needs_training: ClassVar[bool] = False
 
-    trained_on_this_dataset: bool
-    """Whether its training data contain these series. Then it does not count."""
     context: int = 2048
     """The number of loads that it reads, at most."""
-
-    @property
-    def is_received(self) -> bool:
-        return True
-
-    @property
-    def has_seen_the_data(self) -> bool:
-        return self.trained_on_this_dataset
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
@@ -51,15 +40,3 @@ class Fracast(Baseline):
         model_levels = tuple(map(float, model.quantiles))
         context = min(self.context, model.context_length)
         return PretrainedFit(dataset, forecasts, context, model_levels, settings.levels)
-
-    def restore(
-        self,
-        arrays: Arrays,
-        dataset: Dataset,
-        settings: FitSettings,
-        members: Mapping[str, FittedBaseline],
-    ) -> FittedBaseline:
-        return self.fit(dataset, settings, members)
-
-    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
-        return self.fit(dataset, settings, {})

@@ -27,21 +27,12 @@ Forecasts = Callable[[Floats, int], Floats]
 quantiles (W, S, Q)."""
 
 
-class Pretrained(Baseline):
-    """A pretrained forecaster in a file. It reads the loads of a client and nothing else."""
+class PretrainedElsewhere(Baseline):
+    """What baselines have in common that were trained elsewhere: there is nothing to train or to
+    keep, and a new meter gets what all others have."""
 
-    name: ClassVar[str] = "pretrained"
-    label: ClassVar[str] = "Pretrained model"
-    about: ClassVar[str] = "A forecaster in a file, trained elsewhere: ONNX or TorchScript."
     needs_training: ClassVar[bool] = False
 
-    file: Path
-    """The program, `.onnx` or `.pt`."""
-    context: int
-    """C, the number of loads that it reads."""
-    fill: bool = False
-    """Whether an unknown load is replaced by the one before, or else by the first known one;
-    otherwise it is NaN."""
     trained_on_this_dataset: bool
     """Whether its training data contain these series. Then it does not count."""
 
@@ -52,6 +43,34 @@ class Pretrained(Baseline):
     @property
     def has_seen_the_data(self) -> bool:
         return self.trained_on_this_dataset
+
+    def restore(
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
+        return self.fit(dataset, settings, members)
+
+    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
+        return self.fit(dataset, settings, {})
+
+
+class Pretrained(PretrainedElsewhere):
+    """A pretrained forecaster in a file. It reads the loads of a client and nothing else."""
+
+    name: ClassVar[str] = "pretrained"
+    label: ClassVar[str] = "Pretrained model"
+    about: ClassVar[str] = "A forecaster in a file, trained elsewhere: ONNX or TorchScript."
+
+    file: Path
+    """The program, `.onnx` or `.pt`."""
+    context: int
+    """C, the number of loads that it reads."""
+    fill: bool = False
+    """Whether an unknown load is replaced by the one before, or else by the first known one;
+    otherwise it is NaN."""
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
@@ -67,18 +86,6 @@ class Pretrained(Baseline):
             )
         forecasts = readers[self.file.suffix](self.file)
         return PretrainedFit(dataset, forecasts, self.context, (), (), self.fill)
-
-    def restore(
-        self,
-        arrays: Arrays,
-        dataset: Dataset,
-        settings: FitSettings,
-        members: Mapping[str, FittedBaseline],
-    ) -> FittedBaseline:
-        return self.fit(dataset, settings, members)
-
-    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
-        return self.fit(dataset, settings, {})
 
 
 @dataclass(frozen=True)
