@@ -51,7 +51,7 @@ def errors(results: Path, readings: Path) -> pd.DataFrame:
             until = tables[home][known.index[0] : ORIGIN + pd.Timedelta(weeks=4)]
             before, row = {}, dict[str, object]({"home": home, "days": days})
             for name in FORECASTERS:
-                _, model = kept.of_new(home, known, name, epochs=0)
+                _, model = kept.choose_for_new(home, known, name, epochs=0)
                 forecasts = model.predict(until, home, early=True)
                 is_later = forecasts["made_at"] >= ORIGIN
                 wrong = (forecasts["forecast"] - load.reindex(forecasts.index)).abs()

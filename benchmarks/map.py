@@ -119,7 +119,7 @@ def table(results: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def of_a_new_site(rows: pd.DataFrame) -> pd.DataFrame:
+def predict_new_site(rows: pd.DataFrame) -> pd.DataFrame:
     """The leads that one more site would have, with the interval of a prediction from those of four
     sites (Student's t distribution, 3 degrees of freedom)."""
     told = []
@@ -198,7 +198,7 @@ def main() -> None:
             before = pd.read_csv(path)
             rows = pd.concat([before[~before["study"].isin(rows["study"])], rows])
         rows = rows[rows["site"] != NEW_SITE]
-        rows = pd.concat([rows, of_a_new_site(rows)])
+        rows = pd.concat([rows, predict_new_site(rows)])
         rows.to_csv(path, index=False, float_format="%.4f")
     public = pd.read_csv(arguments.out / "map_public.csv")
     draw(pd.read_csv(path), public, arguments.out / "images" / "map.png")

@@ -224,7 +224,7 @@ def by_method() -> dict[str, float]:
             continue
         for changes in tries:
             try:
-                both = [_of_method(each, **changes) for each in ("fedopt", name)]
+                both = [_setting_of_method(each, **changes) for each in ("fedopt", name)]
             except ConfigError:
                 continue
             fedopt, plugin = _rounds(both)
@@ -233,7 +233,7 @@ def by_method() -> dict[str, float]:
     return measured
 
 
-def _of_method(name: str, options: Mapping[str, Any] | None = None, **grid: Any) -> Setting:
+def _setting_of_method(name: str, options: Mapping[str, Any] | None = None, **grid: Any) -> Setting:
     hyperparameters = {"method": CUT, "client_opt": options or {}}
     grid = {**PAPER["grid"], **grid, "method": [name]}
     return Setting.of({**PAPER, "grid": grid, "hyperparameters": hyperparameters})

@@ -31,17 +31,18 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
     pooled = _answers(dataset, np.arange(dataset.pool.training))
     parts = []
     for seed in seeds:
-        of_seed = dataset.of_seed(seed)
-        for i, client in enumerate(of_seed.clients.tolist()):
-            labels = of_seed.pool.labels[of_seed.parts[i]]
+        divided_dataset = dataset.divide_by_seed(seed)
+        for i, client in enumerate(divided_dataset.clients.tolist()):
+            labels = divided_dataset.pool.labels[divided_dataset.parts[i]]
             majority = np.bincount(labels).argmax() if len(labels) else 0
             predictions_by_split = {
-                split: np.full(len(of_seed.starts(i, split)), majority) for split in EVALUATED
+                split: np.full(len(divided_dataset.starts(i, split)), majority)
+                for split in EVALUATED
             }
             has_several_labels = len(np.unique(labels)) > 1
             by_name = {
                 "majority": predictions_by_split,
-                "logistic_own": _answers(of_seed, of_seed.parts[i])
+                "logistic_own": _answers(divided_dataset, divided_dataset.parts[i])
                 if has_several_labels
                 else predictions_by_split,
                 "logistic_pooled": pooled,
@@ -49,8 +50,8 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
             about = {"state": state, "seed": seed, "client": client}
             for baseline, answers in by_name.items():
                 for split in EVALUATED:
-                    truth = of_seed.labels_of(of_seed.starts(i, split))
-                    scores = _scores(truth, answers[split], of_seed.label_shares[i])
+                    truth = divided_dataset.labels_of(divided_dataset.starts(i, split))
+                    scores = _scores(truth, answers[split], divided_dataset.label_shares[i])
                     parts.append(about | {"baseline": baseline, "split": split} | scores)
     return pd.DataFrame(parts)
 

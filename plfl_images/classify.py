@@ -109,18 +109,18 @@ class Classify(Task):
         """Targets (n, K, B, 1 + C): the label, then C numbers that the term needs."""
         from plfl_images import softmax
 
-        def of_clients(table: Tensor) -> Tensor:
+        def expand_to_targets(table: Tensor) -> Tensor:
             return table[clients][:, None, None].expand(*targets.shape, -1)
 
         if isinstance(term, Restriction):
-            scale = torch.where(of_clients(term.present), 1.0, term.alpha)
+            scale = torch.where(expand_to_targets(term.present), 1.0, term.alpha)
             return softmax.packed(targets, scale.to(targets.dtype))
         assert outputs is not None
         match term:
             case Distillation(_, T):
                 numbers = torch.softmax(outputs / T, -1)
             case CorrectedDistillation(ratios=ratios, temperature=T):
-                numbers = softmax.corrected(outputs, targets, of_clients(ratios), T)
+                numbers = softmax.corrected(outputs, targets, expand_to_targets(ratios), T)
             case NotTrueDistillation(_, _, T):
                 numbers = softmax.without_label(outputs, targets, T)
             case _:

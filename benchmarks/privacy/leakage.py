@@ -116,7 +116,7 @@ def attacked(
     if study.plan.is_alone(cell):
         problem = "sends no update; choose a cell that shares parameters"
     elif study.plan.schemes.joins(cell.sharing) or not sends_only_updates(
-        study.hyperparameters.of_method(cell.method)
+        study.hyperparameters.find_method(cell.method)
     ):
         problem = "sends more than updates, so these alone tell too little; choose another cell"
     if problem:

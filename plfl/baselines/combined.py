@@ -149,16 +149,17 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
         step = -(-forecasts[0].size // MOST_WINDOWS)
         usable_forecasts = forecasts[usable, ::step].reshape(len(usable), -1)
         values = np.broadcast_to(truth, forecasts.shape[1:])[::step].ravel()
-        of_level = np.tile(levels, len(values) // len(levels))
+        value_levels = np.tile(levels, len(values) // len(levels))
         unit = np.abs(values).mean() or 1.0
         # The dual of the linear program, which has a row for each forecaster instead of each
-        # window: with d from `of_level` - 1 to `of_level`, maximise values @ d - most, where no
-        # row of known @ d is above `most`. The weights are the shadow prices of these rows.
+        # window: with d from `value_levels` - 1 to `value_levels`, maximise values @ d - most,
+        # where no row of known @ d is above `most`. The weights are the shadow prices of these
+        # rows.
         solution = linprog(
             np.append(-values / unit, 1.0),
             A_ub=np.column_stack([usable_forecasts / unit, np.full(len(usable), -1.0)]),
             b_ub=np.zeros(len(usable)),
-            bounds=[*zip(of_level - 1, of_level, strict=True), (None, None)],
+            bounds=[*zip(value_levels - 1, value_levels, strict=True), (None, None)],
         )
         if not solution.success:
             raise RuntimeError(f"no weights were found: {solution.message}")

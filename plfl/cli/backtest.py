@@ -61,10 +61,10 @@ def run(options: argparse.Namespace) -> int:
         raise PlflError(f"{results}: name files of new readings after it")
     forecasters = Forecasters(results, options.accept_misfits)
     with share_messages():
-        return _of_study(options, forecasters, new)
+        return _backtest_study(options, forecasters, new)
 
 
-def _of_study(options: argparse.Namespace, forecasters: Forecasters, new: list[Path]) -> int:
+def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: list[Path]) -> int:
     """Print the errors of a study's forecasters."""
     keys = first_day.keys_for_study(options, forecasters.results)
     with word_keys(first_day.word_for_study):

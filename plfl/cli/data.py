@@ -134,8 +134,8 @@ def run_formats(options: argparse.Namespace) -> None:
 
 def _refusal_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
     """Why variants of the study cannot make windows, or widths, of these clients; or empty."""
-    of_data = [axis.key for axis in study.plan.axes if axis.is_of_data]
-    differ = {tuple(map(place.get, of_data)): label for label, place in study.plan.places.items()}
+    data_axes = [axis.key for axis in study.plan.axes if axis.is_of_data]
+    differ = {tuple(map(place.get, data_axes)): label for label, place in study.plan.places.items()}
     problems: list[str] = []
     for label in differ.values():
         try:

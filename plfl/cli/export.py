@@ -58,12 +58,12 @@ def run(options: argparse.Namespace) -> None:
     for client in clients:
         path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
-        of_client = (
+        client_model = (
             choose_model(kept_forecasters, client, options.wanted, _say)
             if kept_forecasters
             else model
         )
-        of_client.export(path, client, options.model)
+        client_model.export(path, client, options.model)
         print(f"wrote {path}")
 
 

@@ -85,10 +85,10 @@ def run(options: argparse.Namespace) -> int:
     if not options.new:
         raise PlflError(f"{options.file}: name files of new readings after it")
     with share_messages() as say:
-        return _of_study(options, say)
+        return _forecast_with_study(options, say)
 
 
-def _of_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def _forecast_with_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Forecast with the models of a study."""
     is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
     kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
@@ -184,7 +184,7 @@ def _model(
     if kept_forecasters is None:
         model = reader.adapt(readings, client)
     else:
-        choice, model = kept_forecasters.of_new(client, readings, options.wanted)
+        choice, model = kept_forecasters.choose_for_new(client, readings, options.wanted)
         say(f"{client}: {choice.name}, {choice.why}")
     if options.save is not None:
         model.save(options.save)

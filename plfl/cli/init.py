@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> None:
     if exports:
         path = Path(f"{options.name}.yaml")
         with word_keys(word_as_option):
-            _of_exports(exports, layout_keys, path, options)
+            _write_study_of_exports(exports, layout_keys, path, options)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -139,7 +139,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"  plfl {command} {shlex.quote(str(path))}")
 
 
-def _of_exports(
+def _write_study_of_exports(
     exports: list[Path],
     layout_keys: dict[str, Any],
     path: Path,

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from plfl import methods as of_methods
+from plfl import methods as method_room
 from plfl import plugins
 from plfl.cli.common import Commands, add_parser
 from plfl.config.sections import Calibration
@@ -74,7 +74,7 @@ def _algorithms() -> dict[str, dict[str, Any]]:
         facts["parameters"] = block().model_dump(mode="json")
         return facts
 
-    rooms = {"method": of_methods, "server_opt": server, "client_opt": client}
+    rooms = {"method": method_room, "server_opt": server, "client_opt": client}
     algorithms = {
         key: {name: described(cls, sys.modules[cls.__module__]) for name, cls in classes.items()}
         for key, classes in ((key, room.available()) for key, room in rooms.items())

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     if task:
         task.check(data)
         submission["version"] = task.version
-    make_rows = _of_predictions if options.predictions else _of_results
+    make_rows = _score_predictions if options.predictions else _score_results
     metric = task.metric if task else "mase"
     rows = make_rows(study, data, options, submission, metric)
     if options.submit is None:
@@ -130,7 +130,7 @@ def _keep(rows: list[dict[str, Any]], predictions: Path | None, task: str, board
         )
 
 
-def _of_predictions(
+def _score_predictions(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
@@ -155,7 +155,7 @@ def _of_predictions(
     return [scored_predictions.submission(submission)]
 
 
-def _of_results(
+def _score_results(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""

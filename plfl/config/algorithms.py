@@ -88,7 +88,7 @@ class Hyperparameters(Section):
 
     @field_validator(*KINDS, mode="wrap")
     @classmethod
-    def _of_named_algorithms(
+    def _validate_named_algorithms(
         cls, raw: Any, empty_block: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         if isinstance(raw, Mapping):
@@ -99,17 +99,17 @@ class Hyperparameters(Section):
         """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
         return getattr(getattr(self, kind), name)
 
-    def of_method(self, name: str) -> Method:
+    def find_method(self, name: str) -> Method:
         """The method with this name."""
         method: Method = self.of("method", name)
         return method
 
-    def of_client_opt(self, name: str) -> ClientOpt:
+    def find_client_opt(self, name: str) -> ClientOpt:
         """The local optimiser with this name."""
         optimiser: ClientOpt = self.of("client_opt", name)
         return optimiser
 
-    def of_server_opt(self, name: str) -> ServerOpt:
+    def find_server_opt(self, name: str) -> ServerOpt:
         """The server optimiser with this name."""
         optimiser: ServerOpt = self.of("server_opt", name)
         return optimiser

@@ -304,7 +304,7 @@ class Dataset:
         level = last if self.relative else self.view.offset[client]
         return np.asarray(level + self.view.scale[client] * outputs, float)
 
-    def of_seed(self, seed: int) -> Self:
+    def divide_by_seed(self, seed: int) -> Self:
         """The data as the federation of a seed holds them: the same for all."""
         return self
 

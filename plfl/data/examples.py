@@ -52,7 +52,7 @@ class Examples(Protocol):
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of the windows in one split of a client."""
 
-    def of_seed(self, seed: int) -> Self:
+    def divide_by_seed(self, seed: int) -> Self:
         """The data as the federation of a seed holds them."""
 
 
@@ -64,11 +64,11 @@ def on_one_table(
     if len(parts) == 1:
         return parts
     series = cast(Mapping[str, Dataset], parts)
-    whole_table, of_state, first_client = join_datasets(series.values(), folder), {}, 0
+    whole_table, state_examples, first_client = join_datasets(series.values(), folder), {}, 0
     for name, part in series.items():
-        of_state[name] = whole_table.select(first_client + np.arange(len(part.clients)))
+        state_examples[name] = whole_table.select(first_client + np.arange(len(part.clients)))
         first_client += len(part.clients)
-    return of_state
+    return state_examples
 
 
 class ExampleTables(Mapping[str, "pd.DataFrame"]):

@@ -66,7 +66,7 @@ def build(
     """
     limits = _common_limits(tables, windows, limits, origin)
     parts = (
-        _of_client(name, table, windows, limits, origin, has_joiners, new)
+        _build_views(name, table, windows, limits, origin, has_joiners, new)
         for name, table in _check_equal(tables)
     )
     dataset = join_datasets(parts, folder)
@@ -76,7 +76,7 @@ def build(
     return dataset
 
 
-def _of_client(
+def _build_views(
     name: str,
     table: pd.DataFrame,
     windows: Windows,

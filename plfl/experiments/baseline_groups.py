@@ -57,7 +57,7 @@ def evaluate_in_groups(
     baselines = chosen_baselines(dataset, keys.further, keys.leave_out)
     common = _fit_common(baselines, dataset, settings)
 
-    def of_group(number: int) -> GroupResults:
+    def score_group(number: int) -> GroupResults:
         members = groups[number]
         earlier = {
             name: x if isinstance(x, Exception) else OfClients(x, members)
@@ -68,7 +68,7 @@ def evaluate_in_groups(
         return _results(keys, tables, len(members))
 
     with ThreadPoolExecutor(threads) as pool:
-        results = [*pool.map(of_group, range(len(groups)))]
+        results = [*pool.map(score_group, range(len(groups)))]
     failures = [
         set(result.scores.loc[result.scores["failed"] != "", "baseline"]) for result in results
     ]

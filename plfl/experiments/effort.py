@@ -56,13 +56,13 @@ def stack_of(study: Study) -> str:
         compute.device == "cuda" or (compute.device == "auto" and has_gpu)
     ):
         return "study"
-    of_state = Counter[str]()
+    state_trials = Counter[str]()
     for cell in first_variant.cells:
-        of_state[cell.state] += first_variant.plan.trials(cell) * first_variant.data.clients_of(
+        state_trials[cell.state] += first_variant.plan.trials(cell) * first_variant.data.clients_of(
             cell.state
         )
     steps = (
-        max(of_state.values())
+        max(state_trials.values())
         * first_variant.federation.rounds
         * local_steps(first_variant)
         * cost_of_step(first_variant)

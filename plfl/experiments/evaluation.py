@@ -158,12 +158,12 @@ class Evaluator:
         """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
         if self.task.widening == "none":
             return {}
-        task, of_models = self.task, dict[Model, Floats]()
+        task, model_widths = self.task, dict[Model, Floats]()
         for model, forecasts_of_model in forecasts.items():
             validation = [self._part(i, "validation", forecasts_of_model[i]) for i in self.clients]
             widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]
-            of_models[model] = np.stack(widths)
-        return of_models
+            model_widths[model] = np.stack(widths)
+        return model_widths
 
     def _widened(self, predictions: Forecasts, widths: Floats | None) -> Forecasts:
         if widths is None:

@@ -87,7 +87,7 @@ class Fold:
             else:
                 settings = self.trainer.study.federation
                 if self.scheme.join == "raw":
-                    settings = _of_all(settings, len(self.scored_clients.clients))
+                    settings = _pooled_settings(settings, len(self.scored_clients.clients))
                 self._data[seed] = (
                     self.trainer.client_data(seed, self.members, settings),
                     scored_data,
@@ -95,7 +95,7 @@ class Fold:
         return self._data[seed]
 
 
-def _of_all(settings: FederationSettings, clients: int) -> FederationSettings:
+def _pooled_settings(settings: FederationSettings, clients: int) -> FederationSettings:
     """The settings of the rounds for a single client that takes the steps of all clients, and whose
     optimiser is never reset."""
     steps = settings.local_steps * clients

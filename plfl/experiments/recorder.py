@@ -117,10 +117,10 @@ class Recorder:
         for part in self.parts:
             if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue
-            of_round = (
+            is_of_round = (
                 (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)
             )
-            if len(rows := part[of_round]):
+            if len(rows := part[is_of_round]):
                 finite = np.isfinite(rows[task.own_selection]).all()
                 return float(rows[task.selection].mean()) if finite else np.inf
         raise KeyError(f"the models were not scored after round {t}")
@@ -130,7 +130,7 @@ class Recorder:
         """Local steps of all clients so far."""
         return float(sum(part["steps"].sum() for part in self.parts if "steps" in part))
 
-    def of_model(self, model: Model) -> pd.DataFrame:
+    def model_scores(self, model: Model) -> pd.DataFrame:
         """The scores of one model, with the records of the training that it came from."""
         table = pd.concat(self.parts, ignore_index=True)
         training = table["split"] == "train"

@@ -59,10 +59,12 @@ def train(
         no models.
     """
     torch.set_num_threads(study.compute.threads)
-    of_state = dataset
-    if not isinstance(of_state, Mapping):
-        of_state = dict.fromkeys([cell.state for cell in cells], of_state)
-    maker = _TrialMaker(Trainer.for_study(study, next(iter(of_state.values()))), of_state)
+    state_examples = dataset
+    if not isinstance(state_examples, Mapping):
+        state_examples = dict.fromkeys([cell.state for cell in cells], state_examples)
+    maker = _TrialMaker(
+        Trainer.for_study(study, next(iter(state_examples.values()))), state_examples
+    )
     cells_by_settings: dict[str, list[Cell]] = {}
     for cell in cells:
         cells_by_settings.setdefault(study.plan.fingerprint(cell), []).append(cell)
@@ -97,9 +99,9 @@ def train(
 class _TrialMaker:
     """Makes the trials of cells. Trials with the same rounds share one training."""
 
-    def __init__(self, trainer: Trainer, of_state: Mapping[str, Examples]):
-        """`of_state`: the examples of each state, which the engine of the `trainer` reads."""
-        self.trainer, self.study, self.of_state = trainer, trainer.study, of_state
+    def __init__(self, trainer: Trainer, state_examples: Mapping[str, Examples]):
+        """`state_examples`: the examples of each state, which the engine of the `trainer` reads."""
+        self.trainer, self.study, self.state_examples = trainer, trainer.study, state_examples
         self._folds: dict[str, list[Fold]] = {}
         self._parts: dict[str, list[FoldTraining]] = {}
 
@@ -121,7 +123,7 @@ class _TrialMaker:
         trains_alone = study.plan.is_alone(cell)
         fold_key = f"{cell.state} {cell.sharing} {trains_alone}"
         if fold_key not in self._folds:
-            trainer = replace(self.trainer, dataset=self.of_state[cell.state])
+            trainer = replace(self.trainer, dataset=self.state_examples[cell.state])
             self._folds[fold_key] = list(make_folds(trainer, cell))
         key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned=())))
         if key not in self._parts:
@@ -150,7 +152,7 @@ def _retrain_chosen(
     trainings in which they were chosen, round by round."""
     whole_histories = {
         state: examples.refit() if isinstance(examples, Dataset) else examples
-        for state, examples in maker_of_choice.of_state.items()
+        for state, examples in maker_of_choice.state_examples.items()
     }
     maker = _TrialMaker(maker_of_choice.trainer, whole_histories)
     final_trials: dict[tuple[Cell, TunedChoice], Trial] = {}
@@ -315,7 +317,7 @@ def tables(
     server rate; `steps`: local steps of all candidates."""
     records = pd.concat(
         [
-            recorder.of_model(model).assign(
+            recorder.model_scores(model).assign(
                 lr=candidate.client_opt.lr,
                 server_lr=np.nan if trains_alone else candidate.server_opt.lr,
                 hyperparameters=candidate.text,

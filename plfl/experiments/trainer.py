@@ -45,7 +45,7 @@ class Trainer:
         """The clients' data, with the minibatches of a seed. `dataset` replaces the data of the
         study by those of some clients, or by other windows, in the same table; `settings` replaces
         its settings of training."""
-        data = (self.dataset if dataset is None else dataset).of_seed(seed)
+        data = (self.dataset if dataset is None else dataset).divide_by_seed(seed)
         study, task = self.study, self.task
         settings = settings or study.federation
         return ClientData(data, self.engine, settings, seed, task, study.windows)

@@ -94,14 +94,14 @@ def measured_speed(study: Study) -> float:
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
     first = trainer.network.initial(0).to(engine.device)
-    if isinstance(method := study.hyperparameters.of_method(study.cells[0].method), Boosting):
+    if isinstance(method := study.hyperparameters.find_method(study.cells[0].method), Boosting):
         data, layout = trainer.client_data(0, dataset), trainer.network.layout
         method.own_trees(data, layout, first[None], 1)  # puts the windows into bins
         beginning = time.process_time()
         method.own_trees(data, layout, first[None], 1)
         return 1 / max(time.process_time() - beginning, 1e-9)
     windows = torch.from_numpy(dataset.starts(0, "train"))
-    optimiser = study.hyperparameters.of_client_opt(study.grid.client_opt[0])
+    optimiser = study.hyperparameters.find_client_opt(study.grid.client_opt[0])
     objective = trainer.task.objective(study.federation.loss)
     all_parameters = torch.ones_like(first, dtype=torch.bool)
 

@@ -103,12 +103,12 @@ class ClientData:
         rounds before the first have one of their own."""
         return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
 
-    def _draw_keys(self, of_clients: Iterable[tuple[str, int]], steps: int) -> Tensor | None:
+    def _draw_keys(self, client_rounds: Iterable[tuple[str, int]], steps: int) -> Tensor | None:
         """Keys (n, steps) of random layers, from the streams of n clients; None if the model has
         none."""
         if not self.engine.is_random:
             return None
-        keys = [batches.draw_keys(self.seed, name, t, steps) for name, t in of_clients]
+        keys = [batches.draw_keys(self.seed, name, t, steps) for name, t in client_rounds]
         return torch.from_numpy(np.stack(keys)).to(self.engine.device)
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
@@ -223,7 +223,7 @@ class ClientData:
         """The models `rows` (n, P) after `steps` local steps (a number for all, or (n,)) of
         `clients`, outside of any round. A proximal term of the optimiser acts on the parameters of
         the mask `shared` (P,), by default on all."""
-        minibatches, steps_each = self._of_round(clients, t, steps)
+        minibatches, steps_each = self._draw_round(clients, t, steps)
         if shared is None:
             shared = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
         return self.trained(rows, optimiser, minibatches, steps_each, shared=shared)
@@ -276,13 +276,13 @@ class ClientData:
         """Mean gradients (n, P) of models `rows` over the first `steps` minibatches, a number for
         all or (n,), of round `t`."""
         gradients = torch.zeros_like(rows)
-        minibatches, steps_each = self._of_round(clients, t, steps)
+        minibatches, steps_each = self._draw_round(clients, t, steps)
         all_parameters = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
         task = self.task_of(STANDING, rows.clone(), minibatches, all_parameters)
         self.engine.train(replace(task, steps=steps_each, tracked=Tracked(gradients=gradients)))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
-    def _of_round(
+    def _draw_round(
         self, clients: Tensor, t: int, steps: int | Tensor
     ) -> tuple[Minibatches, Tensor | None]:
         """The minibatches of `steps` steps of round `t`, and the steps (n,) of each client unless

@@ -52,9 +52,11 @@ class Clock:
         s = simulation
         self.step_seconds = self._seconds_each("step_seconds", s.step_seconds, s.step_spread)
         """Seconds (N,) of a local step."""
-        self.down_seconds = _of_byte(self._seconds_each("down_mbit", s.down_mbit, s.link_spread))
+        self.down_seconds = _seconds_per_byte(
+            self._seconds_each("down_mbit", s.down_mbit, s.link_spread)
+        )
         """Seconds (N,) to download a byte."""
-        self.up_seconds = _of_byte(self._seconds_each("up_mbit", s.up_mbit, s.link_spread))
+        self.up_seconds = _seconds_per_byte(self._seconds_each("up_mbit", s.up_mbit, s.link_spread))
         """Seconds (N,) to upload a byte."""
         self.computing = 0.0
         """Seconds (N,) for which each participant of the last round computed."""
@@ -166,7 +168,7 @@ def takes_time(simulation: Simulation) -> bool:
     return any(getattr(simulation, speed) is not None for speed in SPEEDS)
 
 
-def _of_byte(mbit: Seconds) -> Seconds:
+def _seconds_per_byte(mbit: Seconds) -> Seconds:
     """Seconds per byte at these Mbit/s; 0, no time, without a speed."""
     seconds: Seconds = np.divide(8e-6, mbit, out=np.zeros_like(mbit), where=mbit > 0)
     return seconds

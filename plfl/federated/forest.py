@@ -113,8 +113,8 @@ class TreeGrower:
                 settings = self._bins, self.leaves, self.rate, loss, channel, numbers, noise
                 grown = grow(parts, *settings, purpose=f"{purpose}/{o}")
                 self._write(rows[client_group.start : client_group.stop], tree, o, grown.text)
-                for k, of_windows in grown.leaves.items():
-                    leaves[client_group[k]][o] = of_windows
+                for k, window_leaves in grown.leaves.items():
+                    leaves[client_group[k]][o] = window_leaves
         for row, table, score, row_leaves in zip(rows, tables, scores, leaves, strict=True):
             if len(table.scores) >= MOST_TABLES:
                 del table.scores[next(iter(table.scores))]
@@ -198,6 +198,8 @@ class TreeGrower:
         for output in range(len(self.losses)):
             arrays = (views[f"{group}.{name}"][0, output, place].numpy() for name in Tree._fields)
             grown = Tree(*arrays)
-            of_windows = known_leaves[output] if output in known_leaves else grown.leaves(x.numpy())
-            contributions.append(grown.value[of_windows])
+            window_leaves = (
+                known_leaves[output] if output in known_leaves else grown.leaves(x.numpy())
+            )
+            contributions.append(grown.value[window_leaves])
         return torch.from_numpy(np.stack(contributions, 1))

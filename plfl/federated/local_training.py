@@ -113,8 +113,8 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
 
     def numbers(crowd: Crowd) -> NDArray[np.int64]:
         random = f.client_data.streams("secure/rounding", indices, t)
-        of_clients = updates.detach().cpu().double().numpy(), weights[clients].cpu().numpy()
-        return grid.round(crowd, indices, *of_clients, random)
+        client_arrays = updates.detach().cpu().double().numpy(), weights[clients].cpu().numpy()
+        return grid.round(crowd, indices, *client_arrays, random)
 
     all_weights = float(weights.nansum())
     masked_sum = f.channel.add(f"update/{t}", clients, all_weights, numbers, len(f.x0))

@@ -12,7 +12,7 @@ from plfl.base.errors import DataError
 from plfl.data.dataset import NEGLIGIBLE, WEEK
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
-from plfl.tasks.metrics import mase, of_peaks
+from plfl.tasks.metrics import daily_peaks, mase
 
 FORECASTS = ("forecast", "last", "naive_day", "naive_week")
 """The columns of `pairs` that forecast the load."""
@@ -112,7 +112,7 @@ def peaks(table: pd.DataFrame) -> dict[str, float]:
     # The interval that ends at midnight belongs to the day before.
     days, day = np.unique((stamps - pd.Timedelta(seconds=1)).floor("D"), return_inverse=True)
     truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
-    errors = of_peaks(day, truth, forecast, len(days), rows)
+    errors = daily_peaks(day, truth, forecast, len(days), rows)
     has_peak = ~np.isnan(errors["peak_error"])
     if not has_peak.any():
         return {"peak_percent": np.nan, "peak_hours": np.nan}

@@ -135,7 +135,7 @@ class Forecasters:
             assignments |= assign(self.tables, str(state), kept_rows["name"].tolist())
         return assignments
 
-    def of_new(
+    def choose_for_new(
         self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
     ) -> tuple[Choice, ForecastModel]:
         """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`

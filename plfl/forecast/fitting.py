@@ -153,7 +153,7 @@ class OwnSteps:
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
         trained_mask = torch.from_numpy(self.trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
-        method = study.hyperparameters.of_method(self.cell.method)
+        method = study.hyperparameters.find_method(self.cell.method)
         if isinstance(method, Boosting):
             number = min(epochs, self._numbers[-1])
             return method.own_trees(data, study.plan.layout, row, number)
@@ -161,6 +161,6 @@ class OwnSteps:
             row,
             data,
             trained_mask,
-            study.hyperparameters.of_client_opt(self.cell.client_opt),
+            study.hyperparameters.find_client_opt(self.cell.client_opt),
             Calibration(epochs=epochs),
         )

@@ -529,8 +529,8 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     saved: list[dict[str, NDArray[Any]]] = [{} for _ in header.clients]
     if is_baseline:
         for name, array in arrays.items():
-            number, _, of_client = name.partition(".")
-            saved[int(number)][of_client] = array
+            number, _, array_name = name.partition(".")
+            saved[int(number)][array_name] = array
     arrays_of_baselines: dict[str, Arrays] = {}
     if is_baseline:
         arrays_of_baselines.update(zip(header.clients, saved, strict=True))

@@ -420,7 +420,7 @@ class Parts:
         return lambda past: forecaster(past).reshape(-1, horizons, 1) + residuals
 
 
-def of_baseline(model: Contents, client: str) -> Callable[[PastReadings], Tensor]:
+def baseline_forecaster(model: Contents, client: str) -> Callable[[PastReadings], Tensor]:
     """The forecaster of a client by a stored baseline."""
     parts = Parts(model, model.scalings[client], model.fitted[client])
     return parts.forecaster(model.baseline)
@@ -437,6 +437,6 @@ def program_of(
     of its network; None: it is a baseline. `widths`: of its intervals, if they have any."""
     scaling = model.scalings[client]
     if row is None:
-        return Program(model, scaling, of_baseline(model, client), rows, widths).eval()
+        return Program(model, scaling, baseline_forecaster(model, client), rows, widths).eval()
     network = ScaledNetwork(model, scaling, module_of(model.study, row))
     return Program(model, scaling, network, rows, widths).eval()

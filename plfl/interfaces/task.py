@@ -163,7 +163,7 @@ class Task(Selectable):
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
         """Errors of the predictions for all test windows of a client, day by day, as columns of a
-        table; see `plfl.tasks.metrics.of_days`."""
+        table; see `plfl.tasks.metrics.daily_errors`."""
         raise NotImplementedError
 
     def evaluator(self, dataset: Examples, engine: Any) -> Any:

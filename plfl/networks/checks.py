@@ -52,13 +52,15 @@ def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
     if not isinstance(module, nn.Module):
         yield f"{model.summary} is {type(module).__name__}, not a torch.nn.Module; return one"
         return
-    problems = list(_of_parameters(model, module, second_module))
+    problems = list(_check_parameters(model, module, second_module))
     yield from problems
     if not problems:
-        yield from _of_forward(model, module, shape)
+        yield from _check_forward(model, module, shape)
 
 
-def _of_parameters(model: Buildable, module: nn.Module, second_module: nn.Module) -> Iterator[str]:
+def _check_parameters(
+    model: Buildable, module: nn.Module, second_module: nn.Module
+) -> Iterator[str]:
     names = [name for name, _ in module.named_parameters()]
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     if lazy := [name for name, tensor in tensors.items() if is_lazy(tensor)]:
@@ -83,7 +85,7 @@ def _of_parameters(model: Buildable, module: nn.Module, second_module: nn.Module
             yield f".head: {fault}; allowed: {', '.join(names)}"
 
 
-def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
+def _check_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
     if shape.covariates and not reads_covariates(module):
         yield (
             f"{model.summary} reads a sequence only, but the windows have covariates of "
@@ -131,17 +133,17 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
             "use layers such as nn.Dropout, or draw only if self.training is true"
         )
     else:
-        yield from _of_company(model, module.eval(), shape)
+        yield from _check_independence(model, module.eval(), shape)
     if not torch.equal(*training_outputs):
         yield (
             f"{model.summary} forecasts otherwise in two trainings from the same seed; draw random "
             "numbers from PyTorch only, and keep no values from one call to the next, but in "
             "buffers"
         )
-    yield from _of_gradients(model, module, training_outputs[0])
+    yield from _check_gradients(model, module, training_outputs[0])
 
 
-def _of_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> Iterator[str]:
+def _check_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> Iterator[str]:
     if not outputs.requires_grad:
         yield f"{model.summary}: forecasts have no gradient; remove detach() and no_grad()"
         return
@@ -165,7 +167,7 @@ def _of_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> Itera
         )
 
 
-def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
+def _check_independence(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
     """Report forecasts that depend on the other windows of a minibatch. A module may branch on a
     sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of the windows therefore have
     extreme values, and are also forecast alone. For any threshold, at least one of them then takes

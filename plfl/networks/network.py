@@ -65,7 +65,7 @@ class RowPasses(NamedTuple):
                     forecasts, parameters, slope, allow_unused=True, materialize_grads=True
                 )
                 rows.append(gradients)
-        return [torch.stack(of_rows) for of_rows in zip(*rows, strict=True)]
+        return [torch.stack(row_tensors) for row_tensors in zip(*rows, strict=True)]
 
 
 class Network(Protocol):

@@ -160,7 +160,7 @@ def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Clien
     return [
         client
         for state_dataset in datasets(study).items()
-        for client in _of_state(study, *state_dataset)
+        for client in _read_state(study, *state_dataset)
     ]
 
 
@@ -195,7 +195,7 @@ def name_of(study: Study, state: str, client: str) -> str:
     return client if len(study.data.states) == 1 else f"{state}/{client}"
 
 
-def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Client]:
+def _read_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Client]:
     origin, state = place
     task, scales = study.task, scalings(dataset)
     clients = []

@@ -143,7 +143,7 @@ def digest_of(data: Mapping[tuple[str, str], Examples], seeds: Sequence[int]) ->
                 digest.update(loads.tobytes())
             continue
         digest.update(np.round(examples.features, 6).tobytes() + examples.targets.tobytes())
-        for divided in map(examples.of_seed, seeds):
+        for divided in map(examples.divide_by_seed, seeds):
             for i, client in enumerate(divided.clients.tolist()):
                 starts = [divided.starts(i, split).astype(np.int64) for split in SPLITS]
                 digest.update(client.encode() + np.concatenate(starts).tobytes())

@@ -146,10 +146,10 @@ def rows_of(
                 shared = variants[0].shares_tests
                 partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
                 yield _row(submission, pieces, summaries, partners)
-    yield from _of_baselines(variants, metric)
+    yield from _baseline_entries(variants, metric)
 
 
-def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str, Any]]:
+def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict[str, Any]]:
     submission: dict[str, Any] = {"seeds": 1, "trials": 1}
     if variants[0].shares_tests:  # classifiers
         table = read_table(variants[0].tables.folder / "baselines.parquet")

@@ -110,7 +110,9 @@ def score(
                 rows.append(keys | task.scores(dataset, i, "test", predictions))
     score_table = pd.DataFrame(rows)
     score_table["wape"] = score_table["mae"] / _loads(data, score_table)
-    pieces = {SUBMISSION: list(_pieces(_of_metric(pd.concat(errors), metric), ["seed", "client"]))}
+    pieces = {
+        SUBMISSION: list(_pieces(_select_metric(pd.concat(errors), metric), ["seed", "client"]))
+    }
     other_rows, numbers = _rival_rows(study, data, results, metric) if with_rivals else ({}, {})
     names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
     numbers[SUBMISSION] = {name: float(score_table[name].mean()) for name in names}
@@ -120,7 +122,7 @@ def score(
     return ScoredPredictions(table, clients.reset_index(), len(seeds), metric, sha256(file))
 
 
-def _of_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _select_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Errors by day, with those of the metric as `error`."""
     return errors.assign(error=errors[OF_DAYS[metric]])
 
@@ -170,8 +172,8 @@ def _check_names(
         return list_names([" ".join(name).strip() for name in sorted(names)], 3)
 
     for seed in seeds:
-        of_seed = submission[submission["seed"] == seed]
-        names = set(zip(of_seed["origin"], of_seed["client"], strict=True))
+        seed_rows = submission[submission["seed"] == seed]
+        names = set(zip(seed_rows["origin"], seed_rows["client"], strict=True))
         if missing := expected - names:
             raise DataError(f"{file}: seed {seed} has no predictions for {list_pairs(missing)}")
         if unknown := names - expected:
@@ -248,20 +250,20 @@ def _rival_rows(
                 baseline_keys.leave_out,
             )
             rows.append(evaluated.scores.assign(origin=origin))
-            errors.append(_of_metric(evaluated.errors, metric).assign(origin=origin))
+            errors.append(_select_metric(evaluated.errors, metric).assign(origin=origin))
     else:
         for variant in fitting_variants(results, study, data):
             tables = variant.tables
             origin = str(tables.study.data.cut) if study.plan.axes else ""
             rows.append(tables.baselines.assign(origin=origin))
             errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
-            for of_state in variant.scored(metric)["local"].values():
+            for forecasters in variant.scored(metric)["local"].values():
                 for scheme in tables.study.grid.sharing:
-                    if best_cells := best(select(of_state, sharing=scheme)):
+                    if best_cells := best(select(forecasters, sharing=scheme)):
                         piece = replace(best_cells, origin=origin)
                         pieces.setdefault(f"best {scheme}", []).append(piece)
-    for name, of_method in pd.concat(errors).groupby("method", sort=False):
-        pieces[baseline_label(str(name))] = list(_pieces(of_method, ["method", "client"]))
+    for name, method_errors in pd.concat(errors).groupby("method", sort=False):
+        pieces[baseline_label(str(name))] = list(_pieces(method_errors, ["method", "client"]))
     score_table = pd.concat(rows)
     test = score_table[score_table["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))

@@ -64,12 +64,12 @@ class FilePatterns:
         tables = scoring_of(self.study).further.values()
         return figures + [f"{self.study.paths.results}/{name}" for name in tables]
 
-    def of_cells(self, ending: str) -> list[str]:
+    def cell_files(self, ending: str) -> list[str]:
         """The files of all cells with an ending, such as `.parquet`."""
         cells = next(iter(self.study.variants.values())).cells  # all variants have the same
         return [f"{self.results}/cells/{cell}{ending}" for cell in cells]
 
-    def of_states(self, pattern: str) -> Callable[[Wildcards], list[str]]:
+    def state_files(self, pattern: str) -> Callable[[Wildcards], list[str]]:
         """A function of a job's wildcards: the names of a file of the datasets for each state that
         the job reads, which is that of its wildcards or else all."""
 
@@ -83,7 +83,7 @@ class FilePatterns:
 
         return names
 
-    def of_variants(self, patterns: Iterable[str]) -> list[str]:
+    def variant_files(self, patterns: Iterable[str]) -> list[str]:
         """These files of every variant."""
         return [
             pattern.replace("{variant}", variant)

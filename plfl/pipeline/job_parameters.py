@@ -8,7 +8,7 @@ from plfl.data import sources
 from plfl.experiments.scoring import scoring_of
 from plfl.pipeline.file_patterns import Wildcards
 from plfl.pipeline.fingerprint import code_digest, digests_of
-from plfl.pipeline.jobs import of_job
+from plfl.pipeline.jobs import variant_of_job
 from plfl.report import reporting
 from plfl.study import Study
 
@@ -22,11 +22,11 @@ class JobParameters:
 
     def description(self, wildcards: Wildcards) -> dict[str, Any]:
         """The study, or the variant of a job, as stored with its results."""
-        return of_job(self.study, wildcards).description()
+        return variant_of_job(self.study, wildcards).description()
 
     def data_settings(self, wildcards: Wildcards) -> dict[str, Any]:
         """The part of the configuration that determines what is read of a state."""
-        data = of_job(self.study, wildcards).data
+        data = variant_of_job(self.study, wildcards).data
         settings: dict[str, Any] = sources.source_of(data).settings(data, wildcards["state"])
         return settings
 
@@ -36,7 +36,7 @@ class JobParameters:
         They are no inputs: of those Snakemake sees only the times, but a file that replaces another
         may be older, and it looks for wildcards in names with braces.
         """
-        data = of_job(self.study, wildcards).data
+        data = variant_of_job(self.study, wildcards).data
         return digests_of(sources.source_of(data).own_files(data, wildcards["state"]))
 
     @property
@@ -46,17 +46,17 @@ class JobParameters:
 
     def windows(self, wildcards: Wildcards) -> dict[str, Any]:
         """The keys of the windows."""
-        return of_job(self.study, wildcards).windows.model_dump(mode="json")
+        return variant_of_job(self.study, wildcards).windows.model_dump(mode="json")
 
     # -- baselines -------------------------------------------------------------------------------
 
     def task(self, wildcards: Wildcards) -> dict[str, Any]:
         """The task with its keys."""
-        return of_job(self.study, wildcards).task.settings
+        return variant_of_job(self.study, wildcards).task.settings
 
     def divided(self, wildcards: Wildcards) -> Any:
         """Settings that determine the baselines besides the examples and the task."""
-        return scoring_of(self.study).divided(of_job(self.study, wildcards))
+        return scoring_of(self.study).divided(variant_of_job(self.study, wildcards))
 
     @property
     def baselines_code(self) -> str:
@@ -75,7 +75,7 @@ class JobParameters:
         return attempt * (10 + self._clients(wildcards) // 6)
 
     def _clients(self, wildcards: Wildcards) -> int:
-        return of_job(self.study, wildcards).data.clients_of(wildcards["state"])
+        return variant_of_job(self.study, wildcards).data.clients_of(wildcards["state"])
 
     # -- tables, figures and page ----------------------------------------------------------------
 

@@ -71,11 +71,11 @@ def train_cells(
         for number, group in enumerate(groups):
             key = digest([digests[cell] for cell in group])
             checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
-            of_states = {state: examples[state] for state in _states(group)}
+            state_examples = {state: examples[state] for state in _states(group)}
             log_round = partial(_log_round, label, number * rounds, len(groups) * rounds)
             with _saving_on_interrupt(checkpoint, label):
                 results = train(
-                    study, group, on_one_table(of_states, folder), log_round, checkpoint
+                    study, group, on_one_table(state_examples, folder), log_round, checkpoint
                 )
             for cell, result in results.items():
                 # Models are written first, because records mean that the cell is finished. One seed

@@ -9,7 +9,7 @@ from typing import Any
 from plfl.experiments.effort import COMMON_AXES, cost_of_step, local_steps, stack_of
 from plfl.pipeline.file_patterns import AXES, Wildcards
 from plfl.pipeline.fingerprint import code_digest
-from plfl.pipeline.jobs import of_job
+from plfl.pipeline.jobs import variant_of_job
 from plfl.plugins.registry import Algorithm
 from plfl.study import Cell, Study
 
@@ -134,18 +134,18 @@ class TrainingJobs:
         common = {axis: value for axis, value in wildcards.items() if axis in AXES}
         return [
             cell
-            for cell in of_job(self.study, wildcards).cells
+            for cell in variant_of_job(self.study, wildcards).cells
             if all(str(getattr(cell, axis)) == value for axis, value in common.items())
         ]
 
     def settings(self, wildcards: Wildcards) -> dict[str, Any]:
         """The part of the configuration that determines the results of a job."""
-        job = of_job(self.study, wildcards)
+        job = variant_of_job(self.study, wildcards)
         return {str(cell): job.plan.settings(cell) for cell in self.cells(wildcards)}
 
     def code(self, wildcards: Wildcards) -> str:
         """Digest of the code that a job runs."""
-        return training_code(of_job(self.study, wildcards), self.cells(wildcards))
+        return training_code(variant_of_job(self.study, wildcards), self.cells(wildcards))
 
     def megabytes(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of a job.
@@ -156,12 +156,12 @@ class TrainingJobs:
         (docs/clusters.md). A retry requests more.
         """
         states = {cell.state for cell in self.cells(wildcards)}
-        clients = sum(map(of_job(self.study, wildcards).data.clients_of, states))
+        clients = sum(map(variant_of_job(self.study, wildcards).data.clients_of, states))
         return attempt * (2000 + clients + 3 * self.models(wildcards) // 4)
 
     def minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time limit of a job, by the cost of a local step of its model on a CPU."""
-        job = of_job(self.study, wildcards)
+        job = variant_of_job(self.study, wildcards)
         cost = cost_of_step(job)
         # The cheaper a step, the more of the time goes into scoring the models of all clients.
         share = job.federation.participation if cost > 1 else 1
@@ -171,7 +171,7 @@ class TrainingJobs:
 
     def models(self, wildcards: Wildcards) -> int:
         """How many models a job trains side by side at most, all trials included."""
-        job = of_job(self.study, wildcards)
+        job = variant_of_job(self.study, wildcards)
         cells = self.cells(wildcards)
         return sum(job.plan.trials(cell) * job.data.clients_of(cell.state) for cell in cells)
 
@@ -181,8 +181,8 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
     algorithms: list[Algorithm] = [study.model, study.task, *study.channel.codecs]
     for cell in cells:
         keys = study.hyperparameters
-        algorithms.append(keys.of_client_opt(cell.client_opt))
+        algorithms.append(keys.find_client_opt(cell.client_opt))
         if not study.plan.is_alone(cell):
-            algorithms += [keys.of_method(cell.method), keys.of_server_opt(cell.server_opt)]
+            algorithms += [keys.find_method(cell.method), keys.find_server_opt(cell.server_opt)]
     modules = {type(algorithm).__module__ for algorithm in algorithms}
     return code_digest("plfl.experiments.train", *modules)

@@ -160,7 +160,7 @@ def activate(files_listed: Iterable[Path]) -> list[str]:
     problems = []
     for file in (None, *dict.fromkeys(files_listed)):
         try:
-            plugins += _packaged() if file is None else [_of_file(file)]
+            plugins += _packaged() if file is None else [_read_file(file)]
         except PlflError as error:
             problems.append(f"plugins: {error}")
     origin_of: dict[tuple[str, str], str] = {}
@@ -182,7 +182,7 @@ def activate(files_listed: Iterable[Path]) -> list[str]:
 
 def active(plugin_files: Iterable[Path]) -> list[Plugin]:
     """The plug-ins of a study that lists these files, those of installed packages first."""
-    return [*_packaged(), *map(_of_file, plugin_files)]
+    return [*_packaged(), *map(_read_file, plugin_files)]
 
 
 def of(cls: type[Algorithm]) -> Plugin | None:
@@ -226,7 +226,7 @@ def line_of(error: BaseException, file: Path) -> str:
     return f", line {lines[-1]}" if lines else ""
 
 
-def _of_file(file: Path) -> Plugin:
+def _read_file(file: Path) -> Plugin:
     if file.suffix != ".py":
         raise PlflError(f"{file} is not a Python file; list files that end in .py")
     try:

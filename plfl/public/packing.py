@@ -61,21 +61,21 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
                 edges[count[name]][feature].add(np.float32(threshold).item())
     arrays: dict[str, np.ndarray] = {"marks": marks.astype(np.uint64)}
     place: dict[int, list[dict[float, int]]] = {}
-    for k, of_features in edges.items():
-        ascending = [sorted(of_feature) for of_feature in of_features]
-        place[k] = [{edge: n for n, edge in enumerate(of_feature)} for of_feature in ascending]
+    for k, feature_edges in edges.items():
+        ascending = [sorted(edge_list) for edge_list in feature_edges]
+        place[k] = [{edge: n for n, edge in enumerate(edge_list)} for edge_list in ascending]
         arrays[f"edges {k}"] = np.array(
             [e for own_edges in ascending for e in own_edges], np.float32
         )
         arrays[f"edge counts {k}"] = np.array(
             [len(own_edges) for own_edges in ascending], np.uint16
         )
-    for name, of_nodes in nodes.items():
-        splits = [node for node in of_nodes if node[0] != LEAF]
+    for name, node_list in nodes.items():
+        splits = [node for node in node_list if node[0] != LEAF]
         numbers = [place[count[name]][f][np.float32(t).item()] for f, t, _ in splits]
         arrays |= {
             f"{name}/features": np.array(count[name], np.uint8),
-            f"{name}/feature": np.array([node[0] for node in of_nodes], np.uint8),
+            f"{name}/feature": np.array([node[0] for node in node_list], np.uint8),
             f"{name}/threshold": np.array(numbers, np.uint16),
             f"{name}/decision": np.array([decision for *_, decision in splits], np.uint8),
             f"{name}/leaf": np.rint(np.array(leaves[name]) / STEP).astype(np.int32),

@@ -223,7 +223,7 @@ def _describe(
         }
         files[name] = crate.add_file(path, name, properties=about_file)
     origin = study.data.source_class.origin
-    of_data = {"license": licence(origin.licence)} if origin.licence else {}
+    licence_fields = {"license": licence(origin.licence)} if origin.licence else {}
     digests: dict[str, str] = {}
     for place in places:
         for receipt in read_about(place).get("sources", {}).values():
@@ -235,7 +235,7 @@ def _describe(
             name=Path(path).name,
             description=f"read by the study, not included: {origin.text}",
             sha256=digest,
-            **of_data,
+            **licence_fields,
         )
         for path, digest in digests.items()
     ]

@@ -332,7 +332,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     subject=f"{prefix}{state}-{BASELINE}-{name}",
                     name=f"{prefix}{state}-{BASELINE} {name}",
                     params=_texts({**common_tags, **about}),
-                    points=list(_of_baseline(scores, federation.rounds)),
+                    points=list(_baseline_points(scores, federation.rounds)),
                     tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
                 )
 
@@ -342,14 +342,14 @@ def _params(cell: Cell, study: Study, summary: pd.DataFrame) -> dict[str, object
     ones have the value that was chosen for the local model."""
     params = {axis: getattr(cell, axis) for axis in CELL}
     algorithms: dict[str, Any] = {
-        "client_opt": study.hyperparameters.of_client_opt(cell.client_opt)
+        "client_opt": study.hyperparameters.find_client_opt(cell.client_opt)
     }
     if study.plan.is_alone(cell):
         params |= {"method": "none", "server_opt": "none"}
     else:
         algorithms |= {
-            "method": study.hyperparameters.of_method(cell.method),
-            "server_opt": study.hyperparameters.of_server_opt(cell.server_opt),
+            "method": study.hyperparameters.find_method(cell.method),
+            "server_opt": study.hyperparameters.find_server_opt(cell.server_opt),
         }
     for kind, algorithm in algorithms.items():
         values = algorithm.model_dump(mode="json")
@@ -379,8 +379,8 @@ def _curves(rows: pd.DataFrame) -> Iterator[Point]:
     evaluated_rows = evaluated_rows.assign(
         mase=evaluated_rows["mase"].where(np.isfinite(evaluated_rows["mae"]), np.inf)
     )
-    for (split, model), of_model in evaluated_rows.groupby(["split", "model"]):
-        means = of_model.groupby("round")["mase"].mean()
+    for (split, model), model_rows in evaluated_rows.groupby(["split", "model"]):
+        means = model_rows.groupby("round")["mase"].mean()
         yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", means)
 
 
@@ -401,7 +401,7 @@ def _scores(summary: pd.DataFrame) -> Iterator[Point]:
             yield from _by_round(key, pd.Series({row["round"]: value}))
 
 
-def _of_baseline(scores: pd.DataFrame, last: int) -> Iterator[Point]:
+def _baseline_points(scores: pd.DataFrame, last: int) -> Iterator[Point]:
     """The scores of a baseline under the names of both models of a cell, so that they stand in the
     same columns; in charts by round they are a line from the first round to the last."""
     for split, rows in scores.groupby("split"):
@@ -412,8 +412,8 @@ def _of_baseline(scores: pd.DataFrame, last: int) -> Iterator[Point]:
             yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", level)
             if split == "test":
                 for score, value in means.items():
-                    of_last = pd.Series({last: value})
-                    yield from _by_round(f"test_last/{score}_mean_{model}", of_last)
+                    last_level = pd.Series({last: value})
+                    yield from _by_round(f"test_last/{score}_mean_{model}", last_level)
     yield "total/bytes_up", last, float(scores.loc[scores["split"] == "test", "bytes"].sum())
 
 

@@ -197,7 +197,7 @@ class _Question:
             yield self.deciding
         yield from self.missed
         yield self.cost
-        yield from self.of_public
+        yield from self.public_sentences
 
     @property
     def brought(self) -> str:
@@ -306,7 +306,7 @@ class _Question:
         )
 
     @property
-    def of_public(self) -> Iterator[str]:
+    def public_sentences(self) -> Iterator[str]:
         """What a model of public meters alone gives, and what is added to it."""
         study, public = self.study, f"{BASELINE}-{Public.name}"
         if Public.name in find_pretrained(study.baselines.further):
@@ -344,7 +344,7 @@ class _Question:
         assert self.contest is not None
         yield self.difference
         yield _gainers_and_losers(self.clients, self.study.participant)
-        yield from _of_new(self.study, self.comparisons)
+        yield from _explain_new_clients(self.study, self.comparisons)
         yield from left_out(self.variant.tables)
 
     @property
@@ -415,7 +415,7 @@ def _compared(first: float, second: float) -> str:
     return f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
 
 
-def _of_new(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
+def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
     """What a client that opens next month can expect."""
     for row in comparisons[comparisons["about"] == "new"].to_dict("records"):
         yield (

@@ -79,9 +79,9 @@ def charts(variant: Variant) -> dict[str, Any]:
     for name, declare in declared.items():
         if name == "week" and not tables.keeps_forecasts:
             continue
-        chart, of_chart = declare(variant)
+        chart, chart_datasets = declare(variant)
         specs[name] = chart.to_dict()
-        datasets |= of_chart
+        datasets |= chart_datasets
     return {"specs": specs, "datasets": datasets, "config": CONFIG}
 
 
@@ -131,20 +131,20 @@ def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         for state, name in best.items()
     ]
     study, states, schemes = tables.study, tables.study.data.states, tables.study.grid.sharing
-    params, row_filter, of_scheme = [], "true", "true"
+    params, row_filter, scheme_filter = [], "true", "true"
     if len(states) > 1:
         params.append(_choice("state", states, states, "State"))
         row_filter = "datum.state === state"
     if len(schemes) > 1:
         labels = [scheme(study, name) for name in schemes]
         params.append(_choice("scheme", schemes, labels, "Sharing scheme"))
-        of_scheme = "datum.sharing === scheme"
+        scheme_filter = "datum.sharing === scheme"
     picked = alt.selection_point("picked", fields=["optimiser"], bind="legend")
     names = list(dict.fromkeys(table["optimiser"].astype(str)))
     dashes = alt.Scale(domain=list(MODELS), range=[[1, 0], [5, 3]])
     curve = (
         alt.Chart(alt.NamedData("curves"), name="curves")
-        .transform_filter(f"{row_filter} && {of_scheme}")
+        .transform_filter(f"{row_filter} && {scheme_filter}")
         .transform_flatten(["round", "mase"])
         .mark_line(point={"size": 30}, strokeWidth=1.8)
         .encode(
@@ -198,9 +198,11 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         cell = shown_cell(tables, state)
         if cell is None:
             continue
-        of_state = forecasts(variant, cell, tables.best_baseline(state))
-        for client in sorted(of_state["client"].unique())[: max(1, weeks_per_state)]:
-            week = unbroken(of_state[of_state["client"] == client], study.data.interval)
+        state_forecasts = forecasts(variant, cell, tables.best_baseline(state))
+        for client in sorted(state_forecasts["client"].unique())[: max(1, weeks_per_state)]:
+            week = unbroken(
+                state_forecasts[state_forecasts["client"] == client], study.data.interval
+            )
             week = week.rename(columns=columns)
             rows.append(
                 {"client": f"{state}: {client}" if has_several_states else str(client)}

@@ -48,7 +48,7 @@ def by_lead(results: Path) -> dict[str, Any]:
     return {"leads": [_in_words(int(lead)) for lead in shown_minutes], "rows": rows}
 
 
-def of_sums(results: Path) -> list[dict[str, str]]:
+def sum_rows(results: Path) -> list[dict[str, str]]:
     """The errors of the sum, a row for each state and forecaster; empty without any."""
     table = _read(results, SUMS_FILE, SUMS)
     rows = []

@@ -150,12 +150,12 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
         return
     x_values = visible_rows[axis.column].map(position)
     draw_lines(panel, visible_rows.assign(line=line_names, at=x_values), "mase", looks, numeric)
-    of_baselines = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
-    pooled = [find(name).crosses == "raw data" for name in of_baselines["method"]]
-    silent = of_baselines["method"].isin(rivals(study.baselines.further))
+    baseline_rows = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
+    pooled = [find(name).crosses == "raw data" for name in baseline_rows["method"]]
+    silent = baseline_rows["method"].isin(rivals(study.baselines.further))
     for label, rows, dashes in (
-        ("best baseline", of_baselines[silent], "--"),
-        ("best baseline on pooled data", of_baselines[pooled], ":"),
+        ("best baseline", baseline_rows[silent], "--"),
+        ("best baseline on pooled data", baseline_rows[pooled], ":"),
     ):
         best = rows.loc[rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()]
         look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": dashes, "zorder": 1}

@@ -15,7 +15,7 @@ from plfl.data.dataset import WEEK, YEAR
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.forest import forest
-from plfl.report.kept_errors import by_lead, of_sums
+from plfl.report.kept_errors import by_lead, sum_rows
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
@@ -65,7 +65,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             few=[*notes(tables)],
             failed=_failed(tables),
             leads=by_lead(results),
-            sums=of_sums(results),
+            sums=sum_rows(results),
             best_baselines={
                 state: baseline_label(name) for state, name in best_baselines(tables).items()
             },
@@ -176,7 +176,7 @@ def _clients(variant: Variant, state: str) -> Iterator[dict[str, Any]]:
         if cell is None:
             columns.append(None)
             continue
-        scores = tables.records(["client", "mase"], **last, **_of_all_seeds(cell))
+        scores = tables.records(["client", "mase"], **last, **_drop_seed(cell))
         columns.append(scores.groupby("client")["mase"].mean())
     if not tables.baselines.empty:
         rows = tables.baselines[tables.baselines["baseline"] == tables.best_baseline(state)]
@@ -210,7 +210,7 @@ def _peaks(variant: Variant, state: str) -> dict[str, str]:
     if cell is None or not tables.has_peaks:
         return {}
     columns = ["peak_error", "peak_hours"]
-    rows = tables.errors(["client", *columns], model="local", **_of_all_seeds(cell))
+    rows = tables.errors(["client", *columns], model="local", **_drop_seed(cell))
     means = rows.groupby("client")[columns].mean().dropna()
     return {str(client): _peak(error, hours) for client, error, hours in means.itertuples()}
 
@@ -219,5 +219,5 @@ def _peak(error: float, hours: float) -> str:
     return f"{100 * error:.1f}\N{NO-BREAK SPACE}%, {hours:.1f}\N{NO-BREAK SPACE}h"
 
 
-def _of_all_seeds(cell: Cell) -> dict[str, str]:
+def _drop_seed(cell: Cell) -> dict[str, str]:
     return {axis: value for axis, value in asdict(cell).items() if axis != "seed"}

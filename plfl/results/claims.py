@@ -206,10 +206,10 @@ def _loads(variant: Variant, strong: float) -> Verdict:
     """The claim that clients differ strongly: the geometric standard deviation of the mean loads of
     a state's clients, and that of the standard deviations of their loads, exceed `strong`."""
     spreads = {
-        f"{name} of the load in {state}": _spread(of_state[column].to_numpy(float), strong)
-        for state, of_state in variant.tables.clients.groupby("state", sort=False)
+        f"{name} of the load in {state}": _spread(client_rows[column].to_numpy(float), strong)
+        for state, client_rows in variant.tables.clients.groupby("state", sort=False)
         for column, name in (("mean", "mean"), ("std", "standard deviation"))
-        if (of_state[column] > 0).sum() > 1
+        if (client_rows[column] > 0).sum() > 1
     }
     if not spreads:
         raise NotInStudyError(f"no state has two {variant.tables.study.participant}s")

@@ -86,8 +86,8 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     join_tables([part.forecasts for part in files.baselines], folder / "baseline_forecasts.parquet")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in files.datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
-    of_baselines = summarise_baselines(pd.concat(compared), source)
-    return with_baselines(pd.concat(summaries, ignore_index=True), of_baselines)
+    baseline_summary = summarise_baselines(pd.concat(compared), source)
+    return with_baselines(pd.concat(summaries, ignore_index=True), baseline_summary)
 
 
 def collect(

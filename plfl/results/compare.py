@@ -43,8 +43,8 @@ def compare(a: str, b: str) -> Compared:
     is, for example, `CA-baseline-lightgbm_lags`. ResultsError: a folder or cell does not exist,
     only one side is a cell, or the sides have no cell, client, seed or test week in common.
     """
-    (first, of_first), (second, of_second) = _side(a), _side(b)
-    if bool(of_first) != bool(of_second):
+    (first, first_cell), (second, second_cell) = _side(a), _side(b)
+    if bool(first_cell) != bool(second_cell):
         raise ResultsError(
             f"{a} and {b}: one is a study, the other a cell; name two folders or two FOLDER:CELL"
         )
@@ -53,8 +53,8 @@ def compare(a: str, b: str) -> Compared:
         notes = list(_data_notes([(a, first), (b, second)]))
         for model in MODELS:
             first_cells, second_cells = (
-                _cells(first, of_first, model),
-                _cells(second, of_second, model),
+                _cells(first, first_cell, model),
+                _cells(second, second_cell, model),
             )
             for name, partner in _pairs([(a, first_cells), (b, second_cells)], notes):
                 pair = first_cells[name], second_cells[partner]
@@ -81,8 +81,8 @@ def _side(text: str) -> tuple[Tables, str]:
 
 def _cells(tables: Tables, cell: str, model: Model) -> dict[str, Forecaster]:
     """All cells of the study, or the one cell or baseline, by name."""
-    of_states = scores(tables, model, baselines=bool(cell))
-    cells = {f.label: f for of_state in of_states.values() for f in of_state}
+    scores_by_state = scores(tables, model, baselines=bool(cell))
+    cells = {f.label: f for forecasters in scores_by_state.values() for f in forecasters}
     if cell and cell not in cells:
         raise ResultsError(f"{tables.folder}: has no cell {cell!r}{did_you_mean(cell, cells)}")
     return {cell: cells[cell]} if cell else cells
@@ -117,7 +117,7 @@ def _compare(
         if trained_sides
         else first.seeds[:1]
     )
-    a, b = (_of_seeds(side, seeds) for side in (first, second))
+    a, b = (_select_seeds(side, seeds) for side in (first, second))
     clients = [client for client in a.clients if client in b.clients]
     if not clients or not seeds or a.weekly.shape[2] != b.weekly.shape[2]:
         missing_factor = "client" if not clients else "seed" if not seeds else "test period"
@@ -144,7 +144,7 @@ def _compare(
     return row | (comparison_columns(comparison) if comparison.scored else {}), table
 
 
-def _of_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:
+def _select_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:
     """The part of these seeds; a baseline has the same errors for every seed."""
     columns = [0 if side.is_baseline else side.seeds.index(seed) for seed in seeds]
     return WeeklyScores(side.state, side.origin, side.clients, side.weekly[:, columns])

@@ -57,9 +57,12 @@ def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
     with fitting(*(variant.tables.folder for variant in variants)):
         rows = [row | {"about": "claim"} for row in claims.judged(study, variants)]
         for place, group in places(study, variants) if study.task.forecasts else ():
-            for about, compare in (("federation", _of_federation), ("new", _of_new)):
+            for about, compare in (
+                ("federation", _compare_federation),
+                ("new", _compare_new_clients),
+            ):
                 rows += [row | {"about": about, "place": place} for row in compare(study, group)]
-        rows += _of_axes(study, variants)
+        rows += _compare_axes(study, variants)
         table = pd.DataFrame(rows, columns=COLUMNS)
         table = table.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
         return table.astype(dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float))
@@ -147,7 +150,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
             }
 
 
-def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+def _compare_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """The best federation against the best without one, over all states and in each, against
     clients that train alone, and against the best on the raw data of all clients."""
     local_schemes = [s for s in study.grid.sharing if study.plan.schemes.shares_nothing(s)]
@@ -169,7 +172,7 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
             }
 
 
-def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What new clients receive against the best forecast that needs neither it nor training."""
     forecasters = map(study.baselines.find, study.baselines.names)
     naive = [
@@ -186,7 +189,7 @@ def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
             yield {"text": f"{text[0].upper()}{text[1:]}", **sides, **contest.row}
 
 
-def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What each value of an axis changes against the first one, all else being equal: for the best
     of each sharing scheme, method and model. Values with other test sets are left out."""
     for axis in (axis for axis in study.plan.axes if axis.key != ORIGINS):

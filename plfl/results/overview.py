@@ -88,7 +88,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     `method` is the baseline; in those of what is in use, `sharing` and `model` are `in use` or `in
     use alone`. Scores are NaN if every combination diverged.
     """
-    rows = itertools.chain(_of_use(variant), _best_of_cells(variant), _of_baselines(variant))
+    rows = itertools.chain(_rows_in_use(variant), _best_of_cells(variant), _baseline_rows(variant))
     table = pd.DataFrame([variant.columns | row for row in rows])
     always = ["cell", "mase", "low", "high", "std", "validation_mase", "hyperparameters", "bytes"]
     return table.reindex(columns=list(dict.fromkeys([*table.columns, *always])))
@@ -118,7 +118,7 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             yield row | _score_columns(forecaster) | _other_scores(means, by_client)
 
 
-def _of_use(variant: Variant) -> Iterator[dict[str, Any]]:
+def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
         labels: list[str] = []
@@ -140,7 +140,7 @@ def _of_use(variant: Variant) -> Iterator[dict[str, Any]]:
             yield row | {f"{column}_least": scores[column].min(skipna=False) for column in covered}
 
 
-def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
+def _baseline_rows(variant: Variant) -> Iterator[dict[str, Any]]:
     tables, table = variant.tables, variant.tables.baselines
     for about in tables.baseline_scores.reset_index().to_dict("records"):
         state, name = about["state"], about["baseline"]
@@ -196,12 +196,12 @@ def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
     its 95 % interval and its range without one of the states; bytes of a client (`bytes_best`, …);
     numbers of clients, states, origins and weeks."""
     return pd.DataFrame(
-        {c: v for c, v in group[0].place.items() if c != ORIGINS} | _of_place(study, group)
+        {c: v for c, v in group[0].place.items() if c != ORIGINS} | _place_columns(study, group)
         for _, group in places(study, variants)
     )
 
 
-def _of_place(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
+def _place_columns(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
     """The columns of a place in `map.csv` besides the axes."""
     sides = {"alone": [words.LOCAL], "federated": [words.FEDERATION], "raw": [words.RAW]}
     sides = {"best": [words.LOCAL, words.FEDERATION]} | sides

@@ -18,7 +18,7 @@ split and model:
   training windows, in the `train` rows
 - `mae, rmse` (kWh per interval), `mase`, `nrmse`, `wape` and `seasonal_mase`, in the rows of
   evaluated rounds; scores of quantiles and of single targets if there are any: see
-  `plfl.tasks.metrics.of_split` and `plfl.tasks.quantiles`
+  `plfl.tasks.metrics.score_split` and `plfl.tasks.quantiles`
 - `cluster`: cluster of the client, −1 for none, in the rows of evaluated rounds of methods with
   clusters
 - `bytes_down, bytes_up`: bytes that this client receives and sends in this round: the shared
@@ -126,7 +126,7 @@ class CellResult:
     forecasts: pd.DataFrame
     """Forecasts of the first week of the test set by the models of the last round, in kWh."""
     errors: pd.DataFrame
-    """Their errors on the test set by model, client and day; see `plfl.tasks.metrics.of_days`."""
+    """Their errors on the test set by model, client and day: `plfl.tasks.metrics.daily_errors`."""
     models: Models | None = None
     """The models of the last round. Cells that train together keep those of the best cell of each
     sharing scheme only, with all its seeds: see `plfl.experiments.train.train`."""

@@ -61,9 +61,13 @@ def pooled(
         ]
         tables: list[Array] = []
         for origin in dict.fromkeys(piece.origin for piece in pieces_of_state):
-            of_origin = [piece.of(clients) for piece in pieces_of_state if piece.origin == origin]
-            weeks = range(min(table.shape[2] for table in of_origin))  # the last has any surplus
-            weekly_tables = [np.add.reduceat(table, weeks, axis=2) for table in of_origin]
+            origin_tables = [
+                piece.of(clients) for piece in pieces_of_state if piece.origin == origin
+            ]
+            weeks = range(
+                min(table.shape[2] for table in origin_tables)
+            )  # the last has any surplus
+            weekly_tables = [np.add.reduceat(table, weeks, axis=2) for table in origin_tables]
             tables.append(np.mean(weekly_tables, axis=0))
         # Sums over weeks are means over the origins.
         weekly = np.concatenate(tables, axis=2) / len(tables)
@@ -164,11 +168,11 @@ def scores(
     """
     summary = tables.summary
     summary = summary[summary["model"] == model]
-    of_model, cut = tables.errors_of(model, score), tables.study.data.cut
+    model_errors, cut = tables.errors_of(model, score), tables.study.data.cut
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
     by_state = {}
     for state in tables.study.data.states:
-        state_rows = of_model[of_model["state"] == state]
+        state_rows = model_errors[model_errors["state"] == state]
         days, clients = state_rows["day"].unique(), state_rows["client"].unique().tolist()
         common: dict[str, Any] = {
             "state": state,
@@ -177,13 +181,15 @@ def scores(
             "seeds": tuple(summary.loc[summary["state"] == state, "seed"].unique().tolist()),
             "persistence": persistence[state].reindex(clients).to_numpy(float),
         }
-        by_state[state] = _of_cells(state_rows, days, summary[summary["state"] == state], common)
+        by_state[state] = _cell_forecasters(
+            state_rows, days, summary[summary["state"] == state], common
+        )
         if baselines and not tables.baseline_scores.empty:
-            by_state[state] += _of_baselines(days, tables, score, common)
+            by_state[state] += _baseline_forecasters(days, tables, score, common)
     return by_state
 
 
-def _of_baselines(
+def _baseline_forecasters(
     days: NDArray[Any], tables: Tables, score: str, common: dict[str, Any]
 ) -> list[Forecaster]:
     means, state = tables.baseline_scores, common["state"]
@@ -201,7 +207,7 @@ def _of_baselines(
     )
 
 
-def _of_cells(
+def _cell_forecasters(
     errors: pd.DataFrame, days: NDArray[Any], summary: pd.DataFrame, common: dict[str, Any]
 ) -> list[Forecaster]:
     by_grid = summary.groupby(AXES, sort=False)

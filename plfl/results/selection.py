@@ -201,10 +201,10 @@ def candidates(
 
 def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
     """The forecasters of a state that a name without a place stands for, each training once."""
-    study, of_state = variant.tables.study, variant.scored(score)
+    study, state_scores = variant.tables.study, variant.scored(score)
     grid, pretrained = study.plan.combinations, find_pretrained(study.baselines.further)
     if name in WHOLE_KINDS:
-        for model, scores in of_state.items():
+        for model, scores in state_scores.items():
             for forecaster in scores[state]:
                 sharing, method = forecaster.axes[:2]
                 if sharing in USES:
@@ -219,14 +219,14 @@ def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> It
                     yield replace(forecaster, model=model)
         return
     if name in USES:
-        yield from select(of_state["local"][state], sharing=name)
+        yield from select(state_scores["local"][state], sharing=name)
         return
     short = name.removesuffix("-global")
     model = "local" if short == name else "global"
     sharing, *algorithms = short.split("-")
     parts = zip(AXES, [sharing, *algorithms], strict=False)
     equal = {axis: value for axis, value in parts if value != "*"}
-    for forecaster in select(of_state[model][state], **equal):
+    for forecaster in select(state_scores[model][state], **equal):
         if forecaster.is_baseline == (sharing == BASELINE) and (
             forecaster.is_baseline or not grid.repeats(*forecaster.axes)
         ):

@@ -150,9 +150,9 @@ class Comparison:
         parts = {}
         if self.sampled:
             means = self.clients()
-            of_clients = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
+            client_terms = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
             parts["clients"] = VariancePart.from_levels(
-                total, of_clients, [len(m) - 1 for m in means]
+                total, client_terms, [len(m) - 1 for m in means]
             )
         if any(table.ndim == 3 for table in self.differences.values()):
             # States with the same number of weeks share them.
@@ -160,21 +160,21 @@ class Comparison:
             for state, table in tables.items():
                 weekly = table.mean(axis=1).sum(axis=0) / total
                 ends = np.cumsum(self.origins.get(state, weekly.shape))[:-1]
-                for i, of_client in enumerate(np.split(weekly, ends)):
-                    by_week[i, len(of_client)] = by_week.get(
-                        (i, len(of_client)), 0
-                    ) + of_client * len(of_client)
-            of_weeks = [_squared_error(weekly) for weekly in by_week.values()]
+                for i, client_weeks in enumerate(np.split(weekly, ends)):
+                    by_week[i, len(client_weeks)] = by_week.get(
+                        (i, len(client_weeks)), 0
+                    ) + client_weeks * len(client_weeks)
+            week_terms = [_squared_error(weekly) for weekly in by_week.values()]
             longest = dict(sorted(by_week))  # of each origin
             parts["weeks"] = VariancePart.from_levels(
-                sum(longest.values()), of_weeks, [n - 1 for _, n in by_week]
+                sum(longest.values()), week_terms, [n - 1 for _, n in by_week]
             )
         if self.is_trained:
             # The states train separately.
             seeds = [table.mean(axis=0) for table in self.scored.values()]
-            of_seeds = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
+            seed_terms = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
             parts["seeds"] = VariancePart.from_levels(
-                len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds]
+                len(seeds[0]), seed_terms, [len(m) - 1 for m in seeds]
             )
         return parts
 

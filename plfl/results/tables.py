@@ -165,9 +165,9 @@ class Tables:
     def errors_of(self, model: str, score: str = "mase") -> pd.DataFrame:
         """The errors of a model of the cells, or of the baselines: a row per forecaster, seed,
         client and day with its labels, `day`, `error`, `forecasts`, `scale`; see
-        `plfl.tasks.metrics.of_days`. With `scaled_crps` as `score`, their CRPS is in place of the
-        absolute errors. A deployed study keeps no days, because the data stay with its clients: its
-        test set counts as one day."""
+        `plfl.tasks.metrics.daily_errors`. With `scaled_crps` as `score`, their CRPS is in place of
+        the absolute errors. A deployed study keeps no days, because the data stay with its clients:
+        its test set counts as one day."""
         if (Path(self.folder) / "errors.parquet").is_file():
             labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
             column = OF_DAYS[score]
@@ -219,12 +219,12 @@ class Tables:
             table = self.baselines
             validation = table["split"] == "validation"
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
-            of_validation = _means_of_baselines(table[validation])["mase"]
+            validation_mase = _means_of_baselines(table[validation])["mase"]
             bytes_sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
             crosses = [
                 baselines.find(name).crosses for name in means.index.get_level_values("baseline")
             ]
-            return means.assign(validation_mase=of_validation, bytes=bytes_sent, crosses=crosses)
+            return means.assign(validation_mase=validation_mase, bytes=bytes_sent, crosses=crosses)
 
     def best_baseline(self, state: str) -> str | None:
         """Name of the baseline of lowest validation MASE in a state, among those that a federation

@@ -66,12 +66,12 @@ class Variant:
         return assignments
 
     def _with_mixtures(self, score: str) -> dict[Model, dict[str, list[Forecaster]]]:
-        of_models = {model: scores(self.tables, model, True, score) for model in MODELS}
-        for (name, state), of_clients in self.assignments.items():
-            forecasters = of_models["local"][state]
-            if forecasters and (mixed_forecaster := mixture(forecasters, of_clients, name)):
+        scores_by_model = {model: scores(self.tables, model, True, score) for model in MODELS}
+        for (name, state), assignment in self.assignments.items():
+            forecasters = scores_by_model["local"][state]
+            if forecasters and (mixed_forecaster := mixture(forecasters, assignment, name)):
                 forecasters.append(mixed_forecaster)
-        return of_models
+        return scores_by_model
 
     def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
         """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
@@ -81,9 +81,10 @@ class Variant:
             return self.scores
         return {
             model: {
-                state: [f.spread for f in forecasters] for state, forecasters in of_states.items()
+                state: [f.spread for f in forecasters]
+                for state, forecasters in scores_by_state.items()
             }
-            for model, of_states in self.scores.items()
+            for model, scores_by_state in self.scores.items()
         }
 
     def models(self, sharing: str, method: str) -> tuple[Model, ...]:

@@ -284,8 +284,8 @@ def claim(study: Study, named_claim: Claim) -> str:
                 else f"{named_claim.share:g} times"
             )
             score_name = named_claim.score.partition("_")[0]
-            of_it = "of " * (named_claim.share < 1)
-            verb = f"{_SHARES[named_claim.score]} {amount} {of_it}the {score_name} of"
+            preposition = "of " * (named_claim.share < 1)
+            verb = f"{_SHARES[named_claim.score]} {amount} {preposition}the {score_name} of"
         elif named_claim.margin:
             verb = f"has an error at most {100 * named_claim.margin:g} % above that of"
         sides = f"{side_texts[0]} {verb} {side_texts[1]}"

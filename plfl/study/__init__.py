@@ -84,7 +84,7 @@ class Study(StudyKeys):
         has_axes = self.grid.model_extra or len(self.data.cuts) > 1
         problems = list(self._problems_of_axes() if has_axes else self._problems())
         problems = problems or list(
-            checks.of_claims(
+            checks.check_claims(
                 self.claims, self.grid, self.plan.axes, self.data.states, self.baselines
             )
         )
@@ -95,48 +95,48 @@ class Study(StudyKeys):
     def _problems(self) -> Iterator[str]:
         """Problems of keys that do not fit each other."""
         data, windows, federation, task = self.data, self.windows, self.federation, self.task
-        if unknown := list(checks.of_names(self.grid.sharing, self.sharing, task, data)):
+        if unknown := list(checks.check_names(self.grid.sharing, self.sharing, task, data)):
             yield from unknown  # all else reads what these keys name
             return
         plan = self.plan
         methods, algorithms = plan.combinations.methods, plan.combinations.algorithms
-        yield from checks.of_data(data)
+        yield from checks.check_data(data)
         yield from task.problems(data, windows, federation)
-        yield from checks.of_selection(task, data, federation)
+        yield from checks.check_selection(task, data, federation)
         joining = [name for name in self.grid.sharing if name in plan.schemes.joining]
-        yield from checks.of_simulation(federation.simulation, data, joining)
-        yield from checks.of_privacy(federation, data, algorithms)
-        yield from checks.of_calibration(federation, task)
-        yield from checks.of_methods(methods, self.model, task, federation)
-        yield from checks.of_channel(self.channel, methods)
+        yield from checks.check_simulation(federation.simulation, data, joining)
+        yield from checks.check_privacy(federation, data, algorithms)
+        yield from checks.check_calibration(federation, task)
+        yield from checks.check_methods(methods, self.model, task, federation)
+        yield from checks.check_channel(self.channel, methods)
         if self.channel.secure:
-            yield from checks.of_sums(self.channel, federation, data, task, algorithms)
-        yield from checks.of_covariates(windows, data)
-        yield from checks.of_target(windows, self.model)
-        yield from checks.of_engine(self.compute, self.model)
+            yield from checks.check_sums(self.channel, federation, data, task, algorithms)
+        yield from checks.check_covariates(windows, data)
+        yield from checks.check_target(windows, self.model)
+        yield from checks.check_engine(self.compute, self.model)
         problems_of_model = list(self.model.problems(plan.window_shape))
         yield from problems_of_model
         if not problems_of_model:
-            yield from checks.of_sharing(plan.schemes.patterns, plan.layout)
-            yield from checks.of_buffers(methods, plan.layout)
+            yield from checks.check_sharing(plan.schemes.patterns, plan.layout)
+            yield from checks.check_buffers(methods, plan.layout)
             schemes = "sharing schemes", len(self.grid.sharing)
-            yield from checks.of_combinations(self.grid, plan.unshareable, *schemes)
+            yield from checks.check_combinations(self.grid, plan.unshareable, *schemes)
         if federation.privacy.clip is not None:
-            yield from checks.of_private_schemes(self.grid, plan.schemes.joining)
-        yield from checks.of_history(windows, data, task, federation, self.tuning)
-        yield from checks.of_joining(plan.schemes.joining, data, windows, federation)
+            yield from checks.check_private_schemes(self.grid, plan.schemes.joining)
+        yield from checks.check_history(windows, data, task, federation, self.tuning)
+        yield from checks.check_joining(plan.schemes.joining, data, windows, federation)
         optimisers = "optimisers", len(self.grid.client_opt) * len(self.grid.server_opt)
-        yield from checks.of_combinations(self.grid, plan.combinations.refusals, *optimisers)
-        yield from checks.of_paths(self.tuning, self.grid)
-        yield from checks.of_values(self.tuning, algorithms)
-        yield from checks.of_budgets(self.tuning, plan.untuned)
+        yield from checks.check_combinations(self.grid, plan.combinations.refusals, *optimisers)
+        yield from checks.check_paths(self.tuning, self.grid)
+        yield from checks.check_values(self.tuning, algorithms)
+        yield from checks.check_budgets(self.tuning, plan.untuned)
 
     def _problems_of_axes(self) -> Iterator[str]:
         """Problems of the further axes, or else of the variants."""
         if problems := list(axes.problems(self.grid, self.tuning, type(self))):
             yield from problems
             return
-        of_keys: dict[str, list[str]] = {}  # the variants that have each problem
+        key_problems: dict[str, list[str]] = {}  # the variants that have each problem
         between_keys: dict[str, list[str]] = {}
         for label in self.plan.places:
             try:
@@ -144,15 +144,17 @@ class Study(StudyKeys):
             except ValidationError as error:
                 is_of_keys = any(detail["loc"] for detail in error.errors())
                 for problem in explain(error, type(self)):
-                    (of_keys if is_of_keys else between_keys).setdefault(problem, []).append(label)
-        for problem, labels in (of_keys or between_keys).items():
+                    (key_problems if is_of_keys else between_keys).setdefault(problem, []).append(
+                        label
+                    )
+        for problem, labels in (key_problems or between_keys).items():
             yield (
                 problem
                 if len(labels) == len(self.plan.places)
                 else f"{problem} (in {list_names(labels, 3)})"
             )
-        if not (of_keys or between_keys):
-            yield from checks.of_variants(
+        if not (key_problems or between_keys):
+            yield from checks.check_variants(
                 {v: [(c, s.plan.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
             )
 

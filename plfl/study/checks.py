@@ -47,7 +47,7 @@ MASKED = 3
 """Fewest clients of a sum that tells none of them what another one sends."""
 
 
-def of_names(
+def check_names(
     sharing: Sequence[str], schemes: Collection[str], task: Task, data: Data
 ) -> Iterator[str]:
     """Report sharing schemes with taken or unknown names, and sources without a task's targets."""
@@ -70,7 +70,7 @@ def of_names(
         )
 
 
-def of_claims(
+def check_claims(
     claims: Sequence[Claim],
     grid: Grid,
     axes: Sequence[Axis],
@@ -141,7 +141,7 @@ def _parts_of(
         yield part, [*allowed_names, "*"]
 
 
-def of_combinations(grid: Grid, refusals: Refusals, partners: str, count: int) -> Iterator[str]:
+def check_combinations(grid: Grid, refusals: Refusals, partners: str, count: int) -> Iterator[str]:
     """Report methods that do not work with their `partners`, of which each has a `count`, unless
     `grid.refused` skips such combinations, and some are left."""
     for method in grid.method:
@@ -154,7 +154,7 @@ def of_combinations(grid: Grid, refusals: Refusals, partners: str, count: int) -
             yield f"grid: {method} does not work with any of the {partners}: {reason_list}"
 
 
-def of_data(data: Data) -> Iterator[str]:
+def check_data(data: Data) -> Iterator[str]:
     """Check states, buildings, features and the columns of own meters."""
     for state in data.buildings:
         if state not in data.states:
@@ -164,13 +164,13 @@ def of_data(data: Data) -> Iterator[str]:
             f"data.resample: {data.resample} minutes are not more than the {data.read_interval} "
             "between readings; remove it, or choose a longer interval"
         )
-    yield from _of_features(data)
-    yield from _of_columns(data.meters, data.features)
-    yield from _of_units(data.meters)
-    yield from _of_exports(data)
+    yield from _check_features(data)
+    yield from _check_columns(data.meters, data.features)
+    yield from _check_units(data.meters)
+    yield from _check_exports(data)
 
 
-def _of_features(data: Data) -> Iterator[str]:
+def _check_features(data: Data) -> Iterator[str]:
     features, is_meters = data.features, data.source == "meters"
     feature_names = dict.fromkeys([*FEATURES, *(data.meters.inputs if is_meters else ())])
     for feature in features:
@@ -183,7 +183,7 @@ def _of_features(data: Data) -> Iterator[str]:
             yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
 
 
-def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
+def _check_columns(meters: Meters, features: list[str]) -> Iterator[str]:
     columns = meters.columns
     mappable = [*METER_ROLES, *(name for name in FEATURES if name not in CALENDAR)]
     for role, column in columns.items():
@@ -207,7 +207,7 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
         )
 
 
-def of_selection(task: Task, data: Data, federation: FederationSettings) -> Iterator[str]:
+def check_selection(task: Task, data: Data, federation: FederationSettings) -> Iterator[str]:
     """Report a selection of clients by labels that they do not have."""
     if federation.selection == "data_aware" and not task.has_labels:
         yield (
@@ -216,7 +216,7 @@ def of_selection(task: Task, data: Data, federation: FederationSettings) -> Iter
         )
 
 
-def of_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) -> Iterator[str]:
+def check_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) -> Iterator[str]:
     """Report lists of speeds that do not fit the clients of a federation. `joining`: the sharing
     schemes in which clients join after the rounds."""
     for key in (key for keys in SPREADS.values() for key in keys):
@@ -237,7 +237,7 @@ def of_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) ->
                 )
 
 
-def of_calibration(federation: FederationSettings, task: Task) -> Iterator[str]:
+def check_calibration(federation: FederationSettings, task: Task) -> Iterator[str]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, path = federation.calibration, "federation.calibration"
     if not federation.calibrates:
@@ -251,7 +251,7 @@ def of_calibration(federation: FederationSettings, task: Task) -> Iterator[str]:
         yield f"{path}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
 
 
-def _of_units(meters: Meters) -> Iterator[str]:
+def _check_units(meters: Meters) -> Iterator[str]:
     roles = list(meters.inputs)
     for role, unit in meters.units.items():
         if role not in roles:
@@ -268,7 +268,7 @@ def _of_units(meters: Meters) -> Iterator[str]:
             yield f"{key}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
 
 
-def _of_exports(data: Data) -> Iterator[str]:
+def _check_exports(data: Data) -> Iterator[str]:
     """Report exports that do not fit the study, and options that exclude each other."""
     meters = data.meters
     patterns = [*map(str, meters.exports), *meters.only]
@@ -295,7 +295,7 @@ WITHOUT_VALIDATION = "windows.history, data.origins and a windows.split with 0 f
 """What leaves no validation set of its own."""
 
 
-def of_history(
+def check_history(
     windows: Windows,
     data: Data,
     task: Task,
@@ -337,7 +337,7 @@ def of_history(
         )
 
 
-def of_joining(
+def check_joining(
     schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: FederationSettings
 ) -> Iterator[str]:
     """Report sharing schemes that contradict other keys."""
@@ -361,7 +361,7 @@ def of_joining(
             )
 
 
-def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
+def check_covariates(windows: Windows, data: Data) -> Iterator[str]:
     """Report features that are not known in advance."""
     for i, transform in enumerate(windows.covariates):
         path = f"windows.covariates.{i}.{transform.name}"
@@ -384,7 +384,7 @@ def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
         )
 
 
-def of_target(windows: Windows, model: Model) -> Iterator[str]:
+def check_target(windows: Windows, model: Model) -> Iterator[str]:
     """Report an output of the model that cannot be the target."""
     if model.only_target not in (None, windows.target):
         yield (
@@ -398,7 +398,7 @@ def of_target(windows: Windows, model: Model) -> Iterator[str]:
         )
 
 
-def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[str]:
+def check_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[str]:
     """Report patterns that match no parameter of the model."""
     names = layout.names
     for scheme, patterns in sharing.items():
@@ -421,13 +421,13 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{path}: {pattern!r} matches no parameter; {suggestion}"
 
 
-def of_engine(compute: Compute, model: Model) -> Iterator[str]:
+def check_engine(compute: Compute, model: Model) -> Iterator[str]:
     """Report a device on which the model cannot grow."""
     if compute.device == "cuda" and model.only_method:
         yield f"compute.device: the model {model.name} grows on the CPU; set cpu or auto"
 
 
-def of_methods(
+def check_methods(
     methods: Mapping[str, Method],
     model: Model,
     task: Task,
@@ -446,7 +446,7 @@ def of_methods(
             yield f"grid.method: {name!r} {reason}"
 
 
-def of_buffers(methods: Mapping[str, Method], layout: ParameterLayout) -> Iterator[str]:
+def check_buffers(methods: Mapping[str, Method], layout: ParameterLayout) -> Iterator[str]:
     """Report methods that cannot train a model with buffers that training changes."""
     for name, method in methods.items():
         if layout.buffers and method.no_buffers:
@@ -517,7 +517,7 @@ def _unfit_scores(method: Method, federation: FederationSettings) -> Iterator[st
         )
 
 
-def of_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Iterator[str]:
+def check_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Iterator[str]:
     """Report methods whose messages cannot be coded."""
     for name, method in methods.items():
         if channel.is_coded and (reason := method.no_codec):
@@ -527,7 +527,7 @@ def of_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Itera
             )
 
 
-def of_sums(
+def check_sums(
     channel: ChannelSettings,
     federation: FederationSettings,
     data: Data,
@@ -570,7 +570,7 @@ def of_sums(
             )
 
 
-def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
+def check_variants(cells: Mapping[str, object]) -> Iterator[str]:
     """Report variants of a study with different `cells`, given by the labels of the variants."""
     (first, expected), *other_cells = cells.items()
     for label, problems in other_cells:
@@ -582,7 +582,7 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
             return
 
 
-def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
+def check_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
     """Report paths of hyperparameters that no algorithm of the grid has."""
     algorithms = {kind: {name: find(kind, name) for name in getattr(grid, kind)} for kind in KINDS}
     for key in ("search", "alone"):
@@ -594,7 +594,7 @@ def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
                 )
 
 
-def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:
+def check_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:
     """Report hyperparameters that `algorithms`, each given with its kind, do not allow."""
     refusals = (
         f"tuning.{key}.{line}"
@@ -605,7 +605,7 @@ def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> It
     yield from dict.fromkeys(refusals)
 
 
-def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
+def check_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
     """Report cells that cannot have equally many trials. `cells`: some cells, by name: their
     algorithms, and whether their clients train alone."""
     counts: dict[int, str] = {}
@@ -626,7 +626,7 @@ def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> I
         )
 
 
-def of_privacy(
+def check_privacy(
     federation: FederationSettings, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
 ) -> Iterator[str]:
     """Report keys that would make ε wrong."""
@@ -684,7 +684,7 @@ def sends_only_updates(method: Method) -> bool:
     return has_plain_hooks and bool(vars(cls).get("updates_only"))
 
 
-def of_private_schemes(grid: Grid, joining: Container[str]) -> Iterator[str]:
+def check_private_schemes(grid: Grid, joining: Container[str]) -> Iterator[str]:
     """Report sharing schemes of the grid for which ε is unknown: those of `joining`, in which
     clients join after the rounds."""
     for name in grid.sharing:

@@ -135,8 +135,8 @@ def _target(base: Candidate, path: str) -> tuple[str, str] | None:
 
 def _key(kind: str, algorithm: Algorithm, path: str) -> str | None:
     """The hyperparameter of an algorithm that a path names, or None."""
-    of_kind, name, key = _parts(path)
-    is_named = of_kind == kind and name in ("*", algorithm.name)
+    path_kind, name, key = _parts(path)
+    is_named = path_kind == kind and name in ("*", algorithm.name)
     return key if is_named and key in type(algorithm).model_fields else None
 
 
@@ -185,7 +185,7 @@ class Combinations:
         untuned = self._untuned(method, client_opt, server_opt, trains_alone=False)
         try:
             return candidates(untuned, self.tuning.search, self.tuning.trials)
-        except ValueError:  # reported by `checks.of_values`
+        except ValueError:  # reported by `checks.check_values`
             return [untuned]
 
     @property
@@ -200,11 +200,11 @@ class Combinations:
     @property
     def methods(self) -> dict[str, Method]:
         """The methods of the grid, by name."""
-        return {name: self.hyperparameters.of_method(name) for name in self.grid.method}
+        return {name: self.hyperparameters.find_method(name) for name in self.grid.method}
 
     def trains_alone(self, sharing: str, method: str) -> bool:
         """Whether clients train alone, without a server, with a sharing scheme and a method."""
-        ignores = self.hyperparameters.of_method(method).ignores_sharing
+        ignores = self.hyperparameters.find_method(method).ignores_sharing
         return self.schemes.shares_nothing(sharing) and not ignores
 
     def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
@@ -228,9 +228,9 @@ class Combinations:
         self, method: str, client_opt: str, server_opt: str, trains_alone: bool
     ) -> Candidate:
         return Candidate(
-            self.hyperparameters.of_client_opt(client_opt),
-            self.hyperparameters.of_server_opt(server_opt),
-            None if trains_alone else self.hyperparameters.of_method(method),
+            self.hyperparameters.find_client_opt(client_opt),
+            self.hyperparameters.find_server_opt(server_opt),
+            None if trains_alone else self.hyperparameters.find_method(method),
         )
 
     def candidates(

@@ -63,9 +63,9 @@ class StudyPlan:
         """The part of a variant's label that determines its datasets and baselines: its labels on
         the axes of `data`, `windows` and `task`, if any. Variants with the same text read the same
         files."""
-        of_data = [axis.key for axis in self.axes if axis.is_of_data]
+        data_axes = [axis.key for axis in self.axes if axis.is_of_data]
         return {
-            label: axes.text({key: place[key] for key in of_data}, self.axes)
+            label: axes.text({key: place[key] for key in data_axes}, self.axes)
             for label, place in (self.places if self.axes else {"": {}}).items()
         }
 
@@ -183,7 +183,7 @@ class StudyPlan:
             del rounds["privacy"]
         else:
             del rounds["privacy"]["delta"]
-        client_opt = keys.hyperparameters.of_client_opt(cell.client_opt)
+        client_opt = keys.hyperparameters.find_client_opt(cell.client_opt)
         settings = {
             "cell": [cell.state, cell.seed],
             "shared": self.parameters(self.schemes.patterns[cell.sharing]),
@@ -202,8 +202,8 @@ class StudyPlan:
             settings["tuning"] = [keys.tuning.of(trains_alone), keys.tuning.trials, keys.grid.seeds]
         algorithms: list[Algorithm] = [client_opt]
         if not trains_alone:
-            server_opt = keys.hyperparameters.of_server_opt(cell.server_opt)
-            method = keys.hyperparameters.of_method(cell.method)
+            server_opt = keys.hyperparameters.find_server_opt(cell.server_opt)
+            method = keys.hyperparameters.find_method(cell.method)
             settings["server_opt"] = [cell.server_opt, server_opt.model_dump(mode="json")]
             settings["method"] = [cell.method, method.model_dump(mode="json")]
             if keys.channel.is_coded or keys.channel.secure:

@@ -117,8 +117,8 @@ class Forecast(LoadTask):
         """Scores of the forecast (W,) or (W, H) and, with widths (W, H, 3), of its interval: its
         `coverage` and its `width` in kWh, as `coverage_90`, and a `coverage` at each target."""
         if predictions.ndim < 3:
-            return metrics.of_split(dataset, client, split, predictions)
-        scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
+            return metrics.score_split(dataset, client, split, predictions)
+        scores = metrics.score_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
         scores |= self.interval_scores(truth, predictions)

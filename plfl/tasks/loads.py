@@ -168,7 +168,7 @@ class LoadTask(Task):
         """Errors of the point forecasts."""
         if predictions.ndim == 3:
             predictions = self.point(dataset, predictions)
-        return metrics.of_days(dataset, client, predictions)
+        return metrics.daily_errors(dataset, client, predictions)
 
     def interval_scores(self, truth: Floats, bands: Floats) -> dict[str, float]:
         """The coverage of each interval and its width in kWh, as `coverage_90` and `width_90`."""

@@ -101,7 +101,7 @@ def width(low: Floats, high: Floats) -> float:
     return float((high - low).mean())
 
 
-def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> dict[str, float]:
+def score_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> dict[str, float]:
     """Scores of forecasts (kWh) of all windows in one split of a client, over all targets: `mae`,
     `rmse`, `mase`, `nrmse`, `wape` and `seasonal_mase`, whose season is a day. If windows have
     several targets, `mae_h3` is that of the target three rows after the last input row, and so on;
@@ -143,10 +143,10 @@ def columns_of(dataset: Dataset) -> list[str]:
 
 
 OF_DAYS = {"mase": "error", "scaled_crps": "crps"}
-"""Scores, and the column of `of_days` of which each is the sum over that of its scale."""
+"""Scores, and the column of `daily_errors` of which each is the sum over that of its scale."""
 
 
-def of_days(
+def daily_errors(
     dataset: Dataset, client: int, forecast: Floats, crps: Floats | None = None
 ) -> dict[str, Any]:
     """Absolute errors of forecasts (kWh), (W,) or (W, H), of all test windows of a client. `crps`:
@@ -157,7 +157,7 @@ def of_days(
     mean absolute error of persistence over the whole test set (float32), the same in all rows. The
     sum of `error` over that of `forecasts`, divided by `scale`, is the client's `mase`; that of
     `crps`, if given, its `scaled_crps`. `peak_error` and `peak_hours` (float32) are those of
-    `of_peaks`.
+    `daily_peaks`.
     """
     starts = dataset.starts(client, "test")
     truth = dataset.truth(starts)
@@ -175,12 +175,12 @@ def of_days(
         "error": np.bincount(day_of_row, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(day_of_row).astype(np.int32),
         "scale": np.float32(dataset.naive_errors(client, "test").persistence),
-        **of_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
+        **daily_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
         **sums,
     }
 
 
-def of_peaks(
+def daily_peaks(
     day: NDArray[np.int64], truth: Floats, forecast: Floats, days: int, rows: int
 ) -> dict[str, NDArray[np.float32]]:
     """How far the largest forecast of each day is from its largest load: `peak_error` (days,), the

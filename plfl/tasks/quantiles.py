@@ -127,7 +127,7 @@ class Quantiles(LoadTask):
         `scaled_crps`: the same over the error of persistence, and for each interval its `coverage`
         and its `width` in kWh, as `coverage_90`. Each target has a `crps` and the `coverage` of the
         widest interval."""
-        scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
+        scores = metrics.score_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
         persistence = dataset.naive_errors(client, split).persistence
@@ -136,17 +136,17 @@ class Quantiles(LoadTask):
         scores["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")
         scores |= self.interval_scores(truth, predictions)
         for h, column in enumerate(metrics.columns_of(dataset)):
-            of_step = predictions[:, h]
-            scores[f"crps{column}"] = metrics.crps(truth[:, h], of_step, self.levels)
+            step_predictions = predictions[:, h]
+            scores[f"crps{column}"] = metrics.crps(truth[:, h], step_predictions, self.levels)
             if self.intervals:
-                scores |= self.widest_coverage(truth[:, h], of_step, column)
+                scores |= self.widest_coverage(truth[:, h], step_predictions, column)
         return scores
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
         """Errors of the medians, and the CRPS."""
         truth = dataset.truth(dataset.starts(client, "test")).reshape(predictions.shape[:2])
         crps = 2 * metrics.pinball(truth, predictions, self.levels).mean(axis=-1)
-        return metrics.of_days(dataset, client, self.point(dataset, predictions), crps)
+        return metrics.daily_errors(dataset, client, self.point(dataset, predictions), crps)
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
         """The median under the name itself, and the quantiles: `local_5` is the 5 % quantile."""

@@ -122,7 +122,7 @@ class Fused:
         losses, rules = torch.empty(S, dtype=torch.float64), (_Rule * S)(*[rule] * S)
         trained_arrays, models = _trained_arrays(task), (S, self._parameters)
         changed_arrays = {n: self._numbers(x, models) for n, x in trained_arrays.items()}
-        fields = self._of_steps(task) | self._of_terms(task) | changed_arrays
+        fields = self._step_arguments(task) | self._term_arguments(task) | changed_arrays
         fields |= {"taken": steps_taken, "losses": losses}
         values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in fields.items()}
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads}
@@ -131,7 +131,7 @@ class Fused:
             x.copy_(changed_arrays[name])
         return losses
 
-    def _of_steps(self, task: LocalTask) -> dict[str, Tensor | float]:
+    def _step_arguments(self, task: LocalTask) -> dict[str, Tensor | float]:
         """The arrays and numbers of a task that are about its steps, by the kernel's names."""
         S, K, B = task.minibatches.starts.shape
         minibatches, (loss, scale) = task.minibatches, task.objective
@@ -154,8 +154,8 @@ class Fused:
             fields["limit"] = average.decay
         return fields
 
-    def _of_terms(self, task: LocalTask) -> dict[str, Tensor | float]:
-        """As `_of_steps`, for the terms."""
+    def _term_arguments(self, task: LocalTask) -> dict[str, Tensor | float]:
+        """As `_step_arguments`, for the terms."""
         (S, K, B), P, terms = task.minibatches.starts.shape, self._parameters, task.terms
         fields: dict[str, Tensor | float] = {}
         if terms.pull is not None:

@@ -261,7 +261,7 @@ class Stacked:
             minibatches_of_stack, steps = stack.minibatches, []
             for k in range(1, minibatches_of_stack.starts.shape[1] + 1):
                 inputs, keys = (
-                    self.inputs(_of_step(minibatches_of_stack.starts, k)),
+                    self.inputs(_select_step(minibatches_of_stack.starts, k)),
                     _select_keys(minibatches_of_stack, k),
                 )
                 _, state = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
@@ -362,8 +362,8 @@ class _Stack:
             self.g,
         )
         (loss, scale), clip = self.task.objective, self.task.clip
-        inputs = self.engine.inputs(_of_step(minibatches.starts, k))
-        targets, reads = _of_step(self.targets, k), terms.by_feature is not None
+        inputs = self.engine.inputs(_select_step(minibatches.starts, k))
+        targets, reads = _select_step(self.targets, k), terms.by_feature is not None
         keys = _select_keys(minibatches, k)
         outputs, state = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
         if network.has_buffers:
@@ -372,7 +372,7 @@ class _Stack:
         by_output = loss.slope(outputs, targets) * (scale / losses.shape[1])
         by_feature = {}
         if terms.by_feature is not None:
-            by_feature[terms.features] = _of_step(terms.by_feature, k)
+            by_feature[terms.features] = _select_step(terms.by_feature, k)
         network.backward_pass(self.y, state, by_output, by_feature, g)
         if clip is not None:
             if terms.frozen is not None:
@@ -381,7 +381,7 @@ class _Stack:
         return losses.mean(1) * scale
 
 
-def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
+def _select_step(values: Tensor, k: int | Tensor) -> Tensor:
     """Entries (S, ...) of step `k`, from 1, out of those (S, K, ...) of all steps."""
     if isinstance(k, int):
         return values[:, k - 1]
@@ -390,7 +390,7 @@ def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
 
 def _select_keys(minibatches: Minibatches, k: int | Tensor) -> Tensor | None:
     """Keys (S,) of random layers in step `k`, from 1."""
-    return None if minibatches.keys is None else _of_step(minibatches.keys, k)
+    return None if minibatches.keys is None else _select_step(minibatches.keys, k)
 
 
 @contextmanager

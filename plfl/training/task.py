@@ -22,15 +22,15 @@ STANDING = Sgd.model_construct(lr=0.0)
 
 @dataclass(frozen=True)
 class OfRows:
-    """A dataclass whose tensors have one entry per row, except those in `of_parameters`."""
+    """A dataclass whose tensors have one entry per row, except those in `parameter_fields`."""
 
-    of_parameters: ClassVar[frozenset[str]] = frozenset()
+    parameter_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields with one entry per parameter, the same for all rows."""
 
     def map(self, change: Callable[..., Tensor], *other_parts: Self) -> Self:
         """A copy in which `change` has made each tensor from those of the same name here and in
         `other_parts`."""
-        names = [field.name for field in fields(self) if field.name not in self.of_parameters]
+        names = [field.name for field in fields(self) if field.name not in self.parameter_fields]
         values_by_name = {
             name: [getattr(part, name) for part in (self, *other_parts)] for name in names
         }
@@ -124,7 +124,7 @@ class Moments(OfRows):
 class Terms(OfRows):
     """What a method changes in the local steps."""
 
-    of_parameters = frozenset({"pull", "frozen"})
+    parameter_fields = frozenset({"pull", "frozen"})
 
     pull: Tensor | None = None
     """a (P,) of a term a · (y − start) in every gradient, besides the optimiser's proximal one."""
@@ -157,7 +157,7 @@ class LocalTask(OfRows):
     the mean loss + proximal and `pull` terms + `constant`, through the optimiser, then
     `step_offset`; see `Terms`."""
 
-    of_parameters = frozenset({"shared"})
+    parameter_fields = frozenset({"shared"})
 
     optimiser: ClientOpt
     rows: Tensor

@@ -64,7 +64,7 @@ class ImageDataset:
         names = np.array([f"{i:0{len(str(clients - 1))}}" for i in range(clients)])
         return cls(pool, skew, names, parts, *held_out)
 
-    def of_seed(self, seed: int) -> ImageDataset:
+    def divide_by_seed(self, seed: int) -> ImageDataset:
         """The same images divided with another seed."""
         return self.of(self.pool, self.skew, len(self.clients), seed)
 

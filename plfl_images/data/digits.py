@@ -24,10 +24,10 @@ def read() -> ImagePool:
     digits = load_digits()
     labels = digits.target.astype(np.int64)
     order = np.random.default_rng(0).permutation(len(labels))
-    of_class = [order[labels[order] == c] for c in range(CLASSES)]
+    class_indices = [order[labels[order] == c] for c in range(CLASSES)]
     rows = np.concatenate(
-        [indices[:PER_CLASS] for indices in of_class]
-        + [indices[PER_CLASS:] for indices in of_class]
+        [indices[:PER_CLASS] for indices in class_indices]
+        + [indices[PER_CLASS:] for indices in class_indices]
     )
     return ImagePool(
         pixels=digits.images[rows, None].astype(np.uint8),

@@ -58,7 +58,7 @@ def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
 def _with_names(table: pd.DataFrame) -> pd.DataFrame:
     """A table with the name of the row of the grid in the column `line`."""
     rows = classification.rows_of(table)
-    parts = [classification.of_row(table, row).assign(line=label(row, rows)) for row in rows]
+    parts = [classification.select_row(table, row).assign(line=label(row, rows)) for row in rows]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -168,11 +168,11 @@ def render_all(results: Path, folder: Path) -> Iterator[str]:
     Raises:
         PlflError: the folder cannot be written.
     """
-    of_study = Results("", {}, Tables(results))
+    study_results = Results("", {}, Tables(results))
     with style():
         for stem, figure in (
-            ("accuracy", curves(of_study.study, of_study.curves)),
-            ("labels", labels(of_study)),
+            ("accuracy", curves(study_results.study, study_results.curves)),
+            ("labels", labels(study_results)),
         ):
             save(figure, folder / stem)
             yield stem

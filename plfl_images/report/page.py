@@ -37,16 +37,20 @@ def write(results: Path, figures: Path, path: Path) -> None:
     Raises:
         PlflError: the file cannot be written.
     """
-    of_study: Overview | Results = (
+    study_results: Overview | Results = (
         Overview(results) if is_overview(results) else Results("", {}, Tables(results))
     )
     with fitting(results):
-        if isinstance(of_study, Overview):
-            about, table, compared = of_study.about, of_study.table(BEST), of_study.comparisons
+        if isinstance(study_results, Overview):
+            about, table, compared = (
+                study_results.about,
+                study_results.table(BEST),
+                study_results.comparisons,
+            )
         else:
-            about, table = of_study.tables.about, best([of_study])
-            compared = comparisons.read(results, of_study.study, [of_study])
-        study = of_study.study
+            about, table = study_results.tables.about, best([study_results])
+            compared = comparisons.read(results, study_results.study, [study_results])
+        study = study_results.study
         captions = reporting.reporting_of(study).captions(study)
         if study.plan.axes:
             captions = {"overview": ENDS, "accuracy": captions["accuracy"]}

@@ -64,11 +64,11 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     """
     by_round = curves(records)
     train = records[records["split"] == "train"]
-    of_training = dict(iter(train.groupby(_TRAINING, sort=False)))
+    training_groups = dict(iter(train.groupby(_TRAINING, sort=False)))
     setting_columns = ["lr", "server_lr", "hyperparameters", "trials"]
     rows = []
     for key, table in by_round.groupby(_TRAINING, sort=False):
-        train_rows = of_training.get(key, train[:0])
+        train_rows = training_groups.get(key, train[:0])
         bytes_by_cell = (
             (train_rows["bytes_down"] + train_rows["bytes_up"])
             .groupby(train_rows["round"])
@@ -182,6 +182,6 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, str]]:
     ]
 
 
-def of_row(table: pd.DataFrame, row: Mapping[str, str]) -> pd.DataFrame:
+def select_row(table: pd.DataFrame, row: Mapping[str, str]) -> pd.DataFrame:
     """The part of a table that belongs to a row of the grid."""
     return table[(table[list(row)] == list(row.values())).all(axis=1)]

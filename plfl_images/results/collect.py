@@ -35,7 +35,7 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         write_table(pd.DataFrame({"state": []}), folder / f"{name}.parquet")
     source = sources.source_of(study.data)
     counts = [
-        label_counts(cast(ImageDataset, source.read(study, path)).of_seed(seed), seed)
+        label_counts(cast(ImageDataset, source.read(study, path)).divide_by_seed(seed), seed)
         for path in files.datasets.values()
         for seed in study.grid.seeds
     ]

@@ -108,11 +108,11 @@ class Results(Variant):
 
 def compared(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare variants, by the names of their files."""
-    of_images = [Results(variant.label, variant.place, variant.tables) for variant in variants]
-    parts = [variant.with_labels(variant.curves) for variant in of_images]
+    image_results = [Results(variant.label, variant.place, variant.tables) for variant in variants]
+    parts = [variant.with_labels(variant.curves) for variant in image_results]
     return {
-        BEST: best(of_images),
-        comparisons.FILE: comparisons.table(study, of_images),
+        BEST: best(image_results),
+        comparisons.FILE: comparisons.table(study, image_results),
         CURVES: pd.concat(parts, ignore_index=True),
     }
 

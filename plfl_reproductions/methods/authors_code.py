@@ -151,9 +151,9 @@ class AuthorsCode(Method):
             f.server.receive(clients, D, weights, t)
             return
         mean = weighted_sum(weights, D)
-        of_server, rates = f.server.state, opt.model_dump()
+        server_state, rates = f.server.state, opt.model_dump()
         lr, b1, b2, tau = (rates[name] for name in ("lr", "beta1", "beta2", "tau"))
-        m, v = of_server["m"], of_server["v"]
+        m, v = server_state["m"], server_state["v"]
         m.mul_(b1).add_(mean, alpha=(1 - b1) * lr)
         square = mean * mean
         if opt.name == "fedadagrad":
@@ -162,7 +162,7 @@ class AuthorsCode(Method):
             v.mul_(b2).add_(square, alpha=(1 - b2) * lr)
         else:
             v.copy_(b2 * v - (1 - b2) * lr * square * torch.sign(v - square))
-        of_server["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
+        server_state["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
     def global_parameters(self, f: Federation, state: State) -> Tensor:
         return torch.where(f.sharing, f.server.send(f.everyone), f.local)

@@ -92,13 +92,13 @@ class Moon(FedOpt):
 
 def contrast(h: Tensor, near: Tensor, far: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """The term l (n, B) of features (n, W, B), and its gradient (n, W, B) by `h`."""
-    norm, of_near, of_far = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
-    of_near, of_far = norm * of_near, norm * of_far
-    gap = (h * far).sum(1) / of_far - (h * near).sum(1) / of_near
+    norm, near_norm, far_norm = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
+    near_norm, far_norm = norm * near_norm, norm * far_norm
+    gap = (h * far).sum(1) / far_norm - (h * near).sum(1) / near_norm
     # PyTorch treats numbers at the end of a tensor that do not fill a vector of the processor by
     # another routine. Which numbers these are would depend on how many models train together.
     filled = torch.nn.functional.pad((gap / temperature).flatten(), (0, -gap.numel() % 32))
     terms = torch.nn.functional.softplus(filled)[: gap.numel()].view_as(gap)
     slope = filled.sigmoid()[: gap.numel()].view_as(gap) / temperature
-    by_h = (slope / of_far)[:, None] * far - (slope / of_near)[:, None] * near
+    by_h = (slope / far_norm)[:, None] * far - (slope / near_norm)[:, None] * near
     return terms, by_h - (slope * gap / norm.square())[:, None] * h

@@ -52,8 +52,8 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
         assert len(set(own)) == 1
         # What the study has by itself is within what is tried.
         rates = (
-            study.hyperparameters.of_client_opt(cell.client_opt),
-            study.hyperparameters.of_server_opt(cell.server_opt),
+            study.hyperparameters.find_client_opt(cell.client_opt),
+            study.hyperparameters.find_server_opt(cell.server_opt),
         )
         assert min(other) <= rates[not study.plan.is_alone(cell)].lr <= max(other)
 

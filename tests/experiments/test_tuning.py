@@ -60,7 +60,7 @@ def test_the_values_are_set_on_the_algorithms() -> None:
     rates = [(c.client_opt.lr, c.server_opt.lr) for c in one.plan.candidates(cell)]
     assert rates == [(1e-3, 0.5), (1e-2, 0.5)]
     assert (
-        one.hyperparameters.of_client_opt(cell.client_opt).lr
+        one.hyperparameters.find_client_opt(cell.client_opt).lr
         == Study().hyperparameters.client_opt.sgd.lr
     )  # type: ignore[attr-defined]
 

@@ -8,7 +8,7 @@ import pytest
 
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import LEADS, SUMS, errors_of_kept
-from plfl.report.kept_errors import by_lead, of_sums
+from plfl.report.kept_errors import by_lead, sum_rows
 from tests.helpers.kept_baselines import write_results
 from tests.helpers.meter_models import MLP, make_study, write_readings
 
@@ -55,10 +55,10 @@ def test_the_page_shows_them(folder: Path) -> None:
     ]
     (row,) = shown["rows"]  # the load of a day before is not shown twice
     assert row["forecaster"] == "Seasonal naive (day)" and len(row["errors"]) == 4
-    (total,) = of_sums(folder)
+    (total,) = sum_rows(folder)
     assert total["percent"] == total["day"]
     assert total["peak"].endswith("h")
-    assert by_lead(folder / "nowhere") == {} and of_sums(folder / "nowhere") == []
+    assert by_lead(folder / "nowhere") == {} and sum_rows(folder / "nowhere") == []
 
 
 def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:

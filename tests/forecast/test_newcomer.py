@@ -196,14 +196,14 @@ def test_a_new_meter_gets_what_is_best_for_its_age_or_else_what_did_best(
     kept = Forecasters(Path())
     kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
     for days in (3, 9, 14):
-        choice, _ = kept.of_new("d", make_new_meter(rows=96 * days))
+        choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * days))
         assert choice.name == "lightgbm_federated" and "docs/map.md" in choice.why
     own = {0: ("lightgbm_federated",), 2: ("combined_received", "lightgbm_bagged")}
     monkeypatch.setattr("plfl.forecast.choice.BY_AGE", own)
-    choice, _ = kept.of_new("d", make_new_meter(rows=96 * 14))
+    choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * 14))
     assert choice.name == "lightgbm_bagged"
     monkeypatch.setattr("plfl.forecast.choice.BY_AGE", {0: ()})  # nothing of it is kept
     for days, tried in ((3, names[2:]), (9, names[::2]), (14, names)):
-        choice, _ = kept.of_new("d", make_new_meter(rows=96 * days))
+        choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * days))
         mentioned = {choice.name, *(name for name in names if name in choice.why)}
         assert mentioned == {*tried}, days

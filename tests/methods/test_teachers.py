@@ -197,7 +197,7 @@ def test_a_round_is_that_of_the_papers_loss(features):
     """With eleven steps, against PyTorch's own layers, loss and gradients."""
     given = {"grid": {"client_opt": ["sgd"]}, "client_opt": {"sgd": {"lr": 0.1}}}
     given |= {"federation": {"local_steps": 11}, "method": {"features": features}}
-    study, data = tiny.of_method("moon", **given), tiny.dataset()
+    study, data = tiny.find_method("moon", **given), tiny.dataset()
     network, cell = network_of(study, data.shape), study.cells[0]
     engine = Stacked(network, data, torch.device("cpu"), torch.float64)
     clients = ClientData(data, engine, study.federation, cell.seed)

@@ -76,8 +76,8 @@ def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
     study = project.load(hyperparameters=keys)
     assert study.plugins == [Path("mine/clipped.py"), Path("mine/signum.py")]
     cell = next(cell for cell in study.cells if str(cell).endswith(CELL))
-    assert study.hyperparameters.of_method(cell.method).model_dump() == {"bound": 0.5}
-    assert study.hyperparameters.of_client_opt(cell.client_opt).lr == 1e-4
+    assert study.hyperparameters.find_method(cell.method).model_dump() == {"bound": 0.5}
+    assert study.hyperparameters.find_client_opt(cell.client_opt).lr == 1e-4
     assert study.description()["hyperparameters"]["method"]["clipped"] == {"bound": 0.5}
     # Its description, as the results and deployed processes have it, is the same study.
     assert Study.parse(study.model_dump(mode="json"), "again") == study
@@ -86,7 +86,7 @@ def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
 def test_the_example_method_bounds_what_a_client_moves(project: Project) -> None:
     study = project.load(hyperparameters={"method": {"clipped": {"bound": 0.2}}})
     *_, last = trajectory(
-        Sgd(lr=0.1), FedAvg(), study.hyperparameters.of_method(study.cells[0].method), rounds=1
+        Sgd(lr=0.1), FedAvg(), study.hyperparameters.find_method(study.cells[0].method), rounds=1
     )
     # Q2: the clients move by −0.38 and −0.64; both are cut to −0.2.
     assert last.x.item() == pytest.approx(1.8)

@@ -118,7 +118,9 @@ def test_runs_are_named_after_method_and_scheme_and_have_every_hyperparameter(re
     assert set(found) == {*cells, *(f"CA-baseline {name}" for name in BASELINES), "overview"}
     params = found["CA-P2 fedopt adam+fedavg"].data.params
     assert {"clients": "2", "look_back": "12", "look_ahead": "4"}.items() <= params.items()
-    optimiser = Tables(results).study.hyperparameters.of_client_opt("adam").model_dump(mode="json")
+    optimiser = (
+        Tables(results).study.hyperparameters.find_client_opt("adam").model_dump(mode="json")
+    )
     assert all(params[f"client_opt.{key}"] == str(value) for key, value in optimiser.items())
     assert {"participation", "server_opt.lr", "rounds", "batch_size", "seed"} <= params.keys()
     alone = found["CA-P3 adam"].data.params

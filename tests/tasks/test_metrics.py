@@ -47,7 +47,7 @@ def test_a_peak_is_off_by_its_size_and_its_hour() -> None:
     day = np.array([0] * 4 + [1] * 3 + [2] * 4)
     truth = np.array([1, 4, 2, 1, 1, 5, 1, -1, -2, -3, -4.0])
     forecast = np.array([1, 1, 2, 3, 1, 5, 1, -1, -2, -3, -4.0])
-    found = scores.of_peaks(day, truth, forecast, 3, 4)
+    found = scores.daily_peaks(day, truth, forecast, 3, 4)
     np.testing.assert_array_equal(found["peak_error"], [0.25, np.nan, np.nan])
     np.testing.assert_array_equal(found["peak_hours"], [12, np.nan, np.nan])
 
@@ -90,7 +90,7 @@ def test_scores_of_a_split_are_of_its_own_rows() -> None:
     load = data.load[800:1600]
     last = np.arange(560 + 11, 800 - 3)
     truth, forecast = np.stack([load[last + 2], load[last + 3]], 1), np.zeros((len(last), 2))
-    found = scores.of_split(data, 1, "test", forecast)
+    found = scores.score_split(data, 1, "test", forecast)
     assert found["mae"] == pytest.approx(truth.mean())
     day = np.abs(load[96:400] - load[: 400 - 96]).mean()
     assert found["seasonal_mase"] == pytest.approx(truth.mean() / day)

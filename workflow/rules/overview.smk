@@ -3,8 +3,8 @@ if study.plan.axes:
 
     rule overview:
         input:
-            tables=local(patterns.of_variants(rules.collect.output)),
-            comparisons=local(patterns.of_variants(rules.comparisons.output)),
+            tables=local(patterns.variant_files(rules.collect.output)),
+            comparisons=local(patterns.variant_files(rules.comparisons.output)),
         output:
             records=local(f"{study.paths.results}/records.parquet"),
             summary=local(f"{study.paths.results}/summary.csv"),

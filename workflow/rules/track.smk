@@ -1,6 +1,6 @@
 rule track:
     input:
-        tables=local(patterns.of_variants(rules.collect.output)),
+        tables=local(patterns.variant_files(rules.collect.output)),
         about=(
             f"{study.paths.results}/study.json"
             if study.plan.axes

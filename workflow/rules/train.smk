@@ -4,7 +4,7 @@ for training_rule in training.rules:
         name:
             training_rule.name
         input:
-            datasets=patterns.of_states(rules.windows.output.dataset),
+            datasets=patterns.state_files(rules.windows.output.dataset),
         output:
             records=training_rule.files(f"{RESULTS}/cells/{CELL}.parquet"),
             forecasts=training_rule.files(f"{RESULTS}/cells/{CELL}.forecasts.parquet"),
@@ -31,7 +31,7 @@ for training_rule in training.rules:
 
 # The outputs of all jobs that train, in the order of the study.
 RECORDS, FORECASTS, ERRORS = map(
-    patterns.of_cells, (".parquet", ".forecasts.parquet", ".errors.parquet")
+    patterns.cell_files, (".parquet", ".forecasts.parquet", ".errors.parquet")
 )
 CELLS = [*RECORDS, *FORECASTS, *ERRORS]
 
@@ -41,11 +41,11 @@ rule collect:
         records=RECORDS,
         forecasts=FORECASTS,
         errors=ERRORS,
-        baselines=patterns.of_states(rules.baselines.output.scores),
-        baseline_forecasts=patterns.of_states(rules.baselines.output.forecasts),
-        baseline_errors=patterns.of_states(rules.baselines.output.errors),
-        datasets=patterns.of_states(rules.windows.output.dataset),
-        receipts=local(patterns.of_states(rules.download.output.receipt)),
+        baselines=patterns.state_files(rules.baselines.output.scores),
+        baseline_forecasts=patterns.state_files(rules.baselines.output.forecasts),
+        baseline_errors=patterns.state_files(rules.baselines.output.errors),
+        datasets=patterns.state_files(rules.windows.output.dataset),
+        receipts=local(patterns.state_files(rules.download.output.receipt)),
     output:
         records=local(f"{RESULTS}/records.parquet"),
         forecasts=local(f"{RESULTS}/forecasts.parquet"),
@@ -91,8 +91,8 @@ rule comparisons:
 rule models:
     input:
         tables=local(rules.collect.output),
-        datasets=patterns.of_states(rules.windows.output.dataset),
-        fitted=patterns.of_states(rules.baselines.output.fitted),
+        datasets=patterns.state_files(rules.windows.output.dataset),
+        fitted=patterns.state_files(rules.baselines.output.fitted),
     output:
         # The models themselves lie beside it: which cells they are of is known only now.
         index=local(f"{RESULTS}/models/index.csv"),

@@ -234,14 +234,16 @@ def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     lit = clock.open(lead=rng.uniform(0.2, 0.8), lag=rng.uniform(0.2, 1.2), ramp=0.7 * ramp)
     ventilated = clock.open(lead=rng.uniform(0.7, 2.0), lag=rng.uniform(0, 0.7), ramp=0.01) > 0.15
 
-    of_lights, of_equipment, of_cold, of_water, _ = np.exp(0.3 * rng.standard_normal(5))
+    light_factor, equipment_factor, cold_factor, water_factor, _ = np.exp(
+        0.3 * rng.standard_normal(5)
+    )
     # The switching of many appliances averages out.
     grain = 0.25 / math.sqrt(max(building.area / 300, 1))
-    lights = _lights(of_lights * kind.lights, lit, radiation, grain, rng)
-    equipment = _equipment(kind, of_equipment, present, grain, rng)
+    lights = _lights(light_factor * kind.lights, lit, radiation, grain, rng)
+    equipment = _equipment(kind, equipment_factor, present, grain, rng)
     exterior = _exterior(kind, clock, is_dark, rng)
-    refrigeration = _refrigeration(building, of_cold, temperature, present, rng)
-    water = _water(building, of_water, present, rng)
+    refrigeration = _refrigeration(building, cold_factor, temperature, present, rng)
+    water = _water(building, water_factor, present, rng)
     gains = 0.9 * lights + (1 - kind.exhaust) * equipment + kind.people * present
     powers = {
         "exterior_lighting": exterior,

@@ -28,7 +28,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if reason := study.data.source_class.simulation_only:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
-    if reason := study.hyperparameters.of_method(cell.method).undeployable():
+    if reason := study.hyperparameters.find_method(cell.method).undeployable():
         return f"{cell.method} runs in the simulator only: {reason}"
     if study.data.federations:
         return "data.federations: a deployment is one federation; remove the key, or use `plfl run`"

@@ -45,7 +45,7 @@ from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
-from plfl.federated.privacy.mechanism import of_system_alone
+from plfl.federated.privacy.mechanism import draw_own_system_noise
 from plfl.federated.secure.keys import SystemSecrets
 from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
@@ -276,8 +276,8 @@ class DeployedClient:
         models: Models = {
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
-        of_models = {model: widths for model, widths in widths.items() if model in models}
-        about = describe(self.study, self.cell, self.trainer.series, of_models)
+        model_widths = {model: widths for model, widths in widths.items() if model in models}
+        about = describe(self.study, self.cell, self.trainer.series, model_widths)
         with private(self.folder / self._run[0] / MODEL) as temporary:
             fill(temporary, models, about)
 
@@ -291,7 +291,7 @@ class DeployedClient:
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
             self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder, secrets)
             if self._f.privacy is not None:
-                self._f.privacy.client_normals = of_system_alone
+                self._f.privacy.client_normals = draw_own_system_noise
             self._f.server_average = None  # the server has it, and sends it to be scored
             if wanted_round:
                 path = self._file(wanted_round)

@@ -60,7 +60,7 @@ from plfl.federated.codecs.coder import Direction
 from plfl.federated.collectives.masked import SumError
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
-from plfl.federated.privacy.mechanism import of_system
+from plfl.federated.privacy.mechanism import draw_system_noise
 from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import Round, run
 from plfl.federated.secure import neighbours
@@ -146,7 +146,7 @@ class DeployedServer:
         f = federation_of(study, cell, rates, network, client_data)
         self.channel, f.clock = as_server(f), self.clock
         if f.privacy is not None and f.privacy.noise:
-            f.privacy.normals, f.selection.seed = of_system, self.draws
+            f.privacy.normals, f.selection.seed = draw_system_noise, self.draws
         return f
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:

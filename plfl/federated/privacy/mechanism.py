@@ -54,15 +54,15 @@ def seeded_of_clients(seed: int) -> ClientNormals:
     return lambda name, t, count: stream(seed, f"/noise/{name}", t).standard_normal(count)
 
 
-def of_system(_round: int, count: int) -> NDArray[np.float64]:
+def draw_system_noise(_round: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
     numbers = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
     return np.asarray(special.ndtri((numbers + 0.5) / 2**52), dtype=np.float64)
 
 
-def of_system_alone(_name: str, t: int, count: int) -> NDArray[np.float64]:
-    """As `of_system`, of a client's own."""
-    return of_system(t, count)
+def draw_own_system_noise(_name: str, t: int, count: int) -> NDArray[np.float64]:
+    """As `draw_system_noise`, of a client's own."""
+    return draw_system_noise(t, count)
 
 
 def on_grid(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

@@ -72,7 +72,7 @@ def least_bound(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> B
     """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
     often each round was released that was released more than once."""
     rounds = (rounds_of(study.federation, size) for size in sizes(study))
-    return max(bounds(replace(of_size, repeated=repeated), delta)[0] for of_size in rounds)
+    return max(bounds(replace(size_rounds, repeated=repeated), delta)[0] for size_rounds in rounds)
 
 
 def bound_of_known_draws(study: Study) -> Bound:
@@ -96,7 +96,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     layout, rows = study.plan.layout, []
     bound = bound_of_known_draws(study) if has_known_draws else least_bound(study, block.delta)
     for cell in study.cells:
-        method: Any = study.hyperparameters.of_method(
+        method: Any = study.hyperparameters.find_method(
             cell.method
         )  # that of trees has noise of its own
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
@@ -105,8 +105,8 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif getattr(method, "noise", 0):
             sums = method.sums(layout, layout.mask(study.plan.schemes.patterns[cell.sharing]))
-            of_window = unamplified(Rounds(method.noise, sums), block.delta)
-            row |= {"epsilon": of_window.epsilon, "accountant": of_window.accountant}
+            window_bound = unamplified(Rounds(method.noise, sums), block.delta)
+            row |= {"epsilon": window_bound.epsilon, "accountant": window_bound.accountant}
             row |= {"relation": "add or remove one window"}
         elif block.clip is None:
             row |= {"accountant": "no federation.privacy"}
@@ -125,7 +125,7 @@ def remarks_outside(study: Study) -> Iterator[str]:
     settings, block = study.federation, study.federation.privacy
     private = [cell for cell in study.cells if not study.plan.is_alone(cell)]
     has_trees = any(
-        getattr(study.hyperparameters.of_method(cell.method), "noise", 0) for cell in private
+        getattr(study.hyperparameters.find_method(cell.method), "noise", 0) for cell in private
     )
     if not has_trees and (block.clip is None or not private):
         return

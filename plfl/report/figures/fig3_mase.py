@@ -31,10 +31,14 @@ _BRIGHT = 0.179
 def draw(tables: Tables) -> dict[str, Figure]:
     """One figure per model, with a heat map per state and sharing scheme and one of the baselines.
     Those of a state have the same colour scale in both figures, that of its local models."""
-    of_baselines = tables.baseline_scores["mase_mean"].drop("persistence", level=1, errors="ignore")
-    baselines = of_baselines.unstack(sort=False).dropna(axis=1, how="all")
-    of_local = tables.scores("local")["mase_mean"]
-    scales = {state: scale(of_local[[state]].to_numpy(float)) for state in tables.study.data.states}
+    baseline_means = tables.baseline_scores["mase_mean"].drop(
+        "persistence", level=1, errors="ignore"
+    )
+    baselines = baseline_means.unstack(sort=False).dropna(axis=1, how="all")
+    local_means = tables.scores("local")["mase_mean"]
+    scales = {
+        state: scale(local_means[[state]].to_numpy(float)) for state in tables.study.data.states
+    }
     return {f"fig3_mase_{model}": _heat_maps(tables, model, baselines, scales) for model in MODELS}
 
 

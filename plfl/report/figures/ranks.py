@@ -54,7 +54,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     return {"ranks": figure}
 
 
-def blocks(study: Study, of_states: dict[str, list[Forecaster]]) -> pd.DataFrame:
+def blocks(study: Study, scores_by_state: dict[str, list[Forecaster]]) -> pd.DataFrame:
     """MASE, mean over seeds: one row per client, one column per scheme and ClientOpt (`P2 Adam`)
     and method, if the study has several. NaN where all ServerOpts diverged. Clients without a MASE
     are left out."""
@@ -65,15 +65,15 @@ def blocks(study: Study, of_states: dict[str, list[Forecaster]]) -> pd.DataFrame
         or (axis != "server_opt" and len(getattr(study.grid, axis)) > 1)
     ]
     parts = []
-    for of_state in of_states.values():
+    for forecasters in scores_by_state.values():
         columns = {}
-        for forecaster in of_state:
+        for forecaster in forecasters:
             values = {a: v for a, v in zip(AXES, forecaster.axes, strict=True) if a in axes}
-            best_cells = best(select(of_state, **values))
+            best_cells = best(select(forecasters, **values))
             mase = np.nan if best_cells is None else best_cells.mase.mean(axis=1)
             words = [VALUE_LABELS.get(axis, str)(value) for axis, value in values.items()]
             columns[" ".join(fit(word, 18) for word in words)] = mase
-        table = pd.DataFrame(columns, index=list(of_state[0].clients))
+        table = pd.DataFrame(columns, index=list(forecasters[0].clients))
         parts.append(table if table.isna().all(axis=None) else table.dropna(how="all"))
     return pd.concat(parts)
 

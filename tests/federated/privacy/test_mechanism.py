@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.config.sections import Data, FederationSettings
 from plfl.experiments.train import train
 from plfl.federated.privacy import mechanism
-from plfl.federated.privacy.mechanism import of_system
+from plfl.federated.privacy.mechanism import draw_system_noise
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.study import checks
@@ -115,7 +115,7 @@ def test_noise_is_repeated_by_the_seed_and_not_by_the_system():
     assert not torch.equal(noisy()[0], noisy(seed=1)[0])
 
     def deploy(f):
-        f.privacy.normals = of_system
+        f.privacy.normals = draw_system_noise
 
     first, second = noisy(deploy)[0], noisy(deploy)[0]
     assert not (first[1:] == second[1:]).any()
@@ -124,7 +124,7 @@ def test_noise_is_repeated_by_the_seed_and_not_by_the_system():
 
 def test_the_largest_and_the_least_draw_of_the_system_are_finite(monkeypatch):
     monkeypatch.setattr(mechanism.os, "urandom", lambda count: b"\xff" * 8 + b"\x00" * 8)
-    high, low = of_system(1, 2)
+    high, low = draw_system_noise(1, 2)
     assert high == pytest.approx(8.21, abs=0.01)
     assert low == pytest.approx(-high)
 
@@ -167,7 +167,7 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
     federation = FederationSettings(privacy={"clip": 1.0})
 
     def refused(method):
-        return [*checks.of_privacy(federation, Data(), [("method", method)])]
+        return [*checks.check_privacy(federation, Data(), [("method", method)])]
 
     class Silent(FedOpt):
         """Inherits, and says nothing."""
