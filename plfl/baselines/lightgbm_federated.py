@@ -8,6 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from plfl.baselines.trees import (
+    LAGGED,
+    Design,
     TreeModel,
     TreesFit,
     restore,
@@ -46,6 +48,11 @@ class LightgbmFederated(Baseline):
     def is_received(self) -> bool:
         return self.turns is not None
 
+    @property
+    def design(self) -> Design:
+        """What the trees read and forecast."""
+        return LAGGED
+
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
@@ -72,7 +79,7 @@ class LightgbmFederated(Baseline):
             if isinstance(earlier, GrownFit):
                 tree_choices = earlier.models[int(clients[0])][0].tree_choices
             growth = Growth(len(numbers), secure=self.secure)
-            model = train(members, dataset, settings, tree_choices=tree_choices, grow=growth)
+            model = train(members, dataset, settings, self.design, tree_choices, growth)
             models |= {client: [model] for client in clients.tolist()}
             for client, size in zip(numbers, growth.bytes_up, strict=True):
                 messages[client].append(int(size))
@@ -90,13 +97,13 @@ class LightgbmFederated(Baseline):
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        return restore(arrays, dataset, settings)
+        return restore(arrays, dataset, settings, self.design)
 
     def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> TreesFit:
         own_unit = unit_of(dataset.refit(), 0)
-        return restore(saved(texts_of(arrays), own_unit), dataset, settings)
+        return restore(saved(texts_of(arrays), own_unit), dataset, settings, self.design)
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:
         return parts.trees("lightgbm_lags", arrays)
 
 

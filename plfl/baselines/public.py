@@ -48,13 +48,13 @@ class Public(Baseline):
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
-    ) -> "PublicFit":
+    ) -> FittedBaseline:
         if dataset.interval > 60 or 60 % dataset.interval:
             raise DataError(
                 f"baselines.further: public: readings every {dataset.interval} minutes do not add "
                 "up to hours; remove it"
             )
-        public_fit = PublicFit(dataset, self._model)
+        public_fit = PublicFit(dataset, self.model)
         if not self.trained_on_this_dataset and (client := public_fit.seen_client()):
             raise DataError(
                 f"baselines.further: the public model of {self.kind} was trained on readings of "
@@ -64,7 +64,8 @@ class Public(Baseline):
         return public_fit
 
     @property
-    def _model(self) -> PublicModel:
+    def model(self) -> PublicModel:
+        """Of the file, or plfl's."""
         return load(self.kind) if self.file is None else load_file(self.kind, self.file)
 
     def restore(
@@ -75,7 +76,7 @@ class Public(Baseline):
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
         # Whether it has seen the client was found out when the study ran.
-        return PublicFit(dataset, self._model)
+        return PublicFit(dataset, self.model)
 
     def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
         return self.fit(dataset, settings, {})

@@ -62,8 +62,11 @@ class Design(NamedTuple):
     """Features (W, K) of windows with one target, given the client's number, start rows and its
     unit."""
     forecasts_changes: bool = True
-    """Whether the target is the change from the last load, in the client's unit, instead of the
+    """Whether the target is the change from a base load, in the client's unit, instead of the
     load."""
+    base: Callable[[Dataset], FittedBaseline] | None = None
+    """Of a dataset: the forecaster of this base load, with one forecast for a target; None: the
+    last load."""
 
 
 def _read_lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
@@ -162,22 +165,39 @@ class TreeWindows:
         """The features for each target."""
         return [self.features(h, client, starts) for h in range(len(self.by_target))]
 
-    def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
-        """Loads (W, ...) in kWh, scaled like targets."""
+    def scaled(self, client: int, starts: Rows, loads: Floats, h: int) -> Floats:
+        """Loads (W,) in kWh of a target, as trees forecast them."""
         if not self.design.forecasts_changes:
             return loads
-        return np.asarray((loads - self._last(starts, loads)) / self.unit(client).change, float)
+        return np.asarray((loads - self._base(client, starts, h)) / self.unit(client).change, float)
 
     def in_kwh(self, client: int, starts: Rows, targets: Floats) -> Floats:
-        """Undo `scaled`."""
+        """Loads (W, H, Q) in kWh of outputs of the same shape."""
         if not self.design.forecasts_changes:
             return targets
-        last, unit = self._last(starts, targets), self.unit(client).change
-        return np.asarray(last + unit * targets, float)
+        bases = [self._base(client, starts, h) for h in range(len(self.by_target))]
+        unit = self.unit(client).change
+        return np.asarray(np.stack(bases, axis=1)[..., None] + unit * targets, float)
 
-    def _last(self, starts: Rows, forecasts: Floats) -> Floats:
+    def _base(self, client: int, starts: Rows, h: int) -> Floats:
+        """The base loads (W,) of a target; the last load where the forecaster has none."""
         last = features.last(self.dataset, starts)
-        return last.reshape(-1, *[1] * (forecasts.ndim - 1))
+        if self._base_forecaster is None:
+            return last
+        key = client, starts.tobytes()
+        if key not in self._base_forecasts:
+            forecasts = self._base_forecaster.predict(client, starts)
+            self._base_forecasts[key] = forecasts.reshape(len(starts), -1)
+        forecasts = self._base_forecasts[key][:, h]
+        return np.where(np.isfinite(forecasts), forecasts, last)
+
+    @cached_property
+    def _base_forecaster(self) -> FittedBaseline | None:
+        return None if self.design.base is None else self.design.base(self.dataset)
+
+    @cached_property
+    def _base_forecasts(self) -> dict[tuple[int, bytes], Floats]:
+        return {}
 
     def part(self, split: Split, clients: Sequence[int] | None = None) -> tuple[Floats, Floats]:
         """Features and targets of all windows in a split, or of those of some clients."""
@@ -193,7 +213,7 @@ class TreeWindows:
             for h in range(len(self.by_target))
             for client_starts in starts.items()
         ]
-        targets = [self.scaled(i, s, features.truth(self.by_target[h], s)) for h, i, s in pairs]
+        targets = [self.scaled(i, s, features.truth(self.by_target[h], s), h) for h, i, s in pairs]
         read = [self.features(*pair) for pair in pairs]
         return np.concatenate(read), np.concatenate(targets)
 

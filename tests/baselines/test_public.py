@@ -2,22 +2,27 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
 from plfl.baselines import rivals
-from plfl.baselines.fitting import fit
+from plfl.baselines.fitting import fit, total_sent
 from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.lightgbm_on_public import LightgbmOnPublic
 from plfl.baselines.mean_received import MeanReceived
 from plfl.baselines.naive_day import NaiveDay
 from plfl.baselines.public import Public, PublicFit
+from plfl.baselines.trees import LAGGED, MOST_ROWS, PARAMETERS, PATIENCE, TreeWindows
 from plfl.config.sections import Windows
-from plfl.data.dataset import Dataset
+from plfl.data.dataset import Dataset, Split
 from plfl.data.windows import build
-from plfl.interfaces.baseline import FitSettings
+from plfl.federated.collectives.layout import PUBLIC
+from plfl.interfaces.baseline import FitSettings, Floats
 from plfl.public.inputs import HourlyLoads
 from plfl.public.meter import MeterReadings, forecast_meter
 from plfl.public.models import load
@@ -107,3 +112,75 @@ def test_the_mean_of_received_models_has_equal_weights() -> None:
     each = [member.predict(0, starts) for member in members.values()]
     np.testing.assert_allclose(mean.predict(0, starts), np.mean(each, axis=0))
     assert LightgbmFederated(turns=2).is_received and MeanReceived(of=["public"]).is_received
+
+
+def on_public(**keys: Any) -> LightgbmOnPublic:
+    return LightgbmOnPublic(kind="homes", **keys)
+
+
+@pytest.mark.parametrize("horizons", [1, 3])
+def test_trees_on_the_public_model_are_those_that_start_from_its_forecasts(horizons: int) -> None:
+    data = dataset(horizons=horizons, days=20)
+    fitted = on_public().fit(data, SETTINGS, {})
+    public = Public(kind="homes").fit(data, SETTINGS, {})
+    windows = TreeWindows(data, LAGGED)
+
+    def rows(split: Split) -> tuple[Floats, Floats, Floats]:
+        """Features, and as changes from the last load the targets and the public forecasts."""
+        features, targets = windows.part(split)
+        step = -(-len(data.starts(0, split)) * horizons // MOST_ROWS) if horizons > 1 else 1
+        starts = [data.starts(client, split)[::step] for client in range(2)]
+        changes = [
+            (
+                public.predict(client, s).reshape(len(s), -1)[:, h]
+                - data.load[data.persistence_rows(s)]
+            )
+            / windows.unit(client).change
+            for h in range(horizons)
+            for client, s in enumerate(starts)
+        ]
+        return features, targets, np.concatenate(changes)
+
+    parameters = PARAMETERS | PUBLIC | {"num_leaves": 31, "learning_rate": 0.1}
+    bins = lightgbm.Dataset(windows.public(255), np.zeros(255), params=parameters).construct()
+    features, targets, start = rows("train")
+    train = lightgbm.Dataset(features, targets, init_score=start, params=parameters, reference=bins)
+    valid = lightgbm.Dataset(*(late := rows("validation"))[:2], init_score=late[2], reference=train)
+    stopping = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+    booster = lightgbm.train(parameters, train, SETTINGS.trees, [valid], callbacks=stopping)
+    starts = data.starts(1, "test")[:7]
+    outputs = [booster.predict(x) for x in windows.all_features(1, starts)]
+    expected = public.predict(1, starts).reshape(7, -1) + windows.unit(1).change * np.transpose(
+        outputs
+    )
+    np.testing.assert_allclose(fitted.predict(1, starts).reshape(7, -1), expected, rtol=1e-5)
+
+
+def test_trees_on_the_public_model_forecast_later_as_in_the_study() -> None:
+    data = dataset(horizons=2, days=20)
+    baseline = on_public(turns=2)
+    fitted = baseline.fit(data, SETTINGS, {})
+    alone = data.select(np.array([1]))
+    starts = data.starts(1, "test")[:5]
+    expected = fitted.predict(1, starts)
+    restored = baseline.restore(fitted.save(1), alone, SETTINGS, {})
+    np.testing.assert_allclose(restored.predict(0, starts), expected, rtol=1e-6)
+    adopted = baseline.adopt(fitted.save(1), alone, SETTINGS).predict(0, starts)
+    assert np.isfinite(adopted).all()
+    received = baseline.refit(fitted, data, SETTINGS, {})
+    assert np.isfinite(received.predict(1, starts)).all()
+    assert min(total_sent(fitted, 2)) > 0
+
+
+def test_trees_on_the_public_model_fall_back_on_the_last_load() -> None:
+    """After a day there is no public forecast."""
+    data = dataset(horizons=25, days=20)
+    forecasts = on_public().fit(data, SETTINGS, {}).predict(0, data.starts(0, "test")[:5])
+    assert np.isfinite(forecasts).all()
+
+
+def test_trees_on_a_model_of_the_same_meters_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PublicFit, "seen_client", lambda self: "b")
+    with pytest.raises(DataError, match="was trained on readings of b"):
+        on_public().fit(dataset(), SETTINGS, {})
+    assert on_public(trained_on_this_dataset=True).has_seen_the_data

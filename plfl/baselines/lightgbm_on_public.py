@@ -1,0 +1,37 @@
+"""LightGBM that a federation grows on the errors of a model of public meters, which costs nothing
+(docs/public.md)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.public import Public, PublicFit
+from plfl.baselines.trees import LAGGED, Design, TreesFit
+from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline
+from plfl.interfaces.program import Forecaster, ProgramParts
+
+
+class LightgbmOnPublic(LightgbmFederated, Public):
+    """`lightgbm_federated` whose trees forecast the change from the forecast of `public`, or from
+    the last load where that has none."""
+
+    name: ClassVar[str] = "lightgbm_on_public"
+    label: ClassVar[str] = "LightGBM, federated, on the public model"
+    about: ClassVar[str] = (
+        "Gradient-boosted trees that clients grow together on the errors of a model of public "
+        "meters; they send sums of gradients and counts, not readings."
+    )
+
+    @property
+    def design(self) -> Design:
+        return LAGGED._replace(base=lambda dataset: PublicFit(dataset, self.model))
+
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> TreesFit:
+        Public.fit(self, dataset, settings, {})  # refuses what that model cannot forecast, or knows
+        return super().fit(dataset, settings, members)
+
+    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:
+        return None  # the public model is no part of ONNX programs
