@@ -838,6 +838,9 @@ class FederationSettings(Section):
     initial: Literal["common", "local"] = "common"
     """Personal parameters before round 1: those of one draw for all clients (`common`, authors'
     code), or a draw of each client's own (`local`, paper). The server's are always one draw."""
+    start: Path | None = None
+    """A file of `results/NAME/models`, such as a network of public meters, whose mean global model
+    all start from instead of draws."""
     selection: Literal["uniform", "poisson", "allocation", "data_aware"] = "uniform"
     """How they are selected: this fraction at random (`uniform`, paper), each client with this
     probability (`poisson`), each in this fraction of the rounds (`allocation`), or a fraction that

@@ -11,6 +11,7 @@ from plfl.config.sections import Compute, FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluator, Examiner
+from plfl.experiments.start import read_start
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
@@ -97,6 +98,7 @@ def federation_of(
 ) -> Federation:
     """A cell of the study before its first round, trained with the rates of a candidate."""
     mask = network.layout.mask(study.plan.schemes.patterns[cell.sharing])
+    start = study.federation.start
     return Federation(
         method=candidate.method or FedOpt(),  # alone, the round shares nothing
         client_opt=candidate.client_opt,
@@ -105,4 +107,5 @@ def federation_of(
         client_data=client_data,
         network=network,
         codecs=study.channel,
+        start=None if start is None else torch.from_numpy(read_start(start, study)),
     )

@@ -101,6 +101,8 @@ class Federation:
     """The model: the names of its P parameters, and their initial values."""
     codecs: InitVar[ChannelSettings | None] = None
     """The codecs of the channel, if any."""
+    start: Tensor | None = None
+    """Parameters (P,) that replace every draw of initial ones."""
 
     initial: Tensor = field(init=False)
     """Parameters (P,) that the server and, but for `federation.initial: local`, every client start
@@ -195,9 +197,10 @@ class Federation:
         return self.network.layout
 
     def draw(self, seed: int) -> Tensor:
-        """Initial parameters (P,) of any seed."""
+        """Initial parameters (P,) of any seed; the same of all, if there is a `start`."""
         engine = self.client_data.engine
-        return self.network.initial(seed).to(engine.device, engine.dtype)
+        row = self.network.initial(seed) if self.start is None else self.start
+        return row.to(engine.device, engine.dtype)
 
     def _draw_local(self) -> Tensor:
         """The clients' models (N, P) before round 1."""

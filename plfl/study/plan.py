@@ -9,7 +9,7 @@ from typing import Any
 
 from plfl import plugins
 from plfl.base.errors import ConfigError
-from plfl.base.files import digest
+from plfl.base.files import digest, sha256
 from plfl.config.named import DEFAULT_TASK
 from plfl.interfaces.method import Method
 from plfl.layout import ParameterLayout, WindowShape
@@ -179,6 +179,8 @@ class StudyPlan:
         """The part of the configuration that determines the numbers of `cell`, and nothing else."""
         keys, trains_alone = self.keys, self.is_alone(cell)
         rounds = keys.federation.model_dump(mode="json")
+        if rounds.pop("start") is not None:
+            rounds["start"] = self._start_digest
         if keys.federation.privacy.clip is None or trains_alone:
             del rounds["privacy"]
         else:
@@ -213,6 +215,12 @@ class StudyPlan:
         if code := plugins.signature(*map(type, algorithms)):
             settings["plugins"] = code
         return settings
+
+    @cached_property
+    def _start_digest(self) -> str:
+        """SHA-256 of the file of `federation.start`; empty if it is not there."""
+        path = self.keys.federation.start
+        return sha256(path) if path is not None and path.is_file() else ""
 
     def fingerprint(self, cell: Cell) -> str:
         """The digest of the settings of a cell: cells with the same one have the same numbers."""

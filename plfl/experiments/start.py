@@ -1,0 +1,57 @@
+"""The parameters that a federation starts from, if they are those of a model of another study."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.base.errors import DataError
+from plfl.results.records import read_models
+from plfl.study import Study
+
+READ = ("look_back", "look_ahead", "horizons", "target", "covariates")
+"""Keys of windows that say what a model reads and forecasts."""
+
+
+def read_start(path: Path, study: Study) -> NDArray[np.float32]:
+    """The mean (P,) of the global models in a file of `results/NAME/models`, which are the same if
+    all parameters are shared, for a study with the same model.
+
+    Raises:
+        ResultsError: the file is missing or damaged.
+        DataError: it has no global model, or one that reads or forecasts something else.
+    """
+    models, about = read_models(path)
+    where = f"federation.start: {path}"
+    if "global" not in models:
+        raise DataError(
+            f"{where}: has no global model; name the file of a sharing scheme that shares "
+            "parameters, such as P1"
+        )
+    if differing := [*_differences(study, about)]:
+        raise DataError(
+            f"{where}: its model differs from that of the study in {', '.join(differing)}; train "
+            "it with these keys as here"
+        )
+    rows = models["global"]
+    start: NDArray[np.float32] = rows[0]
+    return start if (rows == start).all() else rows.mean(axis=0, dtype=np.float32)
+
+
+def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
+    """The keys in which the model of a file, given its header, differs from that of a study."""
+    other = Study.model_validate(about["study"])
+    differing = [
+        f"windows.{key}"
+        for key in READ
+        if getattr(study.windows, key) != getattr(other.windows, key)
+    ]
+    settings = {"model": (study.model.settings, other.model.settings)}
+    settings["task"] = study.task.settings, other.task.settings
+    differing += [key for key, (own, others) in settings.items() if own != others]
+    shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
+    if not differing and about["parameters"] != shapes:
+        differing.append("data.features")  # they decide how many inputs there are
+    return differing
