@@ -1,6 +1,7 @@
 """What public meters of other places are worth: docs/public.md.
 
     python -m benchmarks.public DATA OUT [--cores 16] [--seconds 480] [--only homes]
+        [--parts curves]
 
 DATA has the tables of `benchmarks.originals` and those of Sydney and Zonnedael. OUT gets tables:
 the errors of every meter, origin and length of history, and the curves.
@@ -120,12 +121,20 @@ class PublicModel:
         size = f"{self.most_meters}-{self.sizes.trees}-{self.sizes.leaves}"
         return MODELS / f"{'+'.join(self.sites)}-{self.ahead}-{size}.txt"
 
+    def loads(self, site: str) -> list[HourlyLoads]:
+        """The meters of a site on which it is trained."""
+        return spread_over(meters(site)[0], max(1, self.most_meters // len(self.sites)))
+
+    def count(self) -> int:
+        """How many meters it is trained on."""
+        return sum(len(self.loads(site)) for site in self.sites)
+
     def train(self) -> str:
         """Train it and keep it."""
         if not self.file.exists():
             parts = []
             for number, site in enumerate(self.sites):
-                loads = spread_over(meters(site)[0], max(1, self.most_meters // len(self.sites)))
+                loads = self.loads(site)
                 count = PUBLIC_ROWS // len(self.sites) // len(loads)
                 parts.append(gather(loads, self.ahead, count, 1 + number))
             features, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -341,7 +350,7 @@ class Curve:
                         error = np.abs(inputs.in_units(np.asarray(out)) - truth)[usable].mean()
                         scores.append(error / np.abs(base - truth)[usable].mean())
             keys = {"site": self.site, "ahead": ahead, "sites": "+".join(self.model.sites)}
-            keys |= {"meters": self.model.most_meters, "leaves": self.model.sizes.leaves}
+            keys |= {"meters": self.model.count(), "leaves": self.model.sizes.leaves}
             text = trained.model_to_string(num_iteration=trees)
             rows.append(
                 {**keys, "trees": trees, "weeks": weeks, "error": float(np.mean(scores))}
@@ -352,22 +361,23 @@ class Curve:
 
 def curves(kinds: Sequence[str]) -> Iterator[Curve]:
     """How much is enough: by number of meters, of places, and of trees and leaves."""
-    for kind, ahead in itertools.product(kinds, AHEADS):
-        target = {"homes": "zonnedael", "buildings": "cambridge"}[kind]
+    pairs = [*itertools.product(kinds, AHEADS)]
+    targets = {"homes": ("zonnedael", "sydney"), "buildings": ("cambridge",)}
+    for kind, ahead in pairs:
+        sources = ("london",) if kind == "homes" else public_of("cambridge", ahead).sites
+        for count in (10, 30, 100, 10_000):
+            for target in targets[kind]:
+                yield Curve(target, PublicModel(sources, ahead, count))
+    for kind, ahead in pairs:
+        target = targets[kind][0]
         sources = public_of(target, ahead).sites
-        alone = ("london",) if kind == "homes" else sources
-        for count in (3, 10, 30, 100):
-            yield Curve(target, PublicModel(alone, ahead, count))
-            if kind == "homes":
-                yield Curve("sydney", PublicModel(alone, ahead, count))
-        for leaves in (8, 31, 63):
-            yield Curve(target, PublicModel(sources, ahead, sizes=TreeSizes(600, leaves)))
-    for kind, ahead in itertools.product(kinds, AHEADS):
-        for site in KINDS[kind]:
-            sources = tuple(s for s in KINDS[kind] if s != site)
-            for count in range(1, len(sources) + 1):
-                for some in itertools.combinations(sources, count):
-                    yield Curve(site, PublicModel(some, ahead))
+        for count in range(1, len(sources) + 1):
+            for some in itertools.combinations(sources, count):
+                yield Curve(target, PublicModel(some, ahead))
+    for (kind, ahead), leaves in itertools.product(pairs, (8, 31, 63)):
+        target = targets[kind][0]
+        sizes = TreeSizes(600, leaves)
+        yield Curve(target, PublicModel(public_of(target, ahead).sites, ahead, sizes=sizes))
 
 
 def prepare(data: Path, models: Path) -> None:
@@ -383,12 +393,13 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--seconds", type=float, help="by default there is no limit")
     parser.add_argument("--only", choices=[*KINDS])
-    parser.add_argument("--no-curves", action="store_true")
+    parser.add_argument("--parts", nargs="+", choices=("errors", "curves"), default=())
     options = parser.parse_args()
     started = time.monotonic()
     kinds = [options.only] if options.only else list(KINDS)
+    parts = options.parts or ("errors", "curves")
     options.out.mkdir(parents=True, exist_ok=True)
     prepare(options.data, options.out / "models")
 
@@ -396,7 +407,7 @@ def main() -> None:
         futures = [pool.submit(getattr(type(job), work), job) for job in jobs]
         rows: list[dict[str, Any]] = []
         try:
-            left = max(1.0, options.seconds - (time.monotonic() - started))
+            left = options.seconds and max(1.0, options.seconds - (time.monotonic() - started))
             for done, future in enumerate(as_completed(futures, timeout=left), 1):
                 result = future.result()
                 if isinstance(result, list):
@@ -421,9 +432,10 @@ def main() -> None:
     ]
     with ProcessPoolExecutor(options.cores, initializer=prepare,
                              initargs=(options.data, options.out / "models")) as pool:  # fmt: skip
-        run(pool, list(dict.fromkeys(public)), "train", "models")
-        run(pool, judged, "results", "errors.csv")
-        if not options.no_curves:
+        if "errors" in parts:
+            run(pool, list(dict.fromkeys(public)), "train", "models")
+            run(pool, judged, "results", "errors.csv")
+        if "curves" in parts:
             run(pool, list(curves(kinds)), "results", "curves.csv")
 
 
