@@ -22,7 +22,8 @@ DAYS_BETWEEN_MARKS = 28
 
 
 def marks_of(meters: Iterable[HourlyLoads], stamps: NDArray[np.datetime64]) -> NDArray[np.uint64]:
-    """The marks, ascending, of meters with the same ends of hours: of one day in `EVERY`."""
+    """The marks, ascending, of meters with the same ends of hours: of one day in
+    `DAYS_BETWEEN_MARKS`."""
     rows = _midnights(stamps)
     rows = rows[stamps[rows].astype("datetime64[D]").astype(int) % DAYS_BETWEEN_MARKS == 0]
     days = (meter.load[row : row + DAY] for meter in meters for row in rows.tolist())
