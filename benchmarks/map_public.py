@@ -1,21 +1,24 @@
 """The public model at the tests of the map: docs/map_public.csv.
 
-    python -m benchmarks.starter DATA MODELS --without london cambridge fox bear panther
-    python -m benchmarks.map_public MODELS [map-homes …]     # in a folder with the studies' data
+    python -m benchmarks.map_public MODELS [map-homes …] --data data    # as `make map` does
     python -m benchmarks.map_public MODELS --task home-1-week --predictions FILE.parquet
 
 For each study of the map, the windows, tests and scores are those of the study. The model of a site
-was trained on the other sites of its kind, so it has seen nothing of it. It reads up to four weeks,
-so that longer histories give the same numbers. A mean over meters and origins is a row. With
+is trained on the other sites of its kind, so it has seen nothing of it; with `--data`, the folder
+of the tables (`benchmarks.public`), models that MODELS lacks are trained first. It reads up to four
+weeks, so that longer histories give the same numbers. A mean over meters and origins is a row. With
 `--task` the forecasts are written for `plfl score`.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks import starter
+from benchmarks.public import TABLES
 from plfl.baselines.public import PublicFit
 from plfl.data import sources
 from plfl.data.windows import build
@@ -25,10 +28,21 @@ from plfl.study import Study
 from plfl.tasks import task_of
 
 ROOT = Path(__file__).parents[1]
-STUDIES = ("map-homes", "map-homes-40", "map-cambridge", "map")
+STUDIES = ("map-homes", "map-homes-40", "map-cambridge", "map", "map-cambridge-day-ahead")
+"""Studies whose tables have a row of the public model."""
 LONGEST = 4
 """Weeks of history from which on the forecasts are the same."""
 SCORES = ("mase", "wape")
+
+
+def train_models(sites: Sequence[str], data: Path, models: Path) -> list[str]:
+    """Train the models for these sites that are not there; tables that are missing for that."""
+    missing = [site for site in sites if not (models / f"without-{site}.xz").exists()]
+    tables = {data / TABLES[source] for site in missing for source in starter.left_out(site)}
+    absent = sorted(str(table) for table in tables if not table.exists())
+    if missing and not absent:
+        starter.main([str(data), str(models), "--without", *missing])
+    return absent
 
 
 def scores(study: Study, models: Path) -> pd.DataFrame:
@@ -98,6 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", type=Path)
     parser.add_argument("studies", nargs="*", default=STUDIES)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=Path("docs/map_public.csv"))
     parser.add_argument("--task", type=Path)
     parser.add_argument("--predictions", type=Path, default=Path("predictions.parquet"))
@@ -107,10 +122,16 @@ def main() -> None:
         kind: Kind = "homes" if "home" in study.name else "buildings"
         predictions(study, options.models, kind).to_parquet(options.predictions)
         return
+    for name in sorted({*options.studies} - {*STUDIES}):
+        print(f"{name}: no table has a row of the public model")
+    models = options.models
     whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})
-    for name in options.studies:
+    for name in [name for name in options.studies if name in STUDIES]:
         study = Study.load(ROOT / "config" / f"{name}.yaml")
-        rows = table(scores(study, options.models), study)
+        if options.data and (absent := train_models(study.data.states, options.data, models)):
+            print(f"{name}: its row of the public model stays, which needs {', '.join(absent)}")
+            continue
+        rows = table(scores(study, models), study)
         whole = pd.concat([whole[whole["study"] != name], rows])
         whole = whole.astype({"weeks": int}).sort_values(["study", "site", "weeks"])
         whole.to_csv(options.out, index=False, float_format="%.4f")

@@ -1,10 +1,13 @@
-"""The table of the map: the range of a site that took no part."""
+"""The table of the map: the range of a site that took no part, and the public rows."""
 
 import pandas as pd
 import pytest
 from scipy.stats import t
 
+from benchmarks import starter
 from benchmarks.map import predict_new_site
+from benchmarks.map_public import train_models
+from benchmarks.public import TABLES
 
 
 def test_the_range_of_a_new_site_is_that_of_a_prediction() -> None:
@@ -19,3 +22,19 @@ def test_the_range_of_a_new_site_is_that_of_a_prediction() -> None:
     assert (told["lead"], told["high"]) == (pytest.approx(0.11), pytest.approx(0.11 + half))
     assert told["low"] == pytest.approx(0.11 - half)
     assert len(predict_new_site(pd.DataFrame(rows[:3]))) == 0
+
+
+def test_models_for_a_row_are_trained_if_their_tables_are_there(tmp_path, monkeypatch):
+    trained: list[list[str]] = []
+    monkeypatch.setattr(starter, "main", trained.append)
+    data, models = tmp_path / "data", tmp_path / "models"
+    sydney = data / TABLES["sydney"]
+    assert train_models(["london"], data, models) == [str(sydney)]
+    sydney.parent.mkdir(parents=True)
+    sydney.touch()
+    assert train_models(["london"], data, models) == []
+    assert trained == [[str(data), str(models), "--without", "london"]]
+    models.mkdir()
+    (models / "without-london.xz").touch()
+    assert train_models(["london"], data, models) == []
+    assert len(trained) == 1
