@@ -58,6 +58,8 @@ JUDGES_ONLY = ("zonnedael",)
 AHEADS: tuple[LeadTime, ...] = ("hour", "day")
 WEEKS = (1, 4, 16, 40)
 TEST = 4 * WEEK
+FEWER = (10, 30, 100)
+"""Numbers of trees of smaller public models."""
 FIRST_DAYS = WEEK
 """Hours of the test of a meter that has one day of readings."""
 MOST_TESTED = 40
@@ -327,14 +329,15 @@ class Curve:
 
     site: str
     model: PublicModel
+    fewer: tuple[int, ...] = ()
+    """Numbers of its first trees with which it is tested, too."""
 
     def results(self) -> list[dict[str, Any]]:
         """A row for each number of weeks and number of trees."""
         loads, stamps, _ = meters(self.site)
         trained = booster(self.model.train())
         ahead, rows = self.model.ahead, []
-        numbers = [n for n in (10, 30, 100, 300, 600) if n <= self.model.sizes.trees]
-        numbers = numbers if self.model.sizes.trees > 300 else [self.model.sizes.trees]
+        numbers = [*self.fewer, self.model.sizes.trees]
         for weeks, trees in itertools.product((1, 4), numbers):
             scores = []
             for origin in ORIGINS[self.site]:
@@ -368,16 +371,16 @@ def curves(kinds: Sequence[str]) -> Iterator[Curve]:
         for count in (10, 30, 100, 10_000):
             for target in targets[kind]:
                 yield Curve(target, PublicModel(sources, ahead, count))
+    for (kind, ahead), leaves in itertools.product(pairs, (63, 8, 31)):
+        target = targets[kind][0]
+        sizes = TreeSizes(PUBLIC.trees, leaves)
+        yield Curve(target, PublicModel(public_of(target, ahead).sites, ahead, sizes=sizes), FEWER)
     for kind, ahead in pairs:
         target = targets[kind][0]
         sources = public_of(target, ahead).sites
         for count in range(1, len(sources) + 1):
             for some in itertools.combinations(sources, count):
                 yield Curve(target, PublicModel(some, ahead))
-    for (kind, ahead), leaves in itertools.product(pairs, (8, 31, 63)):
-        target = targets[kind][0]
-        sizes = TreeSizes(600, leaves)
-        yield Curve(target, PublicModel(public_of(target, ahead).sites, ahead, sizes=sizes))
 
 
 def prepare(data: Path, models: Path) -> None:
