@@ -2,9 +2,10 @@
 
     python -m benchmarks.public_tables OUT
 
-OUT has `errors.csv` and `curves.csv` of `benchmarks.public` and `starter.csv` of
-`benchmarks.starter`. Prints Markdown and writes `OUT/public.csv`: for each site, horizon and number
-of weeks the errors of all forecasters.
+OUT has `errors.csv` and `curves.csv` of `benchmarks.public`, `starter.csv` of `benchmarks.starter`
+and `pretrained.csv` of `benchmarks.pretrained`; what is not there is left out. Prints Markdown and
+writes `OUT/public.csv`: for each site, horizon and number of weeks the errors of all forecasters;
+and `OUT/curves.png`: how much is enough.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
 
 DRAWS = 2000
 ROWS = [
@@ -73,8 +78,57 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join([head, "|" + "---|" * (1 + table.shape[1]), *rows])
 
 
+def draw_curves(curves: pd.DataFrame, path: Path) -> None:
+    """The error with one week by number of public meters, of places, and of bytes."""
+    rows = curves[curves["weeks"] == 1]
+    rows = rows.assign(places=rows["sites"].str.count("[+]") + 1, kb=rows["bytes"] / 1000)
+    whole = rows[(rows["trees"] == 300) & (rows["leaves"] == 63)]
+    largest = whole.groupby(["site", "sites", "ahead"])["meters"].transform("max")
+    places = whole[whole["meters"] == largest]
+    most = places.groupby(["site", "ahead"])["places"].transform("max")
+    is_largest = rows["sites"].isin(places.loc[places["places"] == most, "sites"])
+    counted = whole[whole.groupby(["site", "sites", "ahead"])["meters"].transform("nunique") > 1]
+    sizes = rows[is_largest & (rows["meters"] > 100)]
+    figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.8), sharey=True)
+    for panel, (table, column, title) in zip(
+        panels,
+        [(counted, "meters", "public meters"), (places, "places", "places"),
+         (sizes, "kb", "size as text, kB")],
+        strict=True,
+    ):  # fmt: skip
+        for (site, ahead), line in table.groupby(["site", "ahead"]):
+            best = line.groupby([column, "leaves"] if column == "kb" else [column])["error"].mean()
+            for name, part in best.groupby(level="leaves") if column == "kb" else [("", best)]:
+                x = part.index.get_level_values(column)
+                label = f"{site}, {ahead}" + (f", {name} leaves" if name else "")
+                panel.plot(x, part, marker="o", markersize=4, label=label)
+        panel.set_xlabel(title)
+        panel.set_xscale("linear" if column == "places" else "log")
+        panel.grid(axis="y", alpha=0.3)
+        panel.legend(fontsize=7, frameon=False)
+    panels[1].set_xticks([1, 2, 3])
+    panels[0].set_ylabel("error (1: naive)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
 def main(folder: Path) -> None:
     """Print everything."""
+    if (folder / "errors.csv").is_file():
+        print_errors(folder)
+    if (file := folder / "starter.csv").is_file():
+        print_starter(pd.read_csv(file))
+    if (file := folder / "pretrained.csv").is_file():
+        print_pretrained(pd.read_csv(file))
+    if (file := folder / "curves.csv").is_file():
+        curves = pd.read_csv(file)
+        print("\n## curves\n")
+        print(curves.drop(columns=["tested"]).round(3).to_string(index=False))
+        draw_curves(curves, folder / "curves.png")
+
+
+def print_errors(folder: Path) -> None:
+    """Print the errors and the verdicts, and write `public.csv`."""
     errors = relative(pd.read_csv(folder / "errors.csv"))
     forecasters = [name for name in ROWS if name in errors]
     means = errors.groupby(["ahead", "site", "weeks"])[forecasters].mean()
@@ -99,24 +153,38 @@ def main(folder: Path) -> None:
                 verdicts.loc[ahead].reindex([s for s in SITES if (ahead, s) in verdicts.index])
             )
         )
-    if (file := folder / "starter.csv").is_file():
-        starter = pd.read_csv(file)
-        starter["mase"] = starter["starter"] / starter["last"]
-        for name in ("yesterday", "last_week"):
-            starter[f"{name}_mase"] = starter[name] / starter["last"]
-        columns = ["mase", "yesterday_mase", "last_week_mase", "coverage"]
-        print("\n## starter\n")
-        print(starter.groupby(["ahead", "site", "weeks"])[columns].mean().round(3).to_string())
-        for (ahead, site), some in starter[starter["weeks"] == 1].groupby(["ahead", "site"]):
-            pairs = some.pivot(index="meter", columns="origin", values="coverage")
-            mean, low, high = interval(pairs)
-            inside = "holds" if low > 0.75 and high < 0.85 else "undecided"
-            inside = "does not hold" if high < 0.75 or low > 0.85 else inside
-            print(f"P6 {ahead} {site}: {inside}: {mean:.3f} [{low:.3f}, {high:.3f}]")
-    if (file := folder / "curves.csv").is_file():
-        curves = pd.read_csv(file)
-        print("\n## curves\n")
-        print(curves.drop(columns=["tested"]).round(3).to_string(index=False))
+
+
+def print_starter(starter: pd.DataFrame) -> None:
+    """Print the scores and intervals of starter models, and the verdicts of P6."""
+    starter["mase"] = starter["starter"] / starter["last"]
+    for name in ("yesterday", "last_week"):
+        starter[f"{name}_mase"] = starter[name] / starter["last"]
+    columns = ["mase", "yesterday_mase", "last_week_mase", "coverage"]
+    print("\n## starter\n")
+    print(starter.groupby(["ahead", "site", "weeks"])[columns].mean().round(3).to_string())
+    for (ahead, site), some in starter[starter["weeks"] == 1].groupby(["ahead", "site"]):
+        pairs = some.pivot(index="meter", columns="origin", values="coverage")
+        mean, low, high = interval(pairs)
+        inside = "holds" if low > 0.75 and high < 0.85 else "undecided"
+        inside = "does not hold" if high < 0.75 or low > 0.85 else inside
+        print(f"P6 {ahead} {site}: {inside}: {mean:.3f} [{low:.3f}, {high:.3f}]")
+
+
+def print_pretrained(table: pd.DataFrame) -> None:
+    """Print the errors of means with a pretrained model, and the verdicts of F1 and F2."""
+    means = table.drop(columns="meter").groupby(["site", "weeks"]).mean()
+    print(f"\n## pretrained\n\n{means.round(3).T.to_string()}")
+    means_of_four = "w own, others, public, fracast", ["w own, others, public"]
+    claims = {"F1": ("public + fracast", ["public", "fracast"]), "F2": means_of_four}
+    for (site, weeks), some in table.groupby(["site", "weeks"]):
+        for name, (better, than) in claims.items():
+            rival = min(than, key=lambda other: some[other].mean())
+            gains = (some[rival] - some[better]).dropna()
+            if len(gains):
+                mean, low, high = interval(gains.to_frame())
+                said = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+                print(f"{name} {site}, {weeks}: {said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
 
 
 if __name__ == "__main__":
