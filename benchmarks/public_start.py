@@ -2,23 +2,31 @@
 
     python -m benchmarks.public_start DATA OUT [--sites zonnedael] [--ahead hour day]
 
-DATA is as for `benchmarks.public`. Writes and runs two kinds of studies in OUT: `public-KIND-AHEAD`
-trains a network on public meters of other places, and `start-SITE-AHEAD` compares federations that
-start from it with those that start from random parameters, and trees that start from a public
-model with those that start from nothing. Its claims were written before the runs.
+DATA is as for `benchmarks.public`. OUT gets a network of public meters of other places for each
+kind and horizon, and `start-SITE-AHEAD.csv`: test MASE of federations that start from it or from
+random parameters, and of trees that grow on a public model or start from nothing, by client and
+origin. Prints the verdicts: 95 % intervals over meters and origins.
 """
 
 import argparse
-import subprocess
-import sys
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+import pandas as pd
 
 from benchmarks import starter
 from benchmarks.public import AHEADS, LEADS, TABLES, LeadTime, kind_of
+from benchmarks.public_tables import interval
+from plfl.data import sources
+from plfl.data.windows import build
+from plfl.experiments.baselines import evaluate
+from plfl.experiments.train import train
+from plfl.forecast.contents import describe
+from plfl.results.records import write_models
+from plfl.study import Study
+from plfl.tasks import task_of
 
 SITES: dict[str, dict[str, Any]] = {
     "zonnedael": {"origins": ["2013-04-29", "2013-06-01"], "timezone": "Etc/GMT-1"},
@@ -39,7 +47,6 @@ LEFT_OUT = [
     *("lightgbm", "lightgbm_lags", "lightgbm_covariates", "lightgbm_pooled"),
 ]
 """Baselines about which nothing is claimed."""
-CELL = "P1-fine_tuning-adamw-fedavg-1"
 
 
 def read_keys(site: str, data: Path, clients: int) -> dict[str, Any]:
@@ -107,54 +114,102 @@ def start_study(
             "leave_out": LEFT_OUT,
             "further": further,
         },
-        "claims": claims(),
     }
 
 
-def claims() -> list[dict[str, Any]]:
-    """S1 to S4 of docs/public.md, each with one and with four weeks."""
-    pairs = [(f"start=public/{name}", f"start=nothing/{name}") for name in ("P1", "unseen-global")]
-    pairs.append(("baseline-lightgbm_on_public", "baseline-lightgbm_federated"))
-    pairs.append(("baseline-lightgbm_on_public", "baseline-public"))
-    return [
-        {"better": better, "than": than, "where": {"windows.history": weeks}}
-        for better, than in pairs
-        for weeks in WEEKS
-    ]
+def pairs_of(scores: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """For each claim its name, and the differences of errors (meters × origins) of a site, horizon
+    and number of weeks, positive where they support it. `scores`: test MASE by client and origin,
+    mean over seeds, a column for each forecaster."""
+    for name, (better, than) in CLAIMS.items():
+        if {better, than} <= {*scores}:
+            gains = scores.assign(gain=scores[than] - scores[better])
+            yield name, gains.pivot(index="client", columns="origin", values="gain")
+
+
+CLAIMS = {
+    "S1": ("P1 from public", "P1 from nothing"),
+    "S2": ("unseen-global from public", "unseen-global from nothing"),
+    "S3": ("lightgbm_on_public", "lightgbm_federated"),
+    "S4": ("lightgbm_on_public", "public"),
+}
+"""The forecasters that have the lower error, and the other ones (docs/public.md)."""
+
+
+def scored(study: Study) -> pd.DataFrame:
+    """The test MASE of each client in each variant, with a column for each forecaster."""
+    (site,) = study.data.states
+    tables = sources.source_of(study.data).load(study.data, site)
+    parts = []
+    for label, variant in study.variants.items():
+        place = dict(part.split("=", 1) for part in label.split(","))
+        data = build(tables, variant.windows, origin=variant.data.cut)
+        rows = []
+        if place["start"] == "nothing":
+            keys = variant.baselines
+            table = evaluate(
+                site, data, keys.fit_settings, task_of(variant), keys.further, keys.leave_out
+            ).scores
+            rows.append(table.rename(columns={"baseline": "forecaster"}))
+        for result in train(variant, variant.cells, data).values():
+            last = result.records[result.records["round"] == result.records["round"].max()]
+            names = last["sharing"] + last["model"].map({"local": "", "global": "-global"})
+            rows.append(last.assign(forecaster=names + f" from {place['start']}"))
+        table = pd.concat(rows)
+        table = table[table["split"] == "test"].assign(
+            weeks=place["history"], origin=place["origins"]
+        )
+        parts.append(table[["client", "weeks", "origin", "forecaster", "mase"]])
+        print(f"{study.name}, {label}", flush=True)
+    keys_of_rows = ["weeks", "client", "origin"]
+    means = pd.concat(parts).groupby([*keys_of_rows, "forecaster"])["mase"].mean()
+    return means.unstack("forecaster").reset_index()
+
+
+def judge(file: Path) -> None:
+    """Print the errors and the verdicts of a file of scores."""
+    scores = pd.read_csv(file)
+    means = scores.drop(columns=["client", "origin"]).groupby("weeks").mean()
+    print(f"{file.stem}\n{means.round(3).T.to_string()}")
+    for weeks, part in scores.groupby("weeks"):
+        for name, gains in pairs_of(part):
+            mean, low, high = interval(gains)
+            said = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+            print(f"{name}, {weeks}: {said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the studies and run them; what is there stays."""
+    """Train and judge; what is there stays."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--sites", nargs="+", default=["zonnedael", "sydney", "cambridge", "fox"])
     parser.add_argument("--ahead", nargs="+", choices=AHEADS, default=AHEADS)
     options = parser.parse_args(arguments)
-    out = options.out.resolve()
+    data, out = options.data.resolve(), options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-
-    def run_plfl(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "plfl", *words], check=True, cwd=out)
-
-    def write_study(keys: dict[str, Any]) -> str:
-        path = out / f"{keys['name']}.yaml"
-        path.write_text(yaml.safe_dump(keys, sort_keys=False))
-        return path.name
-
-    for site in options.sites:
+    for ahead, site in itertools.product(options.ahead, options.sites):
+        kind, file = kind_of(site), out / f"start-{site}-{ahead}.csv"
+        network = out / f"public-{kind}-{ahead}.safetensors"
         trees = out / f"without-{site}.xz"
         if not trees.exists():
-            starter.main([str(options.data), str(out), "--without", site])
-        for ahead in options.ahead:
-            kind = kind_of(site)
-            network = out / f"public-{kind}-{ahead}.safetensors"
-            if not network.exists():
-                file = write_study(network_study(kind, ahead, options.data.resolve()))
-                cell = f"{NETWORKS[kind]}-{CELL}"
-                run_plfl("run", file, cell, "--models", network.name)
-            keys = start_study(site, ahead, options.data.resolve(), network, trees)
-            run_plfl("study", write_study(keys), "--cores", "1")
+            starter.main([str(data), str(out), "--without", site])
+        if not network.exists():
+            write_network(Study.parse(network_study(kind, ahead, data), kind), network)
+        if not file.exists():
+            study = Study.parse(start_study(site, ahead, data, network, trees), site)
+            scored(study).to_csv(file, index=False, float_format="%.6g")
+        judge(file)
+
+
+def write_network(study: Study, path: Path) -> None:
+    """Train the public network and keep it."""
+    (cell,) = study.cells
+    tables = sources.source_of(study.data).load(study.data, cell.state)
+    data = build(tables, study.windows)
+    models = train(study, [cell], data)[cell].models
+    assert models is not None
+    write_models(path, models, describe(study, cell, data, {}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The table of the map: the range of a site that took no part, and the public rows."""
+"""The table of the map: the range of a site that took no part, the public rows and their models."""
 
 import pandas as pd
 import pytest
@@ -8,6 +8,9 @@ from benchmarks import starter
 from benchmarks.map import predict_new_site
 from benchmarks.map_public import train_models
 from benchmarks.public import TABLES
+from benchmarks.starter import Booster, shipped, write_shipped
+from plfl.public.models import file_of
+from plfl.public.packing import unpack
 
 
 def test_the_range_of_a_new_site_is_that_of_a_prediction() -> None:
@@ -38,3 +41,19 @@ def test_models_for_a_row_are_trained_if_their_tables_are_there(tmp_path, monkey
     (models / "without-london.xz").touch()
     assert train_models(["london"], data, models) == []
     assert len(trained) == 1
+
+
+def test_a_starter_model_that_is_made_again_is_recognised(tmp_path, monkeypatch, capsys):
+    models, marks = unpack(file_of("homes").read_bytes())
+    monkeypatch.setattr(starter, "marks", lambda sites: marks)
+    texts = {}
+    for name, text in models.items():
+        ahead, _, level = name.partition("_")
+        texts[Booster(shipped("homes"), ahead, int(level) / 100)] = text
+    write_shipped("homes", texts, tmp_path)
+    assert (tmp_path / "homes.xz").read_bytes() == file_of("homes").read_bytes()
+    monkeypatch.setattr(starter, "marks", lambda sites: marks[1:])
+    write_shipped("homes", texts, tmp_path)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("bytes, the file that comes with plfl")
+    assert second.endswith("bytes, not the file that comes with plfl")
