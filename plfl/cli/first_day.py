@@ -20,6 +20,7 @@ from plfl.cli.meters import INCOMPLETE, deliver_forecasts, for_each_meter
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
+from plfl.data.meters.questions import MOST_KW
 from plfl.forecast.backtest import FORECASTS, scored
 from plfl.forecast.first_day import RawMeter, raw_meters, summary, tested
 from plfl.forecast.output import Form
@@ -172,10 +173,14 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
         # Several files with one meter each are several meters, even if their columns are alike.
         names = None if meters.join_files or len(files) == 1 else {f: client_name(f) for f in files}
         with progress_bar("read", "step") as progress:
-            exports = read_exports(files, meters, interval, names, progress)
+            exports = read_exports(
+                *(files, meters, interval, names, progress), most_kw=MOST_KW[options.kind]
+            )
         if problem := zone_problem(exports, meters):
             raise DataError(problem)
         known_meters, problems = raw_meters(exports)
+        for line in exports.assumptions:
+            print(line, file=sys.stderr)
     except ConfigError as error:
         raise DataError(*error.problems) from None
     if not known_meters:

@@ -18,6 +18,7 @@ from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
+from plfl.data.meters.questions import MOST_KW
 from plfl.data.meters.stamps import standard_offset
 from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new
@@ -54,7 +55,8 @@ def recognise(
     raw = raw_files(paths)
     interval = meters.interval if "interval" in meters.model_fields_set else None
     meters = meters.model_copy(update={"exports": raw})
-    exports = read_exports(raw, meters, interval, progress=progress)
+    most_kw = MOST_KW[kind or "homes"]
+    exports = read_exports(raw, meters, interval, progress=progress, most_kw=most_kw)
     _add_problems(exports, meters)
     exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
     study = _study(exports, paths, meters, lead_time, kind)
@@ -209,14 +211,17 @@ def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
     place = meters.timezone if "timezone" in meters.model_fields_set else form.time.place
     update = {"name": path.stem, "date": date.today(), "sample": []}
     update["time"] = form.time.model_copy(update={"place": place})
-    update["load"] = form.load.model_copy(update={"missing": [*map(str, meters.missing)]})
+    keys = next(iter(exports.keys.values()))
+    update["time"] = update["time"].model_copy(update={"marks": keys.stamp})
+    load_keys = {"missing": [*map(str, meters.missing)], "unit": form.load.unit or keys.unit}
+    update["load"] = form.load.model_copy(update=load_keys)
     return write_new(path, as_toml(form.model_copy(update=update)))
 
 
 def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
     """The keys that the files state, or that were found out, so that a study says them and later
     files are read alike: the format, the format of the stamps, and the zones of the meters."""
-    stated: dict[str, Any] = {}
+    stated: dict[str, Any] = {**exports.settled_keys}
     names = {*exports.format_names.values()}
     is_one_format = len(names) == 1
     if meters.format is None and is_one_format and (name := names.pop()) is not None:

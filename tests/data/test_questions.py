@@ -62,16 +62,87 @@ def test_factors_are_asked_about(tmp_path: Path) -> None:
     assert len(read(tmp_path, table.assign(factor=1)).meters) == 1
 
 
-@pytest.mark.parametrize(("name", "hours"), [("Hour Start", 1), ("Interval ending", 0), ("t", 0)])
+@pytest.mark.parametrize(("name", "hours"), [("Hour Start", 1), ("Interval ending", 0), ("t", 1)])
 def test_the_name_of_a_lone_column_says_what_it_marks(
     tmp_path: Path, name: str, hours: int
 ) -> None:
     table = pd.DataFrame({name: HOURS.strftime("%Y-%m-%dT%H:%M+00:00"), "kWh": LOADS})
-    (meter,) = read(tmp_path, table).meters.values()
+    exports = read(tmp_path, table)
+    (meter,) = exports.meters.values()
     assert meter.load.index[0] == pd.Timestamp("2023-01-02", tz="UTC") + pd.Timedelta(hours=hours)
-    assert any("should data.meters.stamp be start" in what for what in meter.changes) == (
-        name == "t"
+    is_asked = any("should data.meters.stamp be end" in line for line in exports.report())
+    assert is_asked == (name == "t")
+
+
+@pytest.mark.parametrize(
+    ("first", "shift", "asked"),
+    [("2023-01-02 00:00", 1, "end"), ("2023-01-02 01:00", 0, ""), ("2023-01-02 05:00", 0, "start")],
+)
+@pytest.mark.parametrize("offset", ["", "Z"])
+def test_whole_days_say_what_stamps_mark(
+    tmp_path: Path, first: str, shift: int, asked: str, offset: str
+) -> None:
+    stamps = pd.date_range(first, periods=len(HOURS), freq="h")
+    table = pd.DataFrame({"t": stamps.strftime(f"%Y-%m-%d %H:%M{offset}"), "kWh": LOADS})
+    exports = read(tmp_path, table)
+    (meter,) = exports.meters.values()
+    assert meter.load.index[0] == stamps[0].tz_localize("UTC") + pd.Timedelta(hours=shift)
+    (line,) = [line for line in exports.report() if "data.meters.stamp" in line] or [""]
+    assert line.endswith(f"(should data.meters.stamp be {asked}?)" if asked else "")
+    assert exports.settled_keys["stamp"] == ("start" if shift else "end")
+
+
+def quarters(name: str, loads: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"end": HOURS[0] + pd.to_timedelta(range(15, 15 * 401, 15), "m"), name: loads}
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "units"),
+    [
+        ("value", 0.1, ["kWh", "kW"]),  # 0.6 or 0.15 kW
+        ("consumption", 0.1, ["kWh"]),
+        ("power", 0.1, ["kW"]),
+        ("consumption", 100, ["Wh"]),
+        ("power", 500, ["W"]),
+        ("consumption", 5, ["kWh", "Wh"]),  # 30 kW or 30 W
+        ("value", 1e9, ["kWh", "Wh"]),
+    ],
+)
+def test_a_unit_that_nothing_says_is_the_only_possible_one_or_asked(
+    tmp_path: Path, name: str, scale: float, units: list[str]
+) -> None:
+    loads = (LOADS[:400] * scale).round(4)
+    table = quarters(name, loads)
+    if len(units) > 1:
+        keys = [f"data.meters.unit: {unit}" for unit in units]
+        with naming(DataError, f"nothing says the unit of '{name}'", *keys, "every 15 minutes"):
+            read(tmp_path, table)
+        return
+    exports = read(tmp_path, table)
+    ((_, meter),) = exports.meters.items()
+    kwh = read(tmp_path, table, unit=units[0]).meters["a"].load.sum()
+    assert (meter.load.sum(), exports.settled_keys["unit"]) == (kwh, units[0])
+    assert sum("nothing says the unit" in line for line in exports.report()) == 1
+
+
+def test_registers_count_energy_in_a_possible_unit(tmp_path: Path) -> None:
+    table = quarters("reading", (LOADS[:400] * 100).round().cumsum() + 1e6)
+    with naming(DataError, "never decrease"):
+        read(tmp_path, table)
+    exports = read(tmp_path, table, cumulative=True)
+    assert exports.settled_keys["unit"] == "Wh"
+    assert exports.meters["a"].load.sum() == pytest.approx(LOADS[1:400].sum() / 10, rel=0.01)
+
+
+def test_the_name_of_a_file_may_state_the_unit(tmp_path: Path) -> None:
+    quarters("value", LOADS[:400]).to_csv(
+        path := tmp_path / "homes_quarterhourly_kwh.csv", index=False
+    )
+    exports = recognise([path], Meters(timezone="UTC"))[0]
+    assert "unit" not in exports.settled_keys
+    assert [*exports.meters.values()][0].load.sum() == pytest.approx(LOADS[:400].sum())
 
 
 def test_an_hour_that_a_portal_fills_can_be_dropped(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_decimals_are_told_from_thousands(bring, values, expected):
         with pytest.raises(DataError, match=r"line \d: load '.*' may have .*data.meters.decimal"):
             bring("a.csv", lines)
     else:
-        same(load(bring("a.csv", lines)), hours(rows=3), expected)
+        same(load(bring("a.csv", lines, unit="kWh")), hours(rows=3), expected)
 
 
 # -- times ---------------------------------------------------------------------------------------
@@ -169,9 +169,10 @@ def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: st
 
 def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Exports], tmp_path: Path) -> None:
     lines = ["t,load", *text(hours("2020-02-01 00:00"), loads())]
-    for keys, noted in (({}, True), ({"stamp": "end"}, False), ({"stamp": "start"}, False)):
-        done = bring("a.csv", lines, **keys).meters["a"].changes
-        assert any("data.meters.stamp" in what for what in done) == noted
+    for keys, first in (({}, 1), ({"stamp": "end"}, 0), ({"stamp": "start"}, 1)):
+        imported = bring("a.csv", lines, **keys)
+        assert load(imported).index[0].hour == first
+        assert any("data.meters.stamp" in line for line in imported.report()) == (not keys)
 
 
 def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Exports]) -> None:
@@ -218,7 +219,7 @@ def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Exports]) -> 
     stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
     lines = text(stamps, loads(400))
     del lines[101]
-    series = load(bring("a.csv", ["t,load", *lines], interval=60))
+    series = load(bring("a.csv", ["t,kWh", *lines], interval=60))
     assert list(series.index[series.isna()]) == [pd.Timestamp("2020-01-02 02:00+00:00")]
 
 
@@ -254,7 +255,7 @@ def test_a_span_may_begin_and_end_when_clocks_change(tmp_path, bring, day: str, 
     """Half past two does not exist in spring. In autumn it is there twice: both are in the span."""
     lines = text(hours(f"{day} 00:00", 24), loads(24), form="%Y-%m-%d %H:%MZ")
     for option, ends in (("since", (first, "23:00")), ("until", ("00:00", "01:00"))):
-        zone = {"timezone": "Europe/Berlin", option: f"{day}T02:30"}
+        zone = {"timezone": "Europe/Berlin", "stamp": "end", option: f"{day}T02:30"}
         index = load(bring("a.csv", ["t,load", *lines], **zone)).index
         assert (f"{index[0]:%H:%M}", f"{index[-1]:%H:%M}") == ends
 
@@ -301,7 +302,7 @@ def test_further_columns_become_inputs(tmp_path: Path) -> None:
 def test_inputs_are_means_over_longer_intervals(tmp_path: Path) -> None:
     stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
     lines = text(stamps, loads(400), np.arange(400) % 4)
-    (tmp_path / "a.csv").write_text("\n".join(["t,load,people", *lines]), encoding="utf-8")
+    (tmp_path / "a.csv").write_text("\n".join(["t,kWh,people", *lines]), encoding="utf-8")
     keys = {"timezone": "UTC", "interval": 60, "columns": {"occupancy": "people"}}
     imported = read(tmp_path / "a.csv", **keys)
     np.testing.assert_array_equal(imported.meters["a"].inputs["occupancy"], 1.5)
@@ -383,8 +384,8 @@ def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
 def test_different_intervals_need_the_option(bring: Callable[..., Exports], tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     stamps = pd.date_range("2020-02-01", periods=400, freq="15min")
-    (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,load", *text(stamps, loads(400))]))
-    lines = ["t,load", *text(hours(), loads())]
+    (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,kWh", *text(stamps, loads(400))]))
+    lines = ["t,kWh", *text(hours(), loads())]
     with pytest.raises(DataError, match=r"different intervals; set data.meters.interval: 60"):
         bring("a.csv", lines)
     assert {meter.minutes for meter in bring("a.csv", lines, interval=60).meters.values()} == {60}

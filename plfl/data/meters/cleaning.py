@@ -232,7 +232,7 @@ def rows_in_utc(
     moments = instants(stamps, zone, pd.Timedelta(0))
     if keys.stamp == "end" and ((moments.skipped & is_reading).any() or moments.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
-        usual = _usual(stamps[is_known]) or 0
+        usual = usual_step(stamps[is_known]) or 0
         lagged_moments = instants(stamps, zone, pd.Timedelta(minutes=usual))
         if not ((lagged_moments.skipped & is_reading).any() or lagged_moments.lone.any()):
             moments = lagged_moments
@@ -262,7 +262,7 @@ def rows_in_utc(
 def _is_in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, keys: Meters) -> NDArray[np.bool_]:
     """Which intervals are between `data.meters.since` and `until`."""
     if keys.stamp == "start":
-        ends += pd.Timedelta(minutes=_usual(ends) or 0)
+        ends += pd.Timedelta(minutes=usual_step(ends) or 0)
     keep = np.ones(len(ends), dtype=bool)
     if keys.since is not None:
         keep &= ends > _instant(keys.since, zone, is_first=True)
@@ -325,7 +325,7 @@ def _mixed_registers(place: _Place, rows: pd.DataFrame) -> str:
     )
 
 
-def _usual(index: pd.DatetimeIndex) -> float | None:
+def usual_step(index: pd.DatetimeIndex) -> float | None:
     """The most common step between the times of an index in minutes, in whatever order they are;
     None if there is none."""
     steps, counts = np.unique(np.diff(np.unique(_seconds(index))), return_counts=True)
@@ -373,7 +373,7 @@ class _Readings:
 
     def _interval(self) -> int:
         """The most common step between readings, in minutes."""
-        step = _usual(pd.DatetimeIndex(self.known_rows.index)) or 0
+        step = usual_step(pd.DatetimeIndex(self.known_rows.index)) or 0
         if step == 24 * 60:
             raise DataError(
                 f"{self.place.line(self.known_rows, 0)}: its readings are a day apart; if each row "

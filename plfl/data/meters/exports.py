@@ -26,6 +26,7 @@ from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format
+from plfl.data.meters.questions import Assumption, settle_stamp, settle_unit
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
 
@@ -57,6 +58,10 @@ class Exports:
     """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
     problems: list[str] = field(default_factory=list)
     """What is wrong or ambiguous."""
+    settled_keys: dict[str, str] = field(default_factory=dict)
+    """Keys that no file states, as they were settled by what is possible."""
+    assumptions: list[str] = field(default_factory=list)
+    """What was settled so, and how to change it."""
 
     def report(self) -> list[str]:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
@@ -64,6 +69,7 @@ class Exports:
             *(f"{path}: {form}" for path, form in self.forms.items()),
             "all times in local standard time, whatever clocks do in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
+            *(f"assumed: {line}" for line in self.assumptions),
             *(f"odd: {line}" for line in doubts(self.meters)),
         ]
 
@@ -83,6 +89,7 @@ def read_exports(
     names: Mapping[Path, str] | None = None,
     progress: Progress | None = None,
     is_settled: bool = False,
+    most_kw: float | None = None,
 ) -> Exports:
     """The meters in raw exports, cleaned, and the problems of all files.
 
@@ -90,6 +97,9 @@ def read_exports(
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's. `progress` is called for every file and every meter.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers.
+    `most_kw`: nobody has read such files before, so that units and stamps that they do not state
+    are settled by what is possible, or asked (`plfl.data.meters.questions`); otherwise the defaults
+    of the keys hold.
     """
     exports = Exports()
     weather = None
@@ -102,6 +112,7 @@ def read_exports(
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports)
+    undecided_names = [] if most_kw is None else _settle(exports, pieces, most_kw)
     cleaner = Cleaner(exports.keys, interval)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
@@ -116,6 +127,8 @@ def read_exports(
             f"{intervals}: the meters have different intervals; set "
             f"{Key('data.meters.interval', str(max(lengths)))}"
         )
+    for name in undecided_names:
+        exports.meters.pop(name, None)
     # Lines that begin with blanks go with the one above.
     exports.problems = list(dict.fromkeys(re.split(r"\n(?! )", "\n".join(exports.problems))))
     exports.problems = [problem for problem in exports.problems if problem]
@@ -152,7 +165,7 @@ def _pieces(
                 if not meters.join_files:
                     _check_unique(raw.path, file.pieces, pieces)
                 for name, piece in file.pieces.items():
-                    if exports.keys.setdefault(name, file.keys) != file.keys:
+                    if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
                         raise DataError(
                             f"{raw.path}: {name} has another unit, or other stamps, than in "
                             f"{exports.files[name]}; rename the file, or make them equal"
@@ -163,6 +176,53 @@ def _pieces(
                 exports.format_names[raw.path] = recognised_file.name
                 exports.formats[raw.path] = file.form
     return pieces
+
+
+def _are_alike(keys: Meters, other_keys: Meters) -> bool:
+    """Whether two files of a meter are read alike; the default unit is kWh."""
+    kilowatt_hours = {"unit": "kWh"}
+    keys, other_keys = (
+        each if each.unit else each.model_copy(update=kilowatt_hours) for each in (keys, other_keys)
+    )
+    return keys == other_keys
+
+
+def _settle(
+    exports: Exports, pieces: Mapping[str, Sequence[Piece]], most_kw: float
+) -> Iterable[str]:
+    """Settle what the files do not state for their meters, or add a question to the problems; the
+    names of the meters that wait for its answer."""
+    keys_of = exports.keys
+    open_units = {name: pieces[name] for name in pieces if keys_of[name].unit is None}
+    open_stamps = [
+        name
+        for name in pieces
+        if "stamp" not in keys_of[name].model_fields_set and not keys_of[name].cumulative
+    ]
+    settled: list[tuple[str, Iterable[str], Assumption]] = []
+    with collect_problems(exports.problems):
+        if open_units:
+            assumption = settle_unit(open_units, keys_of, most_kw)
+            if assumption.value != "kWh" and len(open_units) < len(pieces):
+                raise DataError(
+                    f"{exports.files[next(iter(open_units))]}: does not state its unit, and others "
+                    f"are in another one than {assumption.value}, which is likely; write it into "
+                    "the header"
+                )
+            settled.append(("unit", open_units, assumption))
+    if open_stamps:
+        every_piece = {id(piece): piece for name in open_stamps for piece in pieces[name]}
+        zone = keys_of[open_stamps[0]].timezone_of(open_stamps[0])
+        assumption = settle_stamp(every_piece.values(), zone)
+        if len(open_stamps) < len(pieces):  # a study has one key for all
+            assumption = replace(assumption, value="end")
+        settled.append(("stamp", open_stamps, assumption))
+    for key, names, assumption in settled:
+        exports.settled_keys[key] = assumption.value
+        exports.assumptions += [assumption.words] if assumption.words else []
+        for name in names:
+            keys_of[name] = keys_of[name].model_copy(update={key: assumption.value})
+    return [name for name in pieces if keys_of[name].unit is None]
 
 
 _DETECTED = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}

@@ -115,9 +115,10 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     )
 
 
-def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str:
-    """The unit of a file: the one in the keys, or that which its columns state. Loads in several
-    units, registers of power, and a unit that stands above the header only, are refused."""
+def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | None:
+    """The unit of a file: the one in the keys, that which its columns state, or that in its name;
+    None: nothing says it. Loads in several units, registers of power, and a unit that stands above
+    the header only, are refused."""
     stated = sorted({*unit_in} & {*quantities.LOADS})
     if meters.unit is None and len(stated) > 1:
         column = Key("data.meters.columns", flow({"load": unit_in[stated[-1]]}))
@@ -130,8 +131,8 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str:
             f"{table.path}: {', '.join(sorted(table.above))} stands above the header; if the "
             f"readings are in it, set {Key('data.meters.unit', min(table.above))}"
         )
-    unit = meters.unit or (stated[0] if stated else "kWh")
-    if meters.cumulative and not unit.endswith("h"):
+    unit = meters.unit or (stated[0] if stated else quantities.unit_in_file_name(table.path.stem))
+    if meters.cumulative and unit is not None and not unit.endswith("h"):
         raise DataError(
             f"{table.path}: is in {unit}, but registers count energy; if the unit in its header is "
             f"wrong, set {Key('data.meters.unit', f'{unit}h')}"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from typing import Literal
 
 KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 """The units of loads, energy in an interval or mean power, in kWh or kW."""
@@ -54,6 +55,15 @@ export exported feedin injection injectie einspeisung teruglevering returned sur
 """Words about something else than consumption."""
 
 
+_ENERGY_WORDS = """
+energy energie energia énergie consumption consumed usage used verbrauch bezug verbruik afname
+levering consumo consommation forbruk förbrukning forbrug kulutus zużycie spotřeba
+"""
+_POWER_WORDS = """
+power demand leistung vermogen puissance potencia potência potenza effekt teho moc výkon
+"""
+
+
 def unit_of(name: str) -> str | None:
     """The unit that the name of a column states, one of `LOADS` or another; None if none."""
     if ratio := _RATIO.search(name):
@@ -76,6 +86,21 @@ def unit_of(name: str) -> str | None:
         return "Wh" if len(match[1]) == 2 else "W"
     other_unit = _IN_BRACKETS.search(name) or _AT_END.search(name)
     return other_unit[1] if other_unit else None
+
+
+def kind_of(name: str) -> Literal["energy", "power"] | None:
+    """Whether the name of a column says that it measures energy or power; None: it does not say."""
+    words = {*re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())}
+    says_energy = bool(words & {*_ENERGY_WORDS.split()})
+    says_power = bool(words & {*_POWER_WORDS.split()})
+    return None if says_energy == says_power else "energy" if says_energy else "power"
+
+
+def unit_in_file_name(stem: str) -> str | None:
+    """The unit of energy that a file's name states, such as `homes_hourly_kwh`; None if none."""
+    words = re.findall(r"[^\W\d_]+", stem)
+    units = {_CERTAIN.get(word.lower(), "") for word in words} & {"kWh", "MWh"}
+    return units.pop() if len(units) == 1 else None
 
 
 def bare_unit(name: str, names: Collection[str]) -> str | None:

@@ -214,9 +214,9 @@ class _Reader:
                 "import"
             )
 
-    def _unit(self) -> tuple[str, "pd.Series[float] | None"]:
-        """The unit of the readings, and the factor of each row that makes it so, if any. Rows in
-        other units are left out."""
+    def _unit(self) -> tuple[str | None, "pd.Series[float] | None"]:
+        """The unit of the readings, None if a file in no known format does not state it, and the
+        factor of each row that makes it so, if any. Rows in other units are left out."""
         load, factors = self.form.load, None
         if column := self._column(load.factor_column, "load.factor_column"):
             table = self._table(self.cells[[column]])
@@ -247,9 +247,11 @@ class _Reader:
             stated.index
         ] * kilo_factors
 
-    def _stated_unit(self) -> str:
+    def _stated_unit(self) -> str | None:
         """The unit in the preamble, or in the name of the column of readings."""
         load = self.form.load
+        if self.recognised_file.name is None:
+            return None
         if load.unit_pattern is not None:
             match = re.search(load.unit_pattern, self.recognised_file.preamble, re.MULTILINE)
             if match and (unit := _unit_in(match[1])) in quantities.LOADS:
@@ -559,7 +561,7 @@ class _Reader:
 
     # -- what is said ------------------------------------------------------------------------------
 
-    def _keys(self, unit: str) -> Meters:
+    def _keys(self, unit: str | None) -> Meters:
         """The keys of the file, with what it states."""
         update: dict[str, Any] = {"unit": unit}
         if self.recognised_file.name is None:
@@ -578,7 +580,11 @@ class _Reader:
         if recognised_file.name is None:
             words = f"{recognised_file.about}, stamps {times.format}"
             words += f" at the {time.marks} of intervals" if recognised_file.is_stamp_stated else ""
-            return words + (f", in {unit}" if unit != "kWh" else "") + recognised_file.notes
+            return (
+                words
+                + (f", in {unit}" if unit not in (None, "kWh") else "")
+                + recognised_file.notes
+            )
         steps = np.diff(np.unique(pd.DatetimeIndex(times.stamps).as_unit("s").asi8))
         usual = pd.Series(steps).mode()
         interval_words = f"every {usual.iloc[0] / 60:g} minutes, " if len(usual) else ""

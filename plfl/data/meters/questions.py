@@ -1,0 +1,135 @@
+"""What new files leave open, the unit of the readings and what a stamp marks, is settled by what is
+possible and told, or asked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pandas as pd
+
+from plfl.base.errors import DataError
+from plfl.base.keys import Key
+from plfl.config.sections import Meters
+from plfl.data.checks import counted, is_register
+from plfl.data.meters import quantities
+from plfl.data.meters.cleaning import POWER, Piece, usual_step
+
+MOST_KW = {"homes": 100.0, "buildings": 10_000.0}
+"""The largest mean load of a meter of each kind in kW."""
+_LEAST_KW = 0.01
+"""The least mean load of a meter in kW; a refrigerator needs twice as much."""
+_HOUR = 60
+_ENOUGH_METERS = 50
+"""Meters that tell the unit of all."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What was settled about files that do not say it."""
+
+    value: str
+    """That of the key."""
+    words: str
+    """What it is, why, and how to change it; empty if it is certain."""
+
+
+def settle_unit(
+    pieces: Mapping[str, Sequence[Piece]], keys: Mapping[str, Meters], most_kw: float
+) -> Assumption:
+    """The unit of meters whose files do not state it: the only one in which their mean load is
+    possible, at most `most_kw`.
+
+    Raises:
+        DataError: several units are possible; the message says what was seen, and what to set.
+    """
+    names = list(pieces)[:: max(1, len(pieces) // _ENOUGH_METERS)]
+    means = [_mean_load(pieces[name][0], name, keys[name].cumulative) for name in names]
+    means = [(mean, minutes) for mean, minutes in means if minutes <= _HOUR]
+    if not means:  # refused for their rhythm
+        return Assumption("kWh", "")
+    kw_of = {
+        unit: float(np.median([m * factor * (1 if unit in POWER else _HOUR / t) for m, t in means]))
+        for unit, factor in quantities.KWH.items()
+    }
+    kinds = {quantities.kind_of(pieces[name][0].columns[name]) for name in names}
+    if any(keys[name].cumulative for name in names):
+        kinds = {"energy"}
+    excluded_units = {unit for unit in kw_of if kinds == {"energy" if unit in POWER else "power"}}
+    possible_units = [
+        unit
+        for unit, kw in kw_of.items()
+        if _LEAST_KW <= kw <= most_kw and unit not in excluded_units
+    ]
+    unit, *other_units = possible_units or ["kWh", "Wh"]
+    if possible_units and all(kw_of[other] == kw_of[unit] for other in other_units):
+        return Assumption(
+            unit,
+            f"nothing says the unit of the readings: read as {unit}, a mean load of "
+            f"{kw_of[unit]:.2g} kW; in another one it would be below {_LEAST_KW:g} or above "
+            f"{most_kw:g} kW; if that is wrong, set {Key('data.meters.unit')}",
+        )
+    name, (piece, *_) = next(iter(pieces.items()))
+    units = [unit, *other_units]
+    remedies = " or ".join(str(Key("data.meters.unit", unit)) for unit in units)
+    raise DataError(
+        f"{piece.table.path}: nothing says the unit of {piece.columns[name]!r}"
+        + (f" and of {len(pieces) - 1} more" if len(pieces) > 1 else "")
+        + f"; set {remedies}\n  seen: {_seen(piece, name)}; mean load: "
+        + ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
+    )
+
+
+def settle_stamp(pieces: Iterable[Piece], zone: str) -> Assumption:
+    """What the stamps of files that do not say it mark: starts of intervals if these fill whole
+    days then, otherwise ends."""
+    marks = {mark for piece in pieces if (mark := _mark_of_days(piece, zone))}
+    if marks == {"end"}:
+        return Assumption("end", "")
+    reason = "so that whole days are filled" if marks == {"start"} else "which nothing says"
+    mark, other_mark = ("start", "end") if marks == {"start"} else ("end", "start")
+    return Assumption(
+        mark,
+        f"stamps are read as the {mark}s of intervals, {reason} "
+        f"(should {Key('data.meters.stamp')} be {other_mark}?)",
+    )
+
+
+def _mark_of_days(piece: Piece, zone: str) -> str | None:
+    """Whether the stamps are starts or ends, if the intervals then fill whole days; else None."""
+    stamps = pd.DatetimeIndex(piece.times.stamps)
+    minutes = usual_step(stamps)
+    if minutes is None:
+        return None
+    span, step = pd.DatetimeIndex([stamps.min(), stamps.max()]), pd.Timedelta(minutes=minutes)
+    walls = [span.tz_localize(None) + (piece.times.offset or timedelta(0))]
+    if span.tz is not None:
+        walls.append(span.tz_convert(zone).tz_localize(None))
+    for first, last in walls:
+        for mark, edges in (("start", (first, last + step)), ("end", (first - step, last))):
+            if all(edge == edge.normalize() for edge in edges):
+                return mark
+    return None
+
+
+def _mean_load(piece: Piece, name: str, cumulative: bool) -> tuple[float, float]:
+    """The mean reading of a meter, or the mean rise of a register, and the minutes between the
+    readings."""
+    stamps = piece.times.stamps.loc[piece.readings.index].to_numpy()
+    readings = piece.readings[name].iloc[np.argsort(stamps, kind="stable")].dropna()
+    minutes = usual_step(pd.DatetimeIndex(piece.times.stamps.loc[readings.index])) or _HOUR
+    if cumulative or is_register(readings):
+        rises = readings.diff().clip(lower=0)
+        return float(rises[rises <= rises.quantile(0.99)].mean()), minutes
+    return float(readings.abs().mean()), minutes
+
+
+def _seen(piece: Piece, name: str) -> str:
+    """The readings of a meter in words: three of them, their number, rhythm and span."""
+    readings = piece.readings[name].dropna()
+    stamps = pd.DatetimeIndex(piece.times.stamps.loc[readings.index])
+    values = ", ".join(f"{value:g}" for value in readings.iloc[[0, 1, -1]])
+    return (
+        f"{values}; {counted(len(readings), 'reading')} every {usual_step(stamps) or 0:g} minutes "
+        f"from {stamps.min():%Y-%m-%d %H:%M} to {stamps.max():%Y-%m-%d %H:%M}"
+    )
