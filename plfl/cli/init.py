@@ -17,6 +17,7 @@ from plfl.base.keys import Key, Wording, word_keys
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
 from plfl.pipeline import shipped, starter
+from plfl.pipeline.format_samples import check_own_samples
 from plfl.public.models import Kind
 from plfl.study import Study
 
@@ -153,6 +154,7 @@ def _write_study_of_exports(
         raise PlflError(f"{path}: exists already; remove it, or choose another study with --name")
     try:
         meters = meters_of(layout_keys)
+        check_own_samples(meters.format)
         holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
             exports_read, study = starter.recognise(

@@ -46,6 +46,18 @@ def read_samples(name: str) -> Iterator[SampleReading]:
         yield _read(name, is_own, sample)
 
 
+def check_own_samples(name: str | None) -> None:
+    """Refuse a format in a file of one's own whose samples are not read as it says."""
+    if name is None or not name.endswith(".toml") or not load_format(name).sample:
+        return
+    differences = [line for sample in read_samples(name) for line in sample.differences]
+    if differences:
+        raise DataError(
+            f"{name}: its sample is read otherwise: {'; '.join(differences)}; correct one of them "
+            f"(plfl data formats {name} shows both)"
+        )
+
+
 def _read(name: str, is_own: bool, sample: Sample) -> SampleReading:
     path = (Path(name).parent if is_own else FOLDER) / sample.file
     keys = {

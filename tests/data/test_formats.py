@@ -357,3 +357,37 @@ def test_a_format_is_written_from_the_answers(here: Path, invoke: Callable[..., 
     )
     pd.testing.assert_frame_equal(first, second)
     assert first["load"].iloc[0] == 0.0055
+
+
+def test_marks_of_quality_are_in_a_saved_format(here: Path, invoke: Callable[..., Any]) -> None:
+    stamps = pd.date_range("2023-01-02", periods=400, freq="h").strftime("%Y-%m-%d %H:%M")
+    table = pd.DataFrame({"start": stamps, "kWh": np.arange(400) % 7, "Status": "ok"})
+    table.loc[5, "Status"] = "Estimated"
+    table.to_csv("a.csv", index=False)
+    invoke("init", "meters", "a.csv", "--timezone", "UTC", "--save-format", "mine.toml")
+    quality = schema.parse(Path("mine.toml")).quality
+    assert quality is not None
+    assert (quality.column, quality.measured, quality.estimated) == (
+        *(["Status"], ["ok"], ["Estimated"]),
+    )
+    table.assign(Status="fault").to_csv("b.csv", index=False)
+    said = invoke("init", "meters", "b.csv", "--name", "b", "--format", "mine.toml", status=2).err
+    assert "the mark 'fault' is unknown" in said
+
+
+def test_the_sample_of_an_own_format_is_compared_when_it_is_used(
+    here: Path, invoke: Callable[..., Any]
+) -> None:
+    stamps = pd.date_range("2023-01-02", periods=400, freq="h").strftime("%Y-%m-%d %H:%M")
+    pd.DataFrame({"start": stamps, "kWh": np.arange(400) % 7}).to_csv("a.csv", index=False)
+    invoke("init", "meters", "a.csv", "--timezone", "UTC", "--save-format", "mine.toml")
+    sample = (
+        "\n[[sample]]\nfile = 'a.csv'\nminutes = 60\nfirst = 2023-01-02T01:00:00Z\nrows = 400\n"
+    )
+    form = Path("mine.toml").read_text()
+    Path("mine.toml").write_text(f"{form}{sample}kwh = 12\n")
+    command = ("init", "meters", "a.csv", "--name", "b", "--format", "mine.toml")
+    said = invoke(*command, status=2).err
+    assert "mine.toml: its sample is read otherwise: kwh of a: 1197, but" in said
+    Path("mine.toml").write_text(f"{form}{sample}kwh = 1197\n")
+    invoke(*command)

@@ -142,7 +142,8 @@ def test_the_name_of_a_file_may_state_the_unit(tmp_path: Path) -> None:
     )
     exports = recognise([path], Meters(timezone="UTC"))[0]
     assert "unit" not in exports.settled_keys
-    assert [*exports.meters.values()][0].load.sum() == pytest.approx(LOADS[:400].sum())
+    (meter,) = exports.meters.values()
+    assert meter.load.sum() == pytest.approx(LOADS[:400].sum())
 
 
 def test_an_hour_that_a_portal_fills_can_be_dropped(tmp_path: Path) -> None:

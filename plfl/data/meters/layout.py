@@ -45,6 +45,12 @@ _METERS = re.compile(
 )
 """Names of columns with the names or numbers of meters."""
 
+_QUALITY = re.compile(r"quali|status|flag|estimat|validity|zustand|état", re.IGNORECASE)
+"""Names of columns with marks of quality."""
+_ESTIMATED = re.compile(r"estim|ersatz|geschätzt|substit|interpol|^e$", re.IGNORECASE)
+"""Marks of readings that are estimated."""
+_MOST_QUALITIES = 12
+
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
 _MOST_MARKS = 60
@@ -103,6 +109,7 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
             "unit": _unit(table, stated, meters),
             "cumulative": meters.cumulative,
         },
+        "quality": _quality(table),
         "meters": {"column": layout.name or [], "by_column": is_by_column, "add": meters.add},
     }
     return Recognised(
@@ -138,6 +145,18 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
             f"wrong, set {Key('data.meters.unit', f'{unit}h')}"
         )
     return unit
+
+
+def _quality(table: RawTable) -> dict[str, object] | None:
+    """The column of quality marks and what it has, as a format says it; None if there is none."""
+    for column in map(str, table.cells):
+        if _QUALITY.search(column) and not is_number(table, column):
+            marks = [str(mark) for mark in as_text(table.cells[column]).unique()]
+            estimated = [mark for mark in marks if _ESTIMATED.search(mark)]
+            measured = [mark for mark in marks if mark not in estimated]
+            if len(marks) <= _MOST_QUALITIES:
+                return {"column": column, "measured": measured, "estimated": estimated}
+    return None
 
 
 def _names_of_meters(layout: "Layout") -> dict[str, str]:

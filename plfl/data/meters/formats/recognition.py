@@ -213,9 +213,9 @@ def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None
             return None
         score += 2
     if form.tree is not None:
-        if raw.kind != "JSON" or not trees.has_rows(raw.content, form.tree.rows):
+        cells = _cells_in_tree(raw, form.tree.rows)
+        if cells.empty:
             return None
-        cells = trees.read(raw.content, form.tree.rows)
         headers = [
             _Header("", 0, "", list(map(str, cells)), frozenset(map(normalise, map(str, cells))))
         ]
@@ -242,7 +242,7 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
             ) from None
         return Recognised(raw, form, name, cells, unit="line" if raw.sheets else "reading")
     if form.tree is not None:
-        cells = trees.read(raw.content, form.tree.rows)
+        cells = _cells_in_tree(raw, form.tree.rows)
         return Recognised(raw, form, name, cells, unit="entry")
     if raw.cells is not None:
         return Recognised(raw, form, name, raw.cells, unit="row")
@@ -255,6 +255,16 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
     preamble = "\n".join(lines[: header.line + 1])
     other_sheets = [sheet for sheet in raw.sheets if sheet != header.sheet]
     return Recognised(raw, form, name, cells, preamble, header.separator, other_sheets=other_sheets)
+
+
+def _cells_in_tree(raw: RawFile, ways: Names) -> pd.DataFrame:
+    """The rows at the end of the first way that leads to some; empty if there are none, or if the
+    file is not JSON."""
+    try:
+        tables = (trees.read(raw.content, way) for way in ways if raw.kind == "JSON")
+        return next((table for table in tables if not table.empty), pd.DataFrame())
+    except ValueError:
+        return pd.DataFrame()
 
 
 def _nameless(raw: RawFile, form: Format) -> _Header:

@@ -72,11 +72,11 @@ class Tree(Section):
     """Where the rows are in a file of JSON. Their columns are the keys, `a.b` of nested blocks; the
     single values of the blocks around the rows are columns, too."""
 
-    rows: str
+    rows: Names
     """The keys on the way to the list of rows, such as `data.*.readings`; `*` is every entry of a
-    list or block, and an empty text the whole file. The rows may be blocks, lists (columns `0`,
-    `1`, …), a block of equally long lists, or a block of single values (columns `key`,
-    `value`)."""
+    list or block, and an empty text the whole file. Of several ways, the first that leads to rows
+    is gone. The rows may be blocks, lists (columns `0`, `1`, …), a block of equally long lists, or
+    a block of single values (columns `key`, `value`)."""
 
 
 class Time(Section):

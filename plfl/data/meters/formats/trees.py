@@ -19,19 +19,11 @@ def _parse(content: bytes) -> object:
         raise ValueError(f"no JSON: {error}") from None
 
 
-def has_rows(content: bytes, way: str) -> bool:
-    """Whether there are rows at the end of a way; see `read`."""
-    try:
-        return next(iter(_places(_parse(content), way, {})), None) is not None
-    except ValueError:
-        return False
-
-
 def read(content: bytes, way: str) -> pd.DataFrame:
     """The rows at the end of a way of keys, such as `data.*.readings` (`*`: all entries of a list
     or block), with a column for each key of a row and for each single value around it. Rows may be
     blocks, lists (columns `0`, `1`, …), a block of equally long lists, or a block of single values
-    (columns `key` and `value`).
+    (columns `key` and `value`). Empty if there are none.
 
     Raises:
         ValueError: the content is not JSON.
