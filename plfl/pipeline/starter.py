@@ -208,12 +208,11 @@ def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
     """Write the format of the first file, as it was found out and as the keys say, into a new file
     that reads files like it without these keys."""
     form = next(iter(exports.formats.values()))
-    place = meters.timezone if "timezone" in meters.model_fields_set else form.time.place
-    update = {"name": path.stem, "date": date.today(), "sample": []}
-    update["time"] = form.time.model_copy(update={"place": place})
     keys = next(iter(exports.keys.values()))
-    update["time"] = update["time"].model_copy(update={"marks": keys.stamp})
+    place = meters.timezone if "timezone" in meters.model_fields_set else form.time.place
     load_keys = {"missing": [*map(str, meters.missing)], "unit": form.load.unit or keys.unit}
+    update: dict[str, object] = {"name": path.stem, "date": date.today(), "sample": []}
+    update["time"] = form.time.model_copy(update={"place": place, "marks": keys.stamp})
     update["load"] = form.load.model_copy(update=load_keys)
     return write_new(path, as_toml(form.model_copy(update=update)))
 

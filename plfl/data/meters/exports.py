@@ -180,11 +180,9 @@ def _pieces(
 
 def _are_alike(keys: Meters, other_keys: Meters) -> bool:
     """Whether two files of a meter are read alike; the default unit is kWh."""
-    kilowatt_hours = {"unit": "kWh"}
-    keys, other_keys = (
-        each if each.unit else each.model_copy(update=kilowatt_hours) for each in (keys, other_keys)
-    )
-    return keys == other_keys
+    unit = {"unit": keys.unit or "kWh"}
+    other_unit = {"unit": other_keys.unit or "kWh"}
+    return keys.model_copy(update=unit) == other_keys.model_copy(update=other_unit)
 
 
 def _settle(

@@ -62,7 +62,7 @@ def settle_unit(
         if _LEAST_KW <= kw <= most_kw and unit not in excluded_units
     ]
     unit, *other_units = possible_units or ["kWh", "Wh"]
-    if possible_units and all(kw_of[other] == kw_of[unit] for other in other_units):
+    if possible_units and all(kw_of[another] == kw_of[unit] for another in other_units):
         return Assumption(
             unit,
             f"nothing says the unit of the readings: read as {unit}, a mean load of "
@@ -75,7 +75,7 @@ def settle_unit(
     raise DataError(
         f"{piece.table.path}: nothing says the unit of {piece.columns[name]!r}"
         + (f" and of {len(pieces) - 1} more" if len(pieces) > 1 else "")
-        + f"; set {remedies}\n  seen: {_seen(piece, name)}; mean load: "
+        + f"; set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: "
         + ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
     )
 
@@ -124,7 +124,7 @@ def _mean_load(piece: Piece, name: str, cumulative: bool) -> tuple[float, float]
     return float(readings.abs().mean()), minutes
 
 
-def _seen(piece: Piece, name: str) -> str:
+def _readings_in_words(piece: Piece, name: str) -> str:
     """The readings of a meter in words: three of them, their number, rhythm and span."""
     readings = piece.readings[name].dropna()
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[readings.index])
