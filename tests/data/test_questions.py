@@ -173,3 +173,85 @@ def test_days_with_names_of_months(tmp_path: Path) -> None:
     (meter,) = read(tmp_path, table).meters.values()
     np.testing.assert_array_equal(meter.load, LOADS)
     assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    [
+        ({"Kulutus (kWh)": LOADS, "Hinta (snt/kWh)": LOADS, "Sää": LOADS}, 2),
+        ({"A+ [kWh]": LOADS, "-A [kWh]": LOADS, "2.8.0 Abgabe [kWh]": LOADS}, 2),
+        ({"Hall kW": LOADS, "OAT degF": LOADS * 40}, 1),
+        ({"table": 0, "_value": LOADS, "_measurement": "kWh"}, 1),
+    ],
+)
+def test_columns_beside_those_with_a_unit_are_no_meters(
+    tmp_path: Path, columns: dict[str, Any], left_out: int
+) -> None:
+    exports = read(tmp_path, pd.DataFrame({"start": HOURS, **columns}))
+    (meter,), (form,) = exports.meters.values(), exports.forms.values()
+    np.testing.assert_allclose(meter.load, LOADS)
+    assert form.partition("no loads: ")[2].count("'") >= 2 * left_out
+
+
+@pytest.mark.parametrize(
+    "columns", [["Import (kWh)", "Net (kWh)"], ["kWh", "kWh.1"], ["Leistung", "Energie"]]
+)
+def test_columns_that_measure_different_things_are_asked_about(
+    tmp_path: Path, columns: list[str]
+) -> None:
+    table = pd.DataFrame({"start": HOURS} | dict.fromkeys(columns, LOADS))
+    with naming(DataError, "may measure different things", f"{{load: {columns[0]}}}", "['*']"):
+        read(tmp_path, table)
+    (meter,) = read(tmp_path, table, columns={"load": columns[0]}).meters.values()
+    np.testing.assert_allclose(meter.load, LOADS)
+    assert len(read(tmp_path, table, only=["*"], unit="kWh").meters) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("Från", "Till"), ("Algus", "Lõpp"), ("Fra_dato", "Til_dato")]
+)
+def test_starts_and_ends_have_names_in_many_languages(
+    tmp_path: Path, first: str, last: str
+) -> None:
+    table = pd.DataFrame({last: HOURS + pd.Timedelta(hours=1), first: HOURS, "kWh": LOADS})
+    (meter,) = read(tmp_path, table).meters.values()
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
+
+
+@pytest.mark.parametrize("local", ["Europe/Berlin", "Asia/Kolkata"])
+def test_of_the_same_times_in_two_zones_the_instants_are_read(tmp_path: Path, local: str) -> None:
+    hours = HOURS.tz_localize("UTC")
+    here = hours.tz_convert(local).strftime("%Y-%m-%d %H:%M")
+    table = pd.DataFrame({"time": hours.astype("int64") // 10**9, "date and time": here})
+    (meter,) = read(tmp_path, table.assign(kWh=LOADS), timezone=local, stamp="end").meters.values()
+    assert list(meter.load.index) == list(hours)
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 24), (1, 24), (1, 48), (1, 96)])
+def test_numbered_intervals_beside_dates(tmp_path: Path, first: int, count: int) -> None:
+    times = pd.date_range("2023-01-02", periods=20 * count, freq=f"{1440 // count}min")
+    loads = np.random.default_rng(0).uniform(1, 2, len(times)).round(3)
+    table = pd.DataFrame({"Datum": times.date, "Sat": np.arange(len(times)) % count + first})
+    (meter,) = read(tmp_path, table.assign(kWh=loads)).meters.values()
+    np.testing.assert_array_equal(meter.load, loads)
+    assert meter.load.index[0] == times[1].tz_localize("UTC")
+
+
+def test_units_may_stand_in_each_cell(tmp_path: Path) -> None:
+    cells = [
+        f"{load:g} kW" if row % 3 else f"{load * 1000:.0f} W" for row, load in enumerate(LOADS)
+    ]
+    (meter,) = read(tmp_path, pd.DataFrame({"Time": HOURS, "House": cells})).meters.values()
+    np.testing.assert_allclose(meter.load, LOADS)
+    mixed = pd.DataFrame({"Time": HOURS, "House": [*cells[:-1], "2 kWh"]})
+    with naming(DataError, "line 481", "'House' is in kWh, and in W in other rows"):
+        read(tmp_path, mixed)
+
+
+def test_numbered_hours_are_columns_of_a_day(tmp_path: Path) -> None:
+    columns = [f"HE{hour:02}" for hour in range(1, 25)]
+    table = pd.DataFrame(LOADS.reshape(-1, 24), columns=columns)
+    table.insert(0, "Date", HOURS[::24].strftime("%Y%m%d"))
+    (meter,) = read(tmp_path, table).meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")

@@ -372,11 +372,11 @@ def test_meters_are_chosen_by_name(bring: Callable[..., Exports]) -> None:
 def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 1)):
         lines = text(hours(), loads(seed=seed), loads(seed=seed + 9))
-        (tmp_path / f"{name}.csv").write_text("\n".join(["t,kWh,solar", *lines]))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["t,hall,solar", *lines]))
     raw = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    with naming(DataError, "if every file holds one meter, set data.meters.columns: {load: kWh}"):
+    with naming(DataError, "if every file holds one meter, set data.meters.columns: {load: hall}"):
         read(*raw, timezone="UTC")
-    imported = read(*raw, timezone="UTC", columns={"load": "kWh"})
+    imported = read(*raw, timezone="UTC", columns={"load": "hall"})
     same(load(imported, "b"), hours(), loads(seed=1))
     assert list(imported.meters) == ["a", "b"]
 

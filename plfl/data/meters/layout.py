@@ -21,16 +21,22 @@ from plfl.data.meters.shapes import columns_of_day, simplify
 from plfl.data.meters.stamps import ENDS, parse
 from plfl.data.meters.tables import DATED, DIGITS, RawFile, RawTable
 
-_TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|^ts$", re.IGNORECASE)
+_TIME_WORDS = re.compile(
+    r"time|date|stamp|epoch|unix|zeit|datum|^ts$|^data$|fecha|^dato$|^dag$|^tag$|^day$|giorno|^jour$",
+    re.IGNORECASE,
+)
 _HOURS = re.compile(
     r"(?:(?:start|end|begin|read|interval|local)[ _]?)?(?:time|hour|hr|hora|zeit|uhrzeit)"
     r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|h[er]?",
     re.IGNORECASE,
 )
 """Names of columns whose whole numbers are times of day, such as 7 or 700."""
-_STARTS = re.compile(r"start|begin|\b(from|von|van)\b|début|debut|inicio", re.IGNORECASE)
-_ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export", re.IGNORECASE)
-"""Names of columns with the time when a row was written."""
+_STARTS = re.compile(
+    r"start|begin|\b(from|von|van|från|fra|od|de|desde)\b|début|debut|in[ií]cio|inizio|^alku|algus",
+    re.IGNORECASE,
+)
+_ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|^_st(art|op)$", re.IGNORECASE)
+"""Names of columns with the time when a row was written, or, in InfluxDB, of the whole query."""
 _ROW_NUMBERS = re.compile(
     r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber)?|#|index|idx|id|rows?|line|"
     r"interval|period|slot",
@@ -230,7 +236,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     numeric = {*measured}  # thousands of columns in wide files
     words = [column for column in other_columns if column not in numeric]
     load = columns.get("load", "load" if "load" in measured else None)
-    left_out = {} if load is not None else _columns_without_loads(table, measured)
+    left_out = {} if load is not None else _columns_without_loads(table, measured, meters)
     readings = [column for column in measured if column not in left_out]
     _ask_about_factors(table, meters)
     if load is not None:
@@ -253,6 +259,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     if load is None and not meters.only:
         chosen_readings = [column for column in readings if is_chosen(column, meters)]
         _ask_about_whole_numbers(table, chosen_readings)
+        _ask_about_quantities(table, chosen_readings)
     if len(readings) > 1 and (name is not None or not meters.exports):
         context = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
@@ -293,25 +300,36 @@ def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
     the only column whose name says that it has loads."""
     spans: dict[str, str] = {}
     for column in columns if 1 < len(columns) <= _NARROW else ():
-        values = as_text(table.cells[column].head(_ROWS * _MOST_MARKS))
-        unique = values.unique()
-        is_few = len(unique) <= min(_MOST_MARKS, len(values) / 2) and unit_of(table, column) is None
-        if is_few and _is_whole(values):
-            numbers = sorted(int(float(value)) for value in unique)
+        if _is_few_whole(table, column) and unit_of(table, column) is None:
+            values = as_text(table.cells[column].head(_ROWS * _MOST_MARKS))
+            numbers = sorted(int(float(value)) for value in values.unique())
             spans[column] = f"{numbers[0]} to {numbers[-1]}"
     other_columns = [column for column in columns if column not in spans]
     stated = [
         c for c in other_columns if quantities.names_quantity(c) or unit_of(table, c) is not None
     ]
-    if len(stated) != 1:
-        return
-    if spans:
+    if stated and spans:
         listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
         every_meter = Key("data.meters.only", "['*']")
         raise DataError(
             f"{table.path}: {listing} beside {stated[0]!r}: few whole numbers, which may be no "
             f"loads; set {Key('data.meters.leave_out', flow(list(spans)))}, or "
             f"{every_meter} if all are meters{_excerpt(table)}"
+        )
+
+
+def _ask_about_quantities(table: RawTable, columns: Sequence[str]) -> None:
+    """Refuse several columns of which two say what is measured, not which meter measures it, such
+    as import and net, or of which some measure energy and some power."""
+    quantity_columns = [column for column in columns if quantities.names_quantity(column)]
+    kinds = {kind for column in columns if (kind := quantities.kind_of(column))}
+    is_one_unit = len({unit_of(table, column) for column in columns}) == 1
+    if is_one_unit and len(columns) > 1 and (len(quantity_columns) > 1 or len(kinds) > 1):
+        every_meter = Key("data.meters.only", "['*']")
+        raise DataError(
+            f"{table.path}: {_name_list(columns)} may measure different things; choose that of the "
+            f"consumption: {_choices('load', columns)}; or set {every_meter} if all are meters"
+            f"{_excerpt(table)}"
         )
 
 
@@ -347,7 +365,9 @@ def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[s
             )
 
 
-def _columns_without_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
+def _columns_without_loads(
+    table: RawTable, columns: Sequence[str], meters: Meters
+) -> dict[str, str]:
     """The columns of numbers that are no loads, and why."""
     reasons = {}
     for column in columns:
@@ -367,7 +387,28 @@ def _columns_without_loads(table: RawTable, columns: Sequence[str]) -> dict[str,
     for column in loads if len(loads) > 2 else ():
         if re.fullmatch(r"(?:grand ?|sub ?)?total|sum", column, re.IGNORECASE):
             reasons[column] = "a total, by its name"
-    return reasons
+    return reasons if meters.only else _columns_without_unit(table, loads) | reasons
+
+
+def _columns_without_unit(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
+    """The columns of numbers without a unit, beside others whose names state one of loads, or, with
+    a column of units, beside those whose names only say what is measured. Few whole numbers are
+    asked about, if they differ."""
+    if table.unit_of_rows is None:
+        stated = [column for column in columns if unit_of(table, column) is not None]
+    else:
+        stated = [column for column in columns if quantities.names_quantity(column)]
+    return {
+        column: f"no unit, beside {stated[0]!r}"
+        for column in columns
+        if stated and column not in stated and not _is_few_whole(table, column)
+    }
+
+
+def _is_few_whole(table: RawTable, column: str) -> bool:
+    """Whether a column has a few whole numbers, such as those of marks, weekdays or intervals."""
+    values = as_text(table.cells[column].head(_ROWS * _MOST_MARKS))
+    return 1 < len(values.unique()) <= min(_MOST_MARKS, len(values) / 2) and _is_whole(values)
 
 
 def _counts_rows(values: pd.Series) -> bool:
@@ -443,11 +484,15 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         return (start_column, clock), "start"
     if pair := _pair(table, times):
         start, end, minutes = pair
+        if _mark_of(start) == "start" or _mark_of(end) == "end":
+            return (start,), "start"
         raise DataError(
             f"{table.path}: {end!r} is always {minutes} minutes after {start!r}; if they are the "
             f"ends and the starts of intervals, set {_choices('timestamp', [start])}"
             f"{_excerpt(table)}"
         )
+    if times and (instant := _instant_of_all(table, times)):
+        return (instant,), _mark_of(instant)
     choices = _choices("timestamp", times or list(map(str, cells)))
     if clocks:
         choices += (
@@ -462,6 +507,7 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
 def _mark_of(name: str) -> str | None:
     """What a lone column of stamps marks by its name: `start` or `end` of intervals; None: it does
     not say."""
+    name = name.replace("_", " ")
     is_start, is_end = bool(_STARTS.search(name)), bool(ENDS.search(name))
     return None if is_start == is_end else "start" if is_start else "end"
 
@@ -483,12 +529,30 @@ def _pair(table: RawTable, columns: Sequence[str]) -> tuple[str, str, int] | Non
     return start, end, int(abs(minutes))
 
 
+def _instant_of_all(table: RawTable, columns: Sequence[str]) -> str | None:
+    """Of columns of times that are equal but for their zones, the only one whose times depend on no
+    zone, such as seconds since 1970; None for others."""
+    try:
+        stamps = {column: parse(table, (column,), Meters()).stamps for column in columns}
+    except (DataError, TypeError):
+        return None
+    instants = [column for column, times in stamps.items() if times.dt.tz is not None]
+    if len(instants) != 1:
+        return None
+    utc = stamps[instants[0]].dt.tz_localize(None)
+    for column in set(columns) - {*instants}:
+        offsets = ((stamps[column] - utc).dt.total_seconds() / _HOUR).unique()
+        if len(offsets) > 2 or (offsets % 15 != 0).any() or (abs(offsets) > 14 * _HOUR).any():
+            return None
+    return instants[0]
+
+
 def _start_column(names: Sequence[str]) -> str | None:
     """The name of the starts of intervals beside that of their ends."""
     if len(names) != 2:
         return None
-    starts = [name for name in names if _STARTS.search(name) and not ENDS.search(name)]
-    ends = [name for name in names if ENDS.search(name) and not _STARTS.search(name)]
+    starts = [name for name in names if _mark_of(name) == "start"]
+    ends = [name for name in names if _mark_of(name) == "end"]
     return starts[0] if len(starts) == len(ends) == 1 else None
 
 

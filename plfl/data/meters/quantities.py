@@ -17,19 +17,24 @@ _OTHER_UNITS = (
 _SPELLED = re.compile(r"(?:\b|_)(kilo|mega)?[ -]?watts?(?:[ _-]?(hours?))?(?:\b|_)", re.IGNORECASE)
 _IN_BRACKETS = re.compile(rf"[\[(]\s*({_OTHER_UNITS})\s*[\])]", re.IGNORECASE)
 _AT_END = re.compile(
-    r"(?:^|[\s_])(°\s?[CF]|celsius|fahrenheit|therms?|k?VArh?|k?VA|EUR|USD|GBP|€|\$|£"
+    r"(?:^|[\s_])(°\s?[CF]|deg ?[CF]|celsius|fahrenheit|therms?|k?VArh?|k?VA|EUR|USD|GBP|€|\$|£"
     r"|(?<=[\s_])(?:m3|m³|ft3|ccf))$",
     re.IGNORECASE,
 )
 """A column `m3` alone may be the third meter, see `bare_unit`."""
+_MONEY = (
+    "EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|AUD|NZD|CAD|JPY|INR|ct|cts|cents?|c|p|pence|öre|øre|"
+    "snt|senti|zł|gr|Kč|Rp|Ft|Rs|yen"
+)
 _RATIO = re.compile(
-    r"(?:[€$£]|\b(?:EUR|USD|GBP|ct|cents?|p|pence|price|costs?|k?g))\s?(?:/|\bper\b)\s?[kM]?Wh?\b"
+    rf"(?:[€$£¢¥]|\b(?:{_MONEY}|price|costs?|k?g))\s?(?:/|\bper\b)\s?[kM]?Wh?\b"
     r"|\b[kM]?Wh?/(?:m2|m²|ft)",
     re.IGNORECASE,
 )
 _NOT_LOADS = re.compile(
     r"(?:(?:out(?:door|side)?|air|dry[ _-]?bulb|ambient)[ _-]*)?"
-    r"(?:temp(?:erature)?|humidity|voltage|current|frequency)(?:[ _-]?(?:%|l?[1-3]|in|out))?|"
+    r"(?:temp(?:erature)?|humidity|voltage|current|frequency)"
+    r"(?:[ _-]?(?:%|l?[1-3]|in|out|\(?[CF]\)?))?|"
     r"battery[ _-]?%|soc|pf|power[ _-]?factor|gas|water|.*[ _-]?(?:price|costs?|tariff?)|"
     r"wind(?:[ _-]?speed)?|(?:solar )?(?:irradiance|radiation)|dew ?point|pressure|rain(?:fall)?|"
     r"year|month|week|weekday|season|holiday|weekend|.*[ _-]?(?:status|flags?|quality)",
@@ -42,26 +47,35 @@ _WORDS = """
 load energy power active real electric electrical electricity consumption consumed demand usage
 used use reading readings value values amount quantity meter register index counter total
 import imported delivered received grid net main interval hourly in en of the from to
-verbrauch leistung wert valeur consumo column watt watts kilowatt kilowatts hour hours
-with without incl excl tax vat
+verbrauch leistung wert messwert wirkenergie wirkarbeit energie bezug netz ins valeur consommation
+energia energija ativa activa attiva fornecida prejeta preuzeta delovna radna moč
+consumo verbruik afname levering förbrukning forbruk forbrug kulutus kogus spotřeba zużycie
+column watt watts kilowatt kilowatts hour hours with without incl excl tax vat
 """
 """Words about what is measured, not about which meter measures it."""
 
 
 _OTHER_WORDS = """
 gas water cost costs price prices tariff temperature voltage humidity
-export exported feedin injection injectie einspeisung teruglevering returned surplus
+export exported feedin injection injectie einspeisung eingespeist teruglevering returned surplus
+injetada inyectada vertida immessa oddana oddaná dodávka abgabe
+pv produktion production produced generation generated erzeugung
+preis prix precio prezzo prijs pris hinta cena börsihind
 """
 """Words about something else than consumption."""
 
 
 _ENERGY_WORDS = """
-energy energie energia énergie consumption consumed usage used verbrauch bezug verbruik afname
-levering consumo consommation forbruk förbrukning forbrug kulutus zużycie spotřeba
+energy energie energia énergie energija consumption consumed usage used verbrauch bezug
+verbruik afname levering consumo consommation forbruk förbrukning forbrug kulutus zużycie spotřeba
 """
 _POWER_WORDS = """
-power demand leistung vermogen puissance potencia potência potenza effekt teho moc výkon
+power demand leistung vermogen puissance potencia potência potenza effekt teho moc moč výkon
 """
+
+
+_FED_IN = re.compile(r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])2\.8\.\d")
+"""Signs of energy or power that is fed in, such as those of OBIS."""
 
 
 def unit_of(name: str) -> str | None:
@@ -125,6 +139,8 @@ def why_not_load(name: str, unit: str | None) -> str | None:
 def names_other(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
+    if _FED_IN.search(name):
+        return True
     plain = re.sub(r"(?<![a-z])[kM]Wh?(?![a-z])", lambda unit: unit[0].lower(), name)
     words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain).lower())
     load_words = {*_WORDS.split(), *(unit.lower() for unit in LOADS)}

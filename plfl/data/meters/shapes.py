@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.base.keys import Key
@@ -23,6 +24,10 @@ _SPAN = re.compile(
     re.IGNORECASE,
 )
 """Two times, of which a group has the first. An offset such as -05:00 is no second time."""
+_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?(kWh|MWh|Wh|kW|MW|W)")
+"""A reading with its unit in one cell."""
+_NUMBERED = re.compile(r"(?:he?|hour|hora|godz(?:ina)?|stunde)[ _.-]?0?(\d{1,2})", re.IGNORECASE)
+"""The name of a column with a numbered hour of the day."""
 _DAY = 24 * 60
 _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
@@ -39,6 +44,9 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         if name in table.plain or column.dtype.kind in "iufbM":
             continue
         sample = as_text(column.head(50))
+        if sample.str.fullmatch(_WITH_UNIT.pattern).mean() > 0.5:
+            table = _without_units(table, name)
+            continue
         if _are_units({*sample} - {""}, name):
             table = replace(table, unit_of_rows=_unit_of_rows(table, name, meters))
         elif time_columns and name not in time_columns:
@@ -46,14 +54,57 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         elif sample.str.fullmatch(_SPAN.pattern, case=False).mean() > 0.5:
             starts = as_text(column).str.replace(_SPAN, r"\1\2\3", regex=True)
             table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
+    return table if time_columns else _with_clocks(table)
+
+
+def _with_clocks(table: RawTable) -> RawTable:
+    """The table with times of day instead of numbers of hours or intervals, such as 1 to 48, in a
+    column that repeats them beside one of dates without times of day."""
+    sample = {name: as_text(table.cells[name].head(2000)) for name in map(str, table.cells)}
+    if any(text.str.fullmatch(_TIME, case=False).mean() > 0.5 for text in sample.values()):
+        return table
+    dates = [name for name, text in sample.items() if text.str.match(DATED.pattern).mean() > 0.5]
+    if len(dates) != 1 or sample[dates[0]].str.contains(r"\d:\d").any():
+        return table
+    for name, text in sample.items():
+        if name == dates[0] or not text.str.fullmatch(r"\d{1,2}").all():
+            continue
+        numbers = sorted({*map(int, text)})
+        first, count = numbers[0], len(numbers)
+        is_whole_day = count in _COUNTS and numbers == [*range(first, first + count)]
+        if is_whole_day and first in (0, 1) and not table.cells.duplicated([*dates, name]).any():
+            minutes = (as_text(table.cells[name]).astype(int) - first) * (_DAY // count)
+            clocks = minutes.map(lambda time: f"{time // 60:02}:{time % 60:02}")
+            return replace(table, cells=table.cells.assign(**{name: clocks}), stamp="start")
     return table
+
+
+def _without_units(table: RawTable, column: str) -> RawTable:
+    """The table with plain numbers in a column with readings such as `300 W` and `1.2 kW`, which
+    are written in the unit of the first of them."""
+    parts = as_text(table.cells[column]).str.extract(_WITH_UNIT)
+    units = parts[1].dropna()
+    unit = str(units.iloc[0])
+    numbers = as_text(table.cells[column]).mask(parts[0].notna(), parts[0])
+    for other_unit in units.unique():
+        factor = quantities.KWH[other_unit] / quantities.KWH[unit]
+        is_other = (parts[1] == other_unit) & (factor != 1)
+        if is_other.any() and (other_unit.endswith("h") != unit.endswith("h")):
+            raise DataError(
+                f"{table.place_of(is_other.idxmax())}: {column!r} is in {other_unit}, and in "
+                f"{unit} in other rows; keep those of one unit"
+            )
+        scaled = pd.to_numeric(numbers[is_other].str.replace(",", "."), errors="coerce") * factor
+        numbers = numbers.mask(is_other, scaled.map(lambda number: f"{number:.12g}"))
+    units_by_column = {**table.units, column: unit}
+    return replace(table, cells=table.cells.assign(**{column: numbers}), units=units_by_column)
 
 
 def _are_units(cells: Collection[str], column: str) -> bool:
     """Whether cells of a column are units, some of them of loads. A lone `W` may be a mark of true
     values."""
     units = {quantities.unit_of(f"[{cell}]") for cell in cells}
-    is_named = re.search(r"unit|uom|einheit", column, re.IGNORECASE)
+    is_named = re.search(r"unit|uom|einheit|_measurement", column, re.IGNORECASE)
     load_units = units & {*quantities.LOADS}
     return None not in units and bool(load_units) and (load_units != {"W"} or is_named is not None)
 
@@ -76,6 +127,9 @@ def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
 
 def columns_of_day(names: Sequence[str]) -> list[str]:
     """The columns for the times of a day, in their order; empty if there are none."""
+    numbers = {name: int(match[1]) for name in names if (match := _NUMBERED.fullmatch(name))}
+    if [*numbers.values()] in ([*range(24)], [*range(1, 25)]):
+        return [*numbers]
     clocks = {name: match for name in names if (match := _CLOCK_NAME.fullmatch(name.strip()))}
     if len(clocks) not in _COUNTS:
         return []

@@ -42,7 +42,10 @@ _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$
 _ZONE_NAME = r"(?<![A-Za-z])[A-Z]{3,5}$"
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
-ENDS = re.compile(r"(?<![a-z])end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
+ENDS = re.compile(
+    r"(?<![a-z])end|until|\b(to|bis|fin|fine|fim|tot|til|till|do|à|até)\b|hasta|eind|^loppu|lõpp",
+    re.IGNORECASE,
+)
 """Names of columns with the ends of intervals."""
 _HOUR = pd.Timedelta(hours=1)
 

@@ -36,8 +36,8 @@ SEPARATORS = (";", "\t", "|", ",")
 """What may separate fields; a comma last, as it may be a decimal comma."""
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 DATED = re.compile(
-    rf"\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}|\d{{1,2}}[-/ ]?{_MONTH}[-/ ]?\d{{2,4}}"
-    rf"|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)",
+    rf"\s*(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d{{2}})"
+    rf"|\d{{1,2}}[-/ ]?{_MONTH}[-/ ]?\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)",
     re.IGNORECASE,
 )
 """The beginning of a field with a date."""
