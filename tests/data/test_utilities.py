@@ -147,7 +147,7 @@ def test_rows_of_days_when_clocks_change(tmp_path: Path) -> None:
     local = pd.DatetimeIndex(loads.index).tz_localize(None)
     table = pd.Series(loads.to_numpy(), [local.date, local.strftime("%H:%M")]).unstack()
     table.rename_axis("Tag").iloc[::-1].to_csv(path := tmp_path / "a.csv")
-    found = read(path, timezone=zone, unit="kWh").meters["a"].load.dropna()
+    found = read(path, timezone=zone).meters["a"].load.dropna()
     ends = pd.DatetimeIndex(loads.index).tz_convert("UTC") + pd.Timedelta(minutes=15)
     np.testing.assert_array_equal(found.index, ends)
     np.testing.assert_array_equal(found, loads)

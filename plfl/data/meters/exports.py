@@ -200,7 +200,8 @@ def _settle(
     settled: list[tuple[str, Iterable[str], Assumption]] = []
     with collect_problems(exports.problems):
         if open_units:
-            assumption = settle_unit(open_units, keys_of, most_kw)
+            by_day = [n for n in open_units if exports.formats[exports.files[n]].time.of_day]
+            assumption = settle_unit(open_units, keys_of, by_day, most_kw)
             if assumption.value != "kWh" and len(open_units) < len(pieces):
                 raise DataError(
                     f"{exports.files[next(iter(open_units))]}: does not state its unit, and others "

@@ -1,7 +1,7 @@
 """What new files leave open, the unit of the readings and what a stamp marks, is settled by what is
 possible and told, or asked."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -35,10 +35,14 @@ class Assumption:
 
 
 def settle_unit(
-    pieces: Mapping[str, Sequence[Piece]], keys: Mapping[str, Meters], most_kw: float
+    pieces: Mapping[str, Sequence[Piece]],
+    keys: Mapping[str, Meters],
+    by_day: Collection[str],
+    most_kw: float,
 ) -> Assumption:
     """The unit of meters whose files do not state it: the only one in which their mean load is
-    possible, at most `most_kw`.
+    possible, at most `most_kw`. Registers, and the meters `by_day`, whose files have a row for each
+    day and a column for each of its intervals, count energy.
 
     Raises:
         DataError: several units are possible; the message says what was seen, and what to set.
@@ -52,9 +56,12 @@ def settle_unit(
         unit: float(np.median([m * factor * (1 if unit in POWER else _HOUR / t) for m, t in means]))
         for unit, factor in quantities.KWH.items()
     }
-    kinds = {quantities.kind_of(pieces[name][0].columns[name]) for name in names}
-    if any(keys[name].cumulative for name in names):
-        kinds = {"energy"}
+    kinds = {
+        "energy"
+        if keys[name].cumulative or name in by_day
+        else quantities.kind_of(pieces[name][0].columns[name])
+        for name in names
+    }
     excluded_units = {unit for unit in kw_of if kinds == {"energy" if unit in POWER else "power"}}
     possible_units = [
         unit
