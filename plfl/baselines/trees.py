@@ -52,6 +52,9 @@ pinball loss of a quantile."""
 MOST_ROWS = 10_000
 """Approximate maximum of pairs of a window and a target on which a client's model is trained. If
 windows have several targets, only every second, third, … window is used to keep to it."""
+MOST_POOLED_ROWS = 6_000_000
+"""The same of a model of several clients together: features and targets of so many rows take 3 GB,
+and those of the validation set as much."""
 
 
 class Design(NamedTuple):
@@ -202,12 +205,7 @@ class TreeWindows:
     def part(self, split: Split, clients: Sequence[int] | None = None) -> tuple[Floats, Floats]:
         """Features and targets of all windows in a split, or of those of some clients."""
         client_numbers = range(len(self.dataset.clients)) if clients is None else clients
-        starts = {i: self.dataset.starts(i, split) for i in client_numbers}
-        if len(self.by_target) > 1:
-            for i, client_starts in starts.items():
-                starts[i] = client_starts[
-                    :: max(1, -(-len(client_starts) * len(self.by_target) // MOST_ROWS))
-                ]
+        starts = {i: self._thinned(self.dataset.starts(i, split)) for i in client_numbers}
         pairs = [
             (h, *client_starts)
             for h in range(len(self.by_target))
@@ -216,6 +214,14 @@ class TreeWindows:
         targets = [self.scaled(i, s, features.truth(self.by_target[h], s), h) for h, i, s in pairs]
         read = [self.features(*pair) for pair in pairs]
         return np.concatenate(read), np.concatenate(targets)
+
+    def _thinned(self, starts: Rows) -> Rows:
+        """The windows of a client that are used."""
+        targets = len(self.by_target)
+        if targets == 1:
+            return starts
+        most_rows = min(MOST_ROWS, MOST_POOLED_ROWS // len(self.dataset.clients))
+        return starts[:: max(1, -(-len(starts) * targets // most_rows))]
 
     def public(self, rows: int) -> Floats:
         """Values (rows, K) of the features of `LAGGED` from public knowledge alone."""

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import PlflError
 from plfl.baselines.fitting import fit
+from plfl.baselines.groups import names_in_common
 from plfl.baselines.storage import WIDTHS, pack
 from plfl.config.sections import Baselines
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.experiments.baselines import BaselineTables, chosen_baselines, evaluate
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.task import Task
+from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 
 log = logging.getLogger(__name__)
@@ -29,12 +31,14 @@ GROUP = 16
 
 @dataclass(frozen=True)
 class GroupResults:
-    """The tables of `BaselineTables`, and what is saved of the baselines (`storage.pack`)."""
+    """The tables and the totals of `BaselineTables`, and what is saved of the baselines
+    (`storage.pack`)."""
 
     scores: pd.DataFrame
     forecasts: pd.DataFrame
     errors: pd.DataFrame
     packed: Arrays
+    totals: Totals
 
 
 def evaluate_in_groups(
@@ -55,7 +59,7 @@ def evaluate_in_groups(
     if len(groups) == 1:
         return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
     baselines = chosen_baselines(dataset, keys.further, keys.leave_out)
-    common = _fit_common(baselines, dataset, settings)
+    common = fit_common(baselines, dataset, settings)
 
     def score_group(number: int) -> GroupResults:
         members = groups[number]
@@ -69,13 +73,18 @@ def evaluate_in_groups(
 
     with ThreadPoolExecutor(threads) as pool:
         results = [*pool.map(score_group, range(len(groups)))]
-    failures = [
-        set(result.scores.loc[result.scores["failed"] != "", "baseline"]) for result in results
-    ]
-    if any(names != failures[0] for names in failures):
+    if not have_same_failures([result.scores for result in results]):
         log.warning("%s: a baseline failed for some clients: all are fitted again", state)
         return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
-    return _join(results, groups, [baseline.name for baseline in baselines])
+    return join_groups(results, groups, [baseline.name for baseline in baselines])
+
+
+def have_same_failures(scores: Iterable[pd.DataFrame]) -> bool:
+    """Whether the same baselines failed in all groups, given their scores."""
+    failures = {
+        frozenset(table.loc[table["failed"] != "", "baseline"].tolist()) for table in scores
+    }
+    return len(failures) == 1
 
 
 def _evaluate(
@@ -90,21 +99,15 @@ def _evaluate(
 
 def _results(keys: Baselines, tables: BaselineTables, clients: int) -> GroupResults:
     packed = pack(keys, tables.fitted_baselines, tables.widths, clients)
-    return GroupResults(tables.scores, tables.forecasts, tables.errors, packed)
+    return GroupResults(tables.scores, tables.forecasts, tables.errors, packed, tables.totals)
 
 
-def _fit_common(
+def fit_common(
     baselines: Sequence[Baseline], dataset: Dataset, settings: FitSettings
 ) -> dict[str, FittedBaseline | Exception]:
-    """The baselines that need all clients together, and those that these need, fitted to all; or
-    the error of one that could not be fitted."""
-    names: set[str] = set()
-    for baseline in reversed(baselines):
-        fits_each = baseline.fits_each_client
-        if not (baseline.crosses == "nothing" if fits_each is None else fits_each):
-            names.add(baseline.name)
-        if baseline.name in names:
-            names.update(baseline.needs)
+    """The baselines of `names_in_common`, fitted to all clients; or the error of one that could not
+    be fitted."""
+    names = names_in_common(baselines)
     common: dict[str, FittedBaseline | Exception] = {}
     for baseline in baselines:
         if baseline.name not in names:
@@ -143,7 +146,7 @@ class OfClients(FittedBaseline):
         return self.fitted_baseline.save(int(self.clients[client]))
 
 
-def _join(
+def join_groups(
     results: Sequence[GroupResults], groups: Sequence[NDArray[np.int64]], names: Sequence[str]
 ) -> GroupResults:
     """The results of all clients, in the order of `evaluate`."""
@@ -152,6 +155,7 @@ def _join(
         _in_order((x.forecasts for x in results), {"baseline": names}),
         _in_order((x.errors for x in results), {"method": names}),
         _join_packed([x.packed for x in results], groups),
+        Totals.join([x.totals for x in results]),
     )
 
 

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue
 from plfl.baselines.fitting import Remembered, fit, total_sent
+from plfl.baselines.groups import list_baselines
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.task import Task
+from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 from plfl.tasks.forecast import Forecast
-from plfl.tasks.loads import first_week
+from plfl.tasks.loads import LoadTask, first_week
 from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ class BaselineTables:
     """The baselines by name, fitted for these scores; those that failed are left out."""
     widths: Mapping[str, Floats] = field(default_factory=dict)
     """The widths (N, ...) of the clients' intervals by baseline, if the task has widths."""
+    totals: Totals = field(default_factory=lambda: Totals([], 1))
+    """What their forecasts of the test set come to over the clients."""
 
 
 def evaluate(
@@ -113,6 +117,7 @@ def evaluate(
         pd.concat(errors, ignore_index=True),
         fitted_baselines,
         widths,
+        _add_up(dataset, task, fitted_baselines),
     )
 
 
@@ -120,8 +125,20 @@ def chosen_baselines(
     dataset: Dataset, additional: Sequence[Baseline], leave_out: Collection[str]
 ) -> list[Baseline]:
     """The baselines that `evaluate` fits, in this order: the members of each are before it."""
-    described = catalogue(covariates=dataset.covariates.shape[1] > 0)
-    return [*(described[name] for name in described if name not in leave_out), *additional]
+    return list_baselines(dataset.shape.covariates > 0, additional, leave_out)
+
+
+def _add_up(dataset: Dataset, task: Task, fitted_baselines: Mapping[str, FittedBaseline]) -> Totals:
+    assert isinstance(task, LoadTask)
+    totals = Totals(fitted_baselines, dataset.horizons)
+    for client in range(len(dataset.clients)):
+        starts = dataset.starts(client, "test")
+        forecasts = {
+            name: task.point(dataset, fitted_baseline.predict(client, starts))
+            for name, fitted_baseline in fitted_baselines.items()
+        }
+        totals.add(dataset, client, forecasts)
+    return totals
 
 
 def _missing(predict: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -11,11 +11,22 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic
 from plfl.results.checksums import fault_of
-from plfl.results.records import CellResult, Files, Models, read_models, write_models
+from plfl.results.records import (
+    CellResult,
+    Files,
+    Models,
+    read_arrays,
+    read_models,
+    write_models,
+)
+from plfl.results.totals import Totals
 
 log = logging.getLogger(__name__)
 
@@ -48,14 +59,24 @@ class CellCache:
         for source, target in zip(files_of_digest, files, strict=True):
             _link(source, target)
 
-    def put_models(self, digest: str, models: Models) -> None:
-        """Write the models of a finished cell."""
-        write_models(self._models(digest), models)
+    def put_models(self, digest: str, models: Models, totals: Totals | None = None) -> None:
+        """Write the models of a finished cell, and what their forecasts come to."""
+        arrays: dict[str, NDArray[Any]] = dict(models.items())
+        if totals is not None:
+            arrays.update(totals.arrays())
+        write_models(self._models(digest), arrays)
 
     def models(self, digest: str) -> Models | None:
         """The models of a cell; None if they were not kept, or are damaged."""
         try:
             return read_models(self._models(digest))[0]
+        except ResultsError:
+            return None
+
+    def totals(self, digest: str) -> Totals | None:
+        """What the forecasts of the models of a cell come to; None as in `models`."""
+        try:
+            return Totals.from_arrays(read_arrays(self._models(digest))[0])
         except ResultsError:
             return None
 

@@ -13,8 +13,9 @@ from plfl.data.dataset import EVALUATED, Dataset, Split
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
 from plfl.results.records import ConformalWidths, Model, Models
+from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
-from plfl.tasks.loads import first_week
+from plfl.tasks.loads import LoadTask, first_week
 from plfl.training.task import Engine
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -96,6 +97,23 @@ class Evaluator:
             self.engine.predict(local, self.starts),
             None if received_rows is None else self.engine.predict(received_rows, self.starts),
         )
+
+    def totals(self, name: str, rows: NDArray[np.float32] | None) -> Totals:
+        """What the forecasts of the test set by the clients' models (N, P) come to, under the name
+        of a forecaster; without models nothing. The task must predict loads."""
+        assert isinstance(self.task, LoadTask)
+        totals, e = Totals([name], self.dataset.horizons), self.engine
+        if rows is None:
+            return totals
+        for i in self.clients:
+            starts = self.dataset.starts(i, "test")
+            row = torch.from_numpy(rows[i : i + 1]).to(e.device, e.dtype)
+            (outputs,) = e.predict(row, [torch.from_numpy(starts).to(e.device)])
+            predictions = self.task.predictions(
+                self.dataset, i, starts, outputs.double().cpu().numpy()
+            )
+            totals.add(self.dataset, i, {name: self.task.point(self.dataset, predictions)})
+        return totals
 
     def widths(self, models: Models) -> ConformalWidths:
         """The widths of the intervals of `models`; empty without widths."""

@@ -54,9 +54,9 @@ def train(
 
     Returns:
         Records and forecasts of each cell. The best combination of each state and sharing scheme
-        also has its trained models. The best one has the least validation MASE of the local models
-        at the last round, as a mean over its seeds. Cells that repeat another cell's training have
-        no models.
+        also has its trained models, and with the first seed their totals. The best one has the
+        least validation MASE of the local models at the last round, as a mean over its seeds. Cells
+        that repeat another cell's training have no models.
     """
     torch.set_num_threads(study.compute.threads)
     state_examples = dataset
@@ -93,7 +93,18 @@ def train(
             for model, choice in choice_of_group[trials[0].group].items()
         }
         results |= _results(study, trials, chosen_trials, trials[0].group in best)
-    return results
+    return {cell: _with_totals(maker, cell, result) for cell, result in results.items()}
+
+
+def _with_totals(maker: "_TrialMaker", cell: Cell, result: CellResult) -> CellResult:
+    """The result of a cell, with totals if its models are kept for forecasts."""
+    study = maker.study
+    is_kept = study.task.forecasts and cell.seed == study.grid.seeds[0]
+    if not (is_kept and result.models) or cell.sharing in study.plan.schemes.for_new:
+        return result
+    evaluator = replace(maker.trainer, dataset=maker.of_state[cell.state]).evaluator
+    totals = evaluator.totals(cell.sharing, result.models.get("local"))
+    return replace(result, totals=totals)
 
 
 class _TrialMaker:

@@ -3,18 +3,14 @@ of the meters of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
-from plfl.data.dataset import WEEK, Dataset
-from plfl.forecast.backtest import FORECASTS, pairs, scored
-from plfl.forecast.choice import Forecasters, readings_of
-from plfl.forecast.model import ForecastModel
-from plfl.forecast.sums import add_up
+from plfl.data.dataset import Dataset
+from plfl.forecast.backtest import FORECASTS, scored
+from plfl.results.totals import Totals
 
 LEADS_FILE, SUMS_FILE = "lead_times.csv", "sums.csv"
 """Names of the tables beside the models."""
@@ -28,67 +24,70 @@ SUMS = (
 """Columns: those of `plfl.forecast.backtest.scored`, of the sum of the meters of a state."""
 
 
-def errors_of_kept(
-    results: Path, datasets: Mapping[str, Path]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The errors of all forecasters that a results folder keeps, in tables with the columns `LEADS`
-    and `SUMS`, given the files of the datasets by state. ResultsError: the folder keeps none.
+class KeptErrors:
+    """The tables of the errors of all forecasters that a study keeps."""
 
-    A state has no row of `SUMS` if one of its meters has no forecast in the test set, or if it has
-    only one meter; and none of `LEADS` if forecasts have one horizon.
-    """
-    forecasters = Forecasters(results)
-    leads: list[dict[str, object]] = []
-    sums: list[dict[str, object]] = []
-    columns = forecasters.any_model.readings
-    readings = {
-        state: readings_of(Dataset.load_file(file), columns) for state, file in datasets.items()
-    }
-    for row in forecasters.index.to_dict("records"):
-        model = forecasters.model(forecasters.folder / str(row["file"]))
-        labels = {"state": row["state"], "forecaster": row["name"]}
-        tested = dict(_tested(model, readings[str(row["state"])]))
-        if model.study.windows.horizons > 1:
-            leads.extend(labels | errors for errors in _by_lead(tested))
-        if len(tested) == len(model.clients) > 1:
-            try:
-                total = add_up(tested, ["truth", *FORECASTS])
-            except DataError:  # the test sets of the meters have no time in common
-                continue
-            sums.append(labels | {"meters": len(tested)} | scored(total))
-    return pd.DataFrame(leads, columns=[*LEADS]), pd.DataFrame(sums, columns=[*SUMS])
+    def __init__(self) -> None:
+        """Begin without a forecaster."""
+        self._leads: list[dict[str, object]] = []
+        self._sums: list[dict[str, object]] = []
 
+    def add(self, state: str, forecaster: str, dataset: Dataset, totals: Totals) -> None:
+        """Add a forecaster of a state, given the totals of its forecasts of a dataset.
 
-def _tested(
-    model: ForecastModel, readings: Mapping[str, pd.DataFrame]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The `pairs` of the meters of a model that have any in the test set."""
-    rows = model.look_back + WEEK // model.interval
-    for client in model.clients:
-        table = readings[client]
-        known_rows = int(table.index.searchsorted(model.scalings[client].known, side="right"))
-        try:
-            yield client, pairs(model, client, table.iloc[max(0, known_rows - rows) :])
-        except DataError:
-            continue
+        It has no row of `SUMS` if one of its meters has no forecast in the test set, if there is
+        only one meter, or if no forecast of all is made at the same time; and none of `LEADS` if
+        forecasts have one horizon.
+        """
+        labels = {"state": state, "forecaster": forecaster}
+        if dataset.horizons > 1:
+            self._leads.extend(labels | row for row in _by_lead(dataset, totals, forecaster))
+        meters = len(dataset.clients)
+        if totals.totals_of(forecaster).meters == meters > 1:
+            total = sum_of_meters(dataset, totals, forecaster)
+            if len(total):
+                self._sums.append(labels | {"meters": meters} | scored(total))
+
+    @property
+    def leads(self) -> pd.DataFrame:
+        """The table with the columns `LEADS`."""
+        return pd.DataFrame(self._leads, columns=[*LEADS])
+
+    @property
+    def sums(self) -> pd.DataFrame:
+        """The table with the columns `SUMS`."""
+        return pd.DataFrame(self._sums, columns=[*SUMS])
 
 
-def _by_lead(tested: dict[str, pd.DataFrame]) -> Iterator[dict[str, object]]:
-    """The errors by lead time, as means over meters."""
-    parts = []
-    for table in tested.values():
-        lead = pd.DatetimeIndex(table.index) - pd.DatetimeIndex(table["made_at"])
-        sizes = table[["forecast", "naive_day"]].sub(table["truth"], axis=0).abs()
-        sums = sizes.assign(load=table["truth"].abs()).groupby(np.asarray(lead)).sum()
-        parts.append(sums.div(sums["load"].where(sums["load"] > 0), axis=0))
-    if not parts:
-        return
-    means = 100 * pd.concat(parts).groupby(level=0).mean()
-    minutes = (pd.TimedeltaIndex(means.index) / pd.Timedelta(minutes=1)).tolist()
-    for row_minutes, errors in zip(minutes, means.to_dict("records"), strict=True):
-        yield {
-            "minutes": round(row_minutes),
-            "meters": len(parts),
-            "percent_of_load": errors["forecast"],
-            "naive_day": errors["naive_day"],
-        }
+def sum_of_meters(dataset: Dataset, totals: Totals, forecaster: str) -> pd.DataFrame:
+    """The sum of the meters of a dataset and of their forecasts, made at times at which all have
+    one: as a table of `plfl.forecast.backtest.pairs`."""
+    made_at = np.repeat(totals.made_at, dataset.horizons)
+    columns = {name: sums.ravel() for name, sums in totals.loads.items()}
+    columns["forecast"] = totals.totals_of(forecaster).loads.ravel()
+    stamps = (totals.made_at[:, None] + _leads(dataset)).ravel()
+    has_all = np.repeat(totals.clients == len(dataset.clients), dataset.horizons)
+    table = pd.DataFrame(columns, pd.DatetimeIndex(stamps))[["truth", *FORECASTS]]
+    return table.assign(made_at=made_at)[has_all].dropna()
+
+
+def _leads(dataset: Dataset) -> np.ndarray:
+    """The time (H,) from the last reading to each target."""
+    rows = dataset.look_ahead + np.arange(dataset.horizons)
+    return (rows * dataset.interval).astype("timedelta64[m]")
+
+
+def _by_lead(dataset: Dataset, totals: Totals, forecaster: str) -> Iterator[dict[str, object]]:
+    """The errors by lead time, as means over the meters."""
+    forecaster_totals = totals.totals_of(forecaster)
+    minutes = _leads(dataset).astype(int).tolist()
+    for lead, errors, count in zip(
+        minutes, forecaster_totals.percents.T, forecaster_totals.counts, strict=True
+    ):
+        if count:
+            yield {
+                "minutes": lead,
+                "meters": forecaster_totals.meters,
+                "percent_of_load": errors[0] / count,
+                "naive_day": errors[1] / count,
+            }

@@ -1,5 +1,6 @@
 """What the jobs of a study that do not train depend on, and what they need."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,24 +51,56 @@ class JobParameters:
 
     # -- baselines -------------------------------------------------------------------------------
 
-    def task(self, wildcards: Wildcards) -> dict[str, Any]:
-        """The task with its keys."""
-        return variant_of_job(self.study, wildcards).task.settings
-
-    def divided(self, wildcards: Wildcards) -> Any:
-        """Settings that determine the baselines besides the examples and the task."""
-        return scoring_of(self.study).divided(variant_of_job(self.study, wildcards))
-
-    @property
-    def baselines_code(self) -> str:
-        """Digest of the code of the baselines, that of plug-ins included."""
-        keys = self.study.baselines
+    def baselines_settings(self, wildcards: Wildcards) -> dict[str, Any]:
+        """What determines the baselines besides the examples: their keys, those of the task, the
+        groups of clients, and the code, that of plug-ins included."""
+        job, keys = variant_of_job(self.study, wildcards), self.study.baselines
         modules = {type(keys.find(name)).__module__ for name in keys.names}
-        return self.scoring_code("baselines", *modules)
+        return {
+            "baselines": keys.model_dump(),
+            "task": job.task.settings,
+            "divided": scoring_of(self.study).divided(job),
+            "groups": self._groups(wildcards),
+            "code": self.scoring_code("baselines", *modules),
+        }
+
+    def group_files(self, pattern: str) -> Callable[[Wildcards], list[str]]:
+        """A function of a job's wildcards: the names of a file of the groups of clients whose
+        baselines are jobs of their own; none if one job evaluates all."""
+
+        def names(wildcards: Wildcards) -> list[str]:
+            count = self._groups(wildcards)
+            if count == 1:
+                return []
+            values = {"{inputs}": wildcards.get("inputs", ""), "{state}": wildcards["state"]}
+            name = pattern
+            for wildcard, value in values.items():
+                name = name.replace(wildcard, value)
+            return [*dict.fromkeys(name.replace("{group}", str(k)) for k in range(1, count + 1))]
+
+        return names
+
+    def _groups(self, wildcards: Wildcards) -> int:
+        job = variant_of_job(self.study, wildcards)
+        return scoring_of(self.study).baseline_groups(job, wildcards["state"])
+
+    def common_baselines_megabytes(self, wildcards: Wildcards, attempt: int) -> int:
+        """Memory of the baselines that need all clients of a state together."""
+        return attempt * (2000 + 10 * self._clients(wildcards))
+
+    def baseline_group_megabytes(self, _wildcards: Wildcards, attempt: int) -> int:
+        """Memory of the baselines of a group of clients."""
+        return attempt * 4000
+
+    def baseline_group_minutes(self, _wildcards: Wildcards, attempt: int) -> int:
+        """Time limit of the baselines of a group. A client with a year of quarter hours takes a few
+        seconds."""
+        return attempt * 15
 
     def baselines_megabytes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory of the baselines of a state."""
-        return attempt * (2000 + 60 * self._clients(wildcards))
+        """Memory of the baselines of a state in one job, or of what is joined."""
+        share = 60 if self._groups(wildcards) == 1 else 20
+        return attempt * (2000 + share * self._clients(wildcards))
 
     def baselines_minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time limit of the baselines of a state. A client with a year of quarter hours takes a few

@@ -14,7 +14,7 @@ from plfl.baselines.storage import storable, unpack, widths_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
-from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, errors_of_kept
+from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, KeptErrors
 from plfl.interfaces.baseline import Arrays
 from plfl.results.assignment import assign
 from plfl.results.records import (
@@ -25,6 +25,7 @@ from plfl.results.records import (
     write_models,
 )
 from plfl.results.tables import Tables
+from plfl.results.totals import Totals
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ def keep_models(
 ) -> None:
     """Write the models of the best cell of each state and sharing scheme but those `for_new`
     clients, who get the models of all; the best baselines; `index`, a table of them as CSV:
-    `state`, `sharing`, `cell`, `file`; and beside it the tables of `plfl.forecast.kept_errors`.
+    `state`, `sharing`, `cell`, `file`; and beside it the tables of `plfl.forecast.kept_errors`,
+    from what was added up where the forecasts were scored.
 
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
@@ -47,16 +49,14 @@ def keep_models(
     """
     tables = Tables(study.paths.results)
     rows: list[dict[str, str]] = []
+    kept_errors = KeptErrors()
     for state, path in datasets.items():
         dataset = Dataset.load_file(path)
         schemes = [name for name in study.grid.sharing if name not in study.plan.schemes.for_new]
         best = [tables.best("local", state=state, sharing=name) for name in schemes]
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            models = CellCache(study.paths.root / TRAINED_FOLDER).models(
-                tables.about["cells"][str(cell)]
-            )
-            models = models or _trained_again(study, cell, dataset)
+            models, totals = _trained(study, tables, cell, dataset)
             widths: ConformalWidths = {}
             if study.task.widening != "none":
                 from plfl.experiments.trainer import Trainer  # see `_trained_again`
@@ -65,24 +65,26 @@ def keep_models(
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
+            kept_errors.add(state, cell.sharing, dataset, totals)
         packed, _ = read_arrays(fitted_files[state])
+        baseline_totals = Totals.from_arrays(packed)
+        assert baseline_totals is not None
         for name in _choose_baselines(tables, state):
             file = index.parent / f"{state}-{name}.safetensors"
             keep_baseline(study, state, name, dataset, packed, file)
             labels = {"state": state, "sharing": BASELINE, "cell": name}
             rows.append({**labels, "file": file.name})
+            kept_errors.add(state, name, dataset, baseline_totals)
     kept_files = {row["file"] for row in rows}
     for old in index.parent.glob("*.safetensors"):
         if old.name not in kept_files:
             old.unlink()
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
-    if not rows:
-        for name in (LEADS_FILE, SUMS_FILE):
+    for name, table in {LEADS_FILE: kept_errors.leads, SUMS_FILE: kept_errors.sums}.items():
+        if rows:
+            write_csv(table.round(6), index.parent / name)
+        else:
             (index.parent / name).unlink(missing_ok=True)
-        return
-    kept_errors = errors_of_kept(study.paths.results, datasets)
-    for name, table in zip((LEADS_FILE, SUMS_FILE), kept_errors, strict=True):
-        write_csv(table.round(6), index.parent / name)
 
 
 def _choose_baselines(tables: Tables, state: str) -> list[str]:
@@ -118,7 +120,16 @@ def keep_baseline(
     write_models(file, arrays, describe(study, labels, dataset, widths))
 
 
-def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:
+def _trained(study: Study, tables: Tables, cell: Cell, dataset: Dataset) -> tuple[Models, Totals]:
+    """The models of a cell, and what their forecasts come to."""
+    cache, digest = CellCache(study.paths.root / TRAINED_FOLDER), tables.about["cells"][str(cell)]
+    models, totals = cache.models(digest), cache.totals(digest)
+    if models is None or totals is None:
+        return _trained_again(study, cell, dataset)
+    return models, totals
+
+
+def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> tuple[Models, Totals]:
     """Train a cell again whose job did not keep its models; they are equal to the bit. A job keeps
     the models of the best of its cells. If that cell is removed from the grid, another becomes the
     best. Jobs that exchange their files through a bucket do not return models."""
@@ -127,6 +138,7 @@ def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:
 
     log.info("%s: its models were not kept; it is trained again", cell)
     cells = study.plan.with_all_seeds([cell])
-    models = train(study, cells, dataset)[cell].models
-    assert models is not None  # the only combination is the best one, and it has a score
-    return models
+    result = train(study, cells, dataset)[cell]
+    # The only combination is the best one, and it has a score.
+    assert result.models is not None and result.totals is not None
+    return result.models, result.totals

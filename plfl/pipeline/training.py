@@ -81,7 +81,7 @@ def train_cells(
                 # Models are written first, because records mean that the cell is finished. One seed
                 # is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
-                    cache.put_models(digests[cell], result.models)
+                    cache.put_models(digests[cell], result.models, result.totals)
                 cache.store(digests[cell], result, cells[cell])
         Checkpoint(file, "", 0).remove()
 

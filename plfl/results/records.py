@@ -54,6 +54,7 @@ from plfl import __version__
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, write_text
 from plfl.results import checksums
+from plfl.results.totals import Totals
 from plfl.study import FORMAT
 
 Model = Literal["local", "global"]
@@ -130,6 +131,9 @@ class CellResult:
     models: Models | None = None
     """The models of the last round. Cells that train together keep those of the best cell of each
     sharing scheme only, with all its seeds: see `plfl.experiments.train.train`."""
+    totals: Totals | None = None
+    """What the forecasts of the test set by the clients' own models come to, if models are kept
+    that forecast the clients they were trained with."""
 
     def write(self, files: Files, digest: str = "") -> None:
         """Write the tables, with the digest of the cell in their metadata."""

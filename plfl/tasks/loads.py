@@ -159,16 +159,16 @@ class LoadTask(Task):
                 )
         return followed
 
-    def point(self, dataset: Dataset, bands: Floats) -> Floats:
-        """The point forecasts (W,) or (W, H) among predictions (W, H, K)."""
-        point = bands[..., self.middle]
+    def point(self, dataset: Dataset, predictions: Floats) -> Floats:
+        """The point forecasts (W,) or (W, H) among predictions (W, H, K), or all that there are."""
+        if predictions.ndim < 3:
+            return predictions
+        point = predictions[..., self.middle]
         return point[:, 0] if dataset.horizons == 1 else point
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
         """Errors of the point forecasts."""
-        if predictions.ndim == 3:
-            predictions = self.point(dataset, predictions)
-        return metrics.daily_errors(dataset, client, predictions)
+        return metrics.daily_errors(dataset, client, self.point(dataset, predictions))
 
     def interval_scores(self, truth: Floats, bands: Floats) -> dict[str, float]:
         """The coverage of each interval and its width in kWh, as `coverage_90` and `width_90`."""

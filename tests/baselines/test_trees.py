@@ -10,8 +10,11 @@ from plfl.baselines.lightgbm import LightGBM
 from plfl.baselines.lightgbm_covariates import LightgbmCovariates
 from plfl.baselines.lightgbm_lags import LightgbmLags
 from plfl.baselines.lightgbm_pooled import LightgbmPooled
+from plfl.baselines.trees import LAGGED, TreeWindows
 from plfl.data.dataset import SPLITS
+from plfl.data.windows import build
 from plfl.interfaces.baseline import FitSettings
+from tests.helpers import tiny
 from tests.helpers.outside import Windowed, dataset, series
 
 pytestmark = pytest.mark.filterwarnings("ignore:The argument .eval_set.")
@@ -129,3 +132,18 @@ def test_loads_without_a_logarithm_and_flat_ones_are_forecast_too() -> None:
         predict = fit(baseline, data, FitSettings(), {}).predict
         assert np.isfinite(predict(0, data.starts(0, "test"))).all()
         np.testing.assert_allclose(predict(1, data.starts(1, "test")), 3.0, atol=1e-9)
+
+
+def test_a_model_of_many_clients_reads_fewer_windows_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = tiny.study(windows={"horizons": 4}).windows
+    data = build(tiny.tables(3), many)
+    whole, _ = TreeWindows(data, LAGGED).part("train")
+    monkeypatch.setattr("plfl.baselines.trees.MOST_POOLED_ROWS", len(whole) // 2)
+    half, targets = TreeWindows(data, LAGGED).part("train")
+    assert len(whole) / 3 < len(half) == len(targets) <= len(whole) / 2 + 12
+    first = data.starts(0, "train")
+    np.testing.assert_array_equal(half[: len(first[::2])], whole[: len(first) : 2])
+    own, _ = TreeWindows(data.select(np.array([0])), LAGGED).part("train")
+    assert len(own) == 4 * len(first)

@@ -1,64 +1,143 @@
 """Errors of kept forecasters by lead time and of the sum, against sums over the readings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.forecast.choice import Forecasters
-from plfl.forecast.kept_errors import LEADS, SUMS, errors_of_kept
+import plfl
+from plfl.data.dataset import Dataset
+from plfl.forecast.backtest import FORECASTS, pairs, scored
+from plfl.forecast.choice import Forecasters, readings_of
+from plfl.forecast.kept_errors import LEADS, SUMS, KeptErrors, sum_of_meters
+from plfl.forecast.sums import add_up as add_up_readings
 from plfl.report.kept_errors import by_lead, sum_rows
-from tests.helpers.kept_baselines import write_results
+from plfl.results.records import read_arrays, write_models
+from plfl.results.totals import Totals
+from plfl.study import Study
+from tests.helpers.kept_baselines import score, write_results
 from tests.helpers.meter_models import MLP, make_study, write_readings
 
+STUDY = {
+    "windows": {"look_ahead": 1, "horizons": 4, "scaling": "per_client", "target": "change"},
+    "baselines": {"trees": 2},
+    "model": MLP,
+}
+"""Four lead times of a quarter of an hour."""
 
-@pytest.fixture
-def folder() -> Path:
-    """Results that keep the load of a day before, of three meters and four lead times."""
+
+def add_up(study: Study, dataset: Dataset, name: str) -> KeptErrors:
+    """The errors of a baseline."""
+    errors = KeptErrors()
+    errors.add("XX", name, dataset, score(study, dataset, [name]).totals)
+    return errors
+
+
+def test_errors_are_those_of_the_readings() -> None:
     write_readings(96 * 30)
-    windows = {"look_ahead": 1, "horizons": 4, "scaling": "per_client", "target": "change"}
-    study = make_study(windows=windows, baselines={"trees": 2}, model=MLP)
-    return write_results(study, "naive_day")
-
-
-def test_errors_are_those_of_the_readings(folder: Path) -> None:
-    leads, sums = errors_of_kept(folder, {"XX": folder / "data" / "XX.npz"})
+    study = make_study(**STUDY)
+    dataset = plfl.load_dataset(study, "XX")
+    errors = add_up(study, dataset, "naive_day")
+    leads, sums = errors.leads, errors.sums
     assert list(leads) == [*LEADS] and list(sums) == [*SUMS]
-    forecasters = Forecasters(folder)
-    known = forecasters.any_model.scalings
-    loads = pd.DataFrame({name: t["load"] for name, t in forecasters.readings.items()})
-    after = pd.Timestamp(known["a"].known)
-    tested = loads[loads.index > after]
-    before = loads.shift(96).loc[tested.index]
-    shares = (tested - before).abs().sum() / tested.sum()
     assert leads["minutes"].tolist() == [15, 30, 45, 60]
     assert (leads["meters"] == 3).all() and (leads["forecaster"] == "naive_day").all()
-    np.testing.assert_allclose(leads["percent_of_load"], 100 * shares.mean(), rtol=0.02)
-    np.testing.assert_allclose(leads["percent_of_load"], leads["naive_day"])
+    loads = pd.DataFrame(
+        {name: t["load"] for name, t in readings_of(dataset, dataset.columns.tolist()).items()}
+    )
+    first, end = dataset.view.bounds[0, 2:].tolist()
+    # A forecast for each row but the first, which are read, and the last, which are targets.
+    rows = end - first - dataset.look_back - 3
+    truth, day = [], []
+    for lead, row in enumerate(leads.to_dict("records"), dataset.look_back):
+        tested = loads.iloc[first + lead : first + lead + rows]
+        before = loads.shift(96).loc[tested.index]
+        share = ((tested - before).abs().sum() / tested.sum()).mean()
+        assert row["percent_of_load"] == pytest.approx(100 * share) == row["naive_day"]
+        truth.append(tested.sum(axis=1))
+        day.append(before.sum(axis=1))
     (total,) = sums.to_dict("records")
-    error = (tested.sum(axis=1) - before.sum(axis=1)).abs().mean()
-    assert total["mae"] == pytest.approx(error, rel=0.02)
+    error = (pd.concat(truth) - pd.concat(day)).abs().mean()
+    assert total["mae"] == pytest.approx(error) == total["naive_day"]
+    assert total["forecasts"] == 4 * rows
     assert total["meters"] == 3 and total["percent_of_load"] <= leads["percent_of_load"].max()
 
 
-def test_the_page_shows_them(folder: Path) -> None:
-    for name, table in zip(
-        ("lead_times", "sums"),
-        errors_of_kept(folder, {"XX": folder / "data" / "XX.npz"}),
-        strict=True,
-    ):
-        table.to_csv(folder / "models" / f"{name}.csv", index=False)
-    shown = by_lead(folder)
+def test_errors_are_those_of_the_kept_forecaster() -> None:
+    """As `plfl forecast` makes the same forecasts again from the file that is kept."""
+    write_readings(96 * 30)
+    study = make_study(**STUDY)
+    folder = write_results(study, "ridge")
+    dataset = Dataset.load_file(folder / "data" / "XX.npz")
+    forecasters = Forecasters(folder)
+    tables = {
+        client: pairs(forecasters.any_model, client, readings)
+        for client, readings in forecasters.readings.items()
+    }
+    begin, end = dataset.view.bounds[0, 2:].tolist()
+    made_at = dataset.stamps[[begin + dataset.look_back - 1, end - 1 - dataset.horizons]].tolist()
+    tables = {name: table[table["made_at"].between(*made_at)] for name, table in tables.items()}
+    errors = add_up(study, dataset, "ridge")
+    (total,) = errors.sums.to_dict("records")
+    expected = scored(add_up_readings(tables, ["truth", *FORECASTS]))
+    assert total["mase"] == pytest.approx(expected["mase"])
+    assert total["peak_percent"] == pytest.approx(expected["peak_percent"])
+    by_client = [
+        (table["forecast"] - table["truth"]).abs().groupby(table.index - table["made_at"]).sum()
+        / table["truth"].groupby(table.index - table["made_at"]).sum()
+        for table in tables.values()
+    ]
+    means = 100 * pd.concat(by_client, axis=1).mean(axis=1)
+    np.testing.assert_allclose(errors.leads["percent_of_load"], means)
+
+
+def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:
+    """Also if their windows are not made at the same times, and from a file."""
+    write_readings(96 * 30)
+    study = make_study(**STUDY)
+    dataset = plfl.load_dataset(study, "XX")
+    bounds = dataset.view.bounds.copy()
+    bounds[1, 2] += 8
+    shorter = replace(dataset, views={"train": replace(dataset.view, bounds=bounds)})
+    all_totals = score(study, shorter, ["naive_day"]).totals
+    parts = [
+        score(study, shorter.select(np.array(clients)), ["naive_day"]).totals
+        for clients in ([0, 1], [2])
+    ]
+    write_models(tmp_path / "totals", Totals.join(parts).arrays())
+    totals = Totals.from_arrays(read_arrays(tmp_path / "totals")[0])
+    assert totals is not None and Totals.from_arrays({}) is None
+    for name, sums in all_totals.loads.items():
+        np.testing.assert_allclose(totals.loads[name], sums)
+    assert sorted({*all_totals.clients}) == [2, 3] and totals.clients[0] == 2
+    joined, whole = (KeptErrors(), KeptErrors())
+    joined.add("XX", "naive_day", shorter, totals)
+    whole.add("XX", "naive_day", shorter, all_totals)
+    pd.testing.assert_frame_equal(joined.leads, whole.leads)
+    pd.testing.assert_frame_equal(joined.sums, whole.sums)
+    shown = sum_of_meters(shorter, totals, "naive_day")
+    assert shown["made_at"].min() == shorter.stamps[bounds[1, 2] + shorter.look_back - 1]
+
+
+def test_the_page_shows_them(tmp_path: Path) -> None:
+    write_readings(96 * 30)
+    study = make_study(**STUDY)
+    errors = add_up(study, plfl.load_dataset(study, "XX"), "naive_day")
+    (tmp_path / "models").mkdir()
+    errors.leads.to_csv(tmp_path / "models" / "lead_times.csv", index=False)
+    errors.sums.to_csv(tmp_path / "models" / "sums.csv", index=False)
+    shown = by_lead(tmp_path)
     assert [lead.replace("\N{NO-BREAK SPACE}", " ") for lead in shown["leads"]] == [
         *("15 min", "30 min", "45 min", "1 h")
     ]
     (row,) = shown["rows"]  # the load of a day before is not shown twice
     assert row["forecaster"] == "Seasonal naive (day)" and len(row["errors"]) == 4
-    (total,) = sum_rows(folder)
+    (total,) = sum_rows(tmp_path)
     assert total["percent"] == total["day"]
     assert total["peak"].endswith("h")
-    assert by_lead(folder / "nowhere") == {} and sum_rows(folder / "nowhere") == []
+    assert by_lead(tmp_path / "nowhere") == {} and sum_rows(tmp_path / "nowhere") == []
 
 
 def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:

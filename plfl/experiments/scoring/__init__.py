@@ -37,10 +37,15 @@ class Scoring(Algorithm):
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
         """The scores of the baselines of a state, their forecasts of a part of the test set to
-        show, their errors by day, and what is saved of them (`plfl.baselines.storage.pack`), given
-        the file `dataset` of its examples.
+        show, their errors by day, and what is saved of them (`plfl.baselines.storage.pack`) with
+        their totals (`plfl.results.totals`), given the file `dataset` of its examples.
         """
         raise NotImplementedError
+
+    def baseline_groups(self, study: Study, state: str) -> int:
+        """The number of groups of a state's clients whose baselines are jobs of their own
+        (`plfl.experiments.baseline_jobs`); 1: `baselines` does all."""
+        return 1
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         """Write the tables of a study into `folder`, except the summary, which is returned."""

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from plfl.base.lazy import pandas as pd
-from plfl.data.dataset import Dataset
+from plfl.baselines.groups import count_groups
 from plfl.experiments.scoring import Scoring
 from plfl.experiments.scoring.annotations import JobFiles, Variant
 from plfl.interfaces.baseline import Arrays
 from plfl.study import Study
-from plfl.tasks import task_of
 
 
 class LoadScoring(Scoring):
@@ -19,7 +18,7 @@ class LoadScoring(Scoring):
 
     name = "loads"
     modules: ClassVar = {
-        "baselines": ["plfl.experiments.baseline_groups"],
+        "baselines": ["plfl.experiments.baseline_jobs"],
         "collect": ["plfl.results.collect"],
         "compared": ["plfl.results.overview"],
     }
@@ -28,18 +27,12 @@ class LoadScoring(Scoring):
     def baselines(
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
-        from plfl.baselines.storage import settings_of
-        from plfl.experiments.baseline_groups import evaluate_in_groups
+        from plfl.experiments.baseline_jobs import evaluate_all
 
-        results = evaluate_in_groups(
-            state,
-            Dataset.load_file(dataset),
-            study.baselines,
-            settings_of(study),
-            task_of(study),
-            study.compute.threads,
-        )
-        return results.scores, results.forecasts, results.errors, results.packed
+        return evaluate_all(study, state, dataset)
+
+    def baseline_groups(self, study: Study, state: str) -> int:
+        return count_groups(study, state)
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         from plfl.results.collect import write_tables

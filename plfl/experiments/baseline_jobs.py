@@ -1,0 +1,232 @@
+"""The baselines of a state as jobs: one fits those that need all clients together, others evaluate
+a group of clients each, and the last one joins their results.
+
+All numbers are those of one job. What is handed over are arrays: the forecasts, for every client,
+of the baselines that are fitted to all.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.base.errors import PlflError
+from plfl.baselines.groups import baselines_of, groups_of
+from plfl.baselines.storage import pack, settings_of, storable
+from plfl.data import arrays
+from plfl.data.dataset import EVALUATED, Dataset
+from plfl.experiments.baseline_groups import (
+    GroupResults,
+    evaluate_in_groups,
+    fit_common,
+    have_same_failures,
+    join_groups,
+)
+from plfl.experiments.baselines import evaluate
+from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Rows
+from plfl.results.records import read_arrays, read_table, write_models, write_table
+from plfl.results.totals import Totals
+from plfl.study import Study
+from plfl.tasks import check_calibration, task_of
+
+log = logging.getLogger(__name__)
+
+
+ENDS = "ends"
+"""The first row of the forecasts of each set of each client, and their number, in a file."""
+
+
+class BaselineFiles(NamedTuple):
+    """The files of the baselines of clients."""
+
+    scores: Path
+    forecasts: Path
+    errors: Path
+    fitted: Path
+
+
+class CommonFiles(NamedTuple):
+    """The files of the baselines that are fitted to all clients."""
+
+    forecasts: Path
+    fitted: Path
+
+
+def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
+    """Fit the baselines that need all clients together, and write their forecasts of the validation
+    and test sets, and what is saved of them."""
+    check_calibration(task_of(study), dataset)
+    fitted_baselines: dict[str, FittedBaseline] = {}
+    sizes = [len(dataset.starts(client, split)) for client, split in _evaluated(dataset)]
+    content: dict[str, Any] = {ENDS: np.cumsum([0, *sizes])}
+    common = fit_common(baselines_of(study), dataset, settings_of(study))
+    clients = range(len(dataset.clients))
+    for name, fitted_baseline in common.items():
+        if isinstance(fitted_baseline, Exception):
+            content[f"{name}/failure"] = _words(fitted_baseline)
+            continue
+        forecasts = arrays.Rows(files.forecasts.parent)
+        try:
+            for client, split in _evaluated(dataset):
+                forecasts.append(fitted_baseline.predict(client, dataset.starts(client, split)))
+        except (PlflError, MemoryError):
+            raise  # as in `evaluate`
+        except Exception as error:
+            content[f"{name}/failure"] = _words(error)
+            continue
+        fitted_baselines[name] = fitted_baseline
+        content[f"{name}/forecasts"] = forecasts.as_array()
+        for source, sent in (fitted_baseline.sent_bytes or {}).items():
+            content[f"{name}/sent/{source}"] = np.asarray(sent, np.int64)
+        log.info("%s is fitted to all clients", name)
+    arrays.save(files.forecasts, content)
+    write_models(files.fitted, pack(study.baselines, fitted_baselines, {}, len(clients)))
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
+    """The clients and their sets that are evaluated, in the order of `write_common`."""
+    for client in range(len(dataset.clients)):
+        for split in EVALUATED:
+            yield client, split
+
+
+def write_group(
+    study: Study, state: str, dataset: Dataset, group: int, common: Path, files: BaselineFiles
+) -> None:
+    """Evaluate the baselines of a group (from 1), given the forecasts of `write_common`."""
+    keys, members = study.baselines, groups_of(study, state)[group - 1]
+    earlier = arrays.load(common, lambda content: _handed_over(content, dataset, members))
+    own_dataset = dataset.select(members)
+    tables = evaluate(
+        *(state, own_dataset, keys.fit_settings, task_of(study)),
+        *(keys.further, keys.leave_out, earlier),
+    )
+    packed = pack(keys, tables.fitted_baselines, tables.widths, len(members))
+    for table, path in zip((tables.scores, tables.forecasts, tables.errors), files, strict=False):
+        write_table(table, path)
+    write_models(files.fitted, {**packed, **tables.totals.arrays()})
+
+
+def _handed_over(
+    content: dict[str, Any], dataset: Dataset, members: NDArray[np.int64]
+) -> dict[str, FittedBaseline | Exception]:
+    """The baselines in a file of `write_common`, for these of its clients."""
+    ends = content.pop(ENDS)
+    places = {
+        (i, split): slice(ends[k], ends[k + 1])
+        for k, (client, split) in enumerate(_evaluated(dataset))
+        for i in np.flatnonzero(members == client).tolist()
+    }
+    own_dataset, found = dataset.select(members), dict[str, FittedBaseline | Exception]()
+    for key, values in content.items():
+        name, _, kind = key.partition("/")
+        if kind == "failure":
+            kind_of_error, _, message = str(values).partition(": ")
+            found[name] = _error_of(kind_of_error, message)
+        elif kind == "forecasts":
+            forecasts = {place: values[rows] for place, rows in places.items()}
+            start = f"{name}/sent/"
+            sent = {
+                path.removeprefix(start): sizes_of_all[members].tolist()
+                for path, sizes_of_all in content.items()
+                if path.startswith(start)
+            }
+            found[name] = HandedOver(own_dataset, forecasts, sent)
+    return found
+
+
+def _error_of(kind: str, message: str) -> Exception:
+    """An error with the name of its class and its message."""
+    error: Exception = type(kind, (Exception,), {})(message)
+    return error
+
+
+@dataclass(frozen=True)
+class HandedOver(FittedBaseline):
+    """The forecasts of a baseline that another job has fitted."""
+
+    dataset: Dataset
+    forecasts: Mapping[tuple[int, Any], Floats]
+    """Of the validation and the test set of each client."""
+    sent_bytes: Mapping[str, Sequence[int]] | None
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        for split in EVALUATED:
+            own_starts = self.dataset.starts(client, split)
+            rows = np.searchsorted(own_starts, starts)
+            if len(own_starts) and np.array_equal(
+                own_starts[np.minimum(rows, len(own_starts) - 1)], starts
+            ):
+                return np.array(self.forecasts[client, split][rows])
+        raise LookupError("forecasts of windows of one evaluated set are handed over, no others")
+
+
+def evaluate_all(
+    study: Study, state: str, dataset: Path
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+    """The baselines of all clients in one job: see `plfl.experiments.scoring.Scoring.baselines`."""
+    return _contents(
+        evaluate_in_groups(
+            state,
+            Dataset.load_file(dataset),
+            study.baselines,
+            settings_of(study),
+            task_of(study),
+            study.compute.threads,
+        )
+    )
+
+
+def _contents(
+    results: GroupResults,
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+    saved = {**results.packed, **results.totals.arrays()}
+    return results.scores, results.forecasts, results.errors, saved
+
+
+def join_files(
+    study: Study, state: str, dataset: Path, parts: Sequence[BaselineFiles], common: Path
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+    """What `evaluate_all` returns, from the files of all groups and what `write_common` saved. If a
+    baseline failed for some clients only, all are evaluated again, here, so that it fails for all.
+    """
+    scores = [read_table(part.scores) for part in parts]
+    if not have_same_failures(scores):
+        log.warning("%s: a baseline failed for some clients: all are fitted again", state)
+        return evaluate_all(study, state, dataset)
+    results = []
+    for part, table in zip(parts, scores, strict=True):
+        saved = read_arrays(part.fitted)[0]
+        totals = Totals.from_arrays(saved)
+        assert totals is not None
+        # Parquet has no stamps in seconds.
+        forecasts = read_table(part.forecasts).astype({"stamp": "datetime64[s]"})
+        tables = table, forecasts, read_table(part.errors)
+        results.append(GroupResults(*tables, Totals.remove(saved), totals))
+    names = [baseline.name for baseline in baselines_of(study)]
+    joined = join_groups(results, groups_of(study, state), names)
+    packed = {**read_arrays(common)[0], **joined.packed}
+    ranks = {name: rank for rank, name in enumerate(storable(study.baselines))}
+    in_order = {path: packed[path] for path in sorted(packed, key=lambda path: _place(path, ranks))}
+    return _contents(replace(joined, packed=in_order))
+
+
+def _place(path: str, ranks: Mapping[str, int]) -> tuple[int, int, tuple[str, int]]:
+    """The place of an array among those of `pack`: by baseline, client and the number at the end of
+    its name; widths are behind those of clients."""
+    name, _, key = path.partition("/")
+    client, _, key_of_client = key.partition(".")
+    if not key_of_client:
+        return ranks[name], sys.maxsize, (key, 0)
+    kind, _, number = key_of_client.rpartition("_")
+    return ranks[name], int(client), (kind, int(number)) if number.isdigit() else (key_of_client, 0)

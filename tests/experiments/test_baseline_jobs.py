@@ -1,0 +1,107 @@
+"""The baselines of a state by jobs are those of one job, byte for byte."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from plfl.baselines.groups import count_groups, groups_of
+from plfl.baselines.lightgbm_stacked import LightgbmStacked
+from plfl.baselines.ridge import Ridge
+from plfl.data.dataset import Dataset
+from plfl.experiments.baseline_jobs import (
+    BaselineFiles,
+    CommonFiles,
+    evaluate_all,
+    join_files,
+    write_common,
+    write_group,
+)
+from plfl.interfaces.baseline import FittedBaseline
+from plfl.results.records import write_models, write_table
+from plfl.results.totals import Totals
+from plfl.study import Study
+from tests.helpers import tiny
+from tests.helpers.kept_baselines import FURTHER_BASELINES
+
+FURTHER = [*FURTHER_BASELINES, {"name": "combined_pooled", "of": ["naive_day", "lightgbm_pooled"]}]
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The three clients are two groups."""
+    monkeypatch.setattr("plfl.baselines.groups.LARGEST_GROUP", 2)
+
+
+def study(**blocks: Any) -> Study:
+    return tiny.study(baselines={"trees": 4, "further": FURTHER}, **blocks)
+
+
+def run_jobs(of: Study, folder: Path) -> tuple[Any, ...]:
+    """The results of all jobs."""
+    file = folder / "dataset"
+    tiny.dataset().save(file)
+    common = CommonFiles(folder / "common.npz", folder / "common")
+    write_common(of, Dataset.load_file(file), common)
+    parts = []
+    for k in range(1, count_groups(of, "XX") + 1):
+        names = ("scores", "forecasts", "errors", "fitted")
+        parts.append(BaselineFiles(*(folder / f"{k}-{name}" for name in names)))
+        write_group(of, "XX", Dataset.load_file(file), k, common.forecasts, parts[-1])
+    return join_files(of, "XX", file, parts, common.fitted)
+
+
+def assert_equal(found: tuple[Any, ...], wanted: tuple[Any, ...], folder: Path) -> None:
+    """The same files, but for totals, whose sums have another order."""
+    for *tables, saved in (found, wanted):
+        for k, table in enumerate(tables):
+            write_table(table, folder / f"{k}-{saved is wanted[-1]}")
+        write_models(folder / f"saved-{saved is wanted[-1]}", Totals.remove(saved))
+    for name in ("0", "1", "2", "saved"):
+        own, other = ((folder / f"{name}-{side}").read_bytes() for side in (True, False))
+        assert own == other, name
+
+
+@pytest.mark.parametrize("blocks", [{}, {"task": {"name": "quantiles", "conformal": "personal"}}])
+def test_jobs_write_the_same_bytes(blocks: dict[str, Any], tmp_path: Path) -> None:
+    of = study(**blocks)
+    assert [len(group) for group in groups_of(of, "XX")] == [2, 1]
+    found = run_jobs(of, tmp_path)
+    assert_equal(found, evaluate_all(of, "XX", tmp_path / "dataset"), tmp_path)
+    totals = Totals.from_arrays(found[-1])
+    assert totals is not None and totals.clients.max() == 3
+
+
+@pytest.mark.parametrize("failing", ["c", ""])
+def test_a_baseline_that_fails_fails_for_all(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one group, or in the job of those that need all clients."""
+    fits = Ridge.fit
+
+    def fit(self: Ridge, dataset: Dataset, *others: Any) -> FittedBaseline:
+        if failing in dataset.clients or not failing:
+            raise RuntimeError("broken")
+        return fits(self, dataset, *others)
+
+    monkeypatch.setattr(Ridge, "fit", fit)
+    of = study()
+    scores = run_jobs(of, tmp_path)[0].set_index("baseline")
+    assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
+    lacking = "RuntimeError: there are no forecasts of ridge"
+    assert set(scores.loc["combined_received", "failed"]) == {lacking}
+
+
+class Reader(LightgbmStacked):
+    """Trained on forecasts of received models by each client."""
+
+    name: ClassVar[str] = "reader"
+    fits_each_client: ClassVar[bool | None] = True
+
+
+def test_what_reads_more_than_evaluated_windows_is_evaluated_in_one_job() -> None:
+    of = study()
+    assert count_groups(of, "XX") == 2
+    further = [*of.baselines.further, Reader(models=2, of=["lightgbm_federated"])]
+    keys = of.baselines.model_copy(update={"further": further})
+    assert count_groups(of.model_copy(update={"baselines": keys}), "XX") == 1

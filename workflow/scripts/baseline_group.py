@@ -1,0 +1,22 @@
+"""Train and score the baselines of a group of clients."""
+
+from pathlib import Path
+
+from plfl.base.interrupts import exit_on_ctrl_c
+
+exit_on_ctrl_c()
+
+from plfl.data.dataset import Dataset
+from plfl.experiments.baseline_jobs import BaselineFiles, write_group
+from plfl.pipeline.jobs import job
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        write_group(
+            study,
+            snakemake.wildcards.state,
+            Dataset.load_file(snakemake.input.dataset),
+            int(snakemake.wildcards.group),
+            Path(snakemake.input.common),
+            BaselineFiles(*map(Path, snakemake.output)),
+        )
