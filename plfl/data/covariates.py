@@ -26,8 +26,7 @@ from plfl.config.sections import (
     Transform,
     Windows,
 )
-from plfl.data.dataset import WEEK
-from plfl.data.features import Unit, finite_values, time_of_day, weekday
+from plfl.data.features import DAY, Unit, finite_values, time_of_day, weekday
 
 Floats = NDArray[np.float64]
 
@@ -153,7 +152,7 @@ def _columns(
 ) -> Floats | NDArray[np.float32]:
     match transform:
         case Lags():
-            day = WEEK // 7 // series.interval
+            day = DAY // series.interval
             return lags(series, transform.distances(series.interval), transform.around, day)
         case Level():
             return level(series, Unit(*estimated.tolist()))

@@ -2,8 +2,8 @@
 
 A window is represented by its start row s: its inputs are the rows s … s+T−1, its target is the
 load of row s+T−1+L (or of H rows from this one on), and its persistence forecast is the load of row
-s+T−1. Windows are never copied; a year of one building at 15 minutes takes less than 2 MB, and 0.14
-MB more for each column of covariates.
+s+T−1. Windows are never copied, and what follows from the series, covariates and targets, is not
+stored (`plfl.data.computed`); a year of one building at 15 minutes takes less than 2 MB.
 
 A series may have gaps: NaN in the load or another feature. A window that reads one, in its inputs,
 its covariates or its target, is left out of every set.
@@ -11,6 +11,7 @@ its covariates or its target, is left out of every set.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -21,7 +22,9 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.config.sections import Windows
 from plfl.data import arrays
+from plfl.data.computed import ComputedRows, RowTable, SeriesTable
 from plfl.layout import WindowShape
 
 Split = Literal["train", "validation", "test"]
@@ -68,9 +71,11 @@ class NaiveErrors(NamedTuple):
     """Of the load a day before, in the training set."""
 
 
-ROWS = ("features", "covariates", "targets", "load", "stamps")
+ROWS = ("features", "load", "stamps")
 """Fields with an entry for each row."""
-BLOCK = 2**20
+COMPUTED = ("covariates", "targets")
+"""Further ones, which follow from those if the dataset has a `series_table`."""
+BLOCK = 2**16
 """Rows that are searched for gaps at a time."""
 
 
@@ -131,9 +136,9 @@ class Dataset:
     """Names of the F features."""
     features: NDArray[np.float32]
     """Scaled features (R, F), the load first: the sequence of a window is `look_back` rows."""
-    covariates: NDArray[np.float32]
+    covariates: RowTable
     """Further inputs (R, G) of the window whose last input row this is, read once per window."""
-    targets: NDArray[np.float32]
+    targets: RowTable
     """Target (R,), in scaled units, of the window whose last input row this is, or (R, H) if there
     are several; NaN where the client's series ends before the target."""
     load: NDArray[np.float64]
@@ -164,6 +169,8 @@ class Dataset:
     """Number (N,) of the federation of each client; empty: all are in one federation."""
     view_name: ViewName = "train"
     """The one of `views` whose windows these are."""
+    series_table: SeriesTable | None = None
+    """What covariates and targets are computed from; None: they are stored."""
 
     @property
     def view(self) -> ClientView:
@@ -174,18 +181,18 @@ class Dataset:
         """The windows of the same clients in one of `views`."""
         if name == "whole" and name not in self.views:
             name = "train"
-        return self._on_the_same_rows(view_name=name)
+        return self.on_the_same_rows(view_name=name)
 
     def select(self, clients: NDArray[np.int64]) -> Self:
         """A dataset of some of the clients; the rows of the others stay, unused."""
         optional = {"scaling": self.scaling, "federation": self.federation}
-        return self._on_the_same_rows(
+        return self.on_the_same_rows(
             clients=self.clients[clients],
             views={name: view.select(clients) for name, view in self.views.items()},
             **{name: values[clients] for name, values in optional.items() if len(values)},
         )
 
-    def _on_the_same_rows(self, **changes: Any) -> Self:
+    def on_the_same_rows(self, **changes: Any) -> Self:
         """A copy with other fields, but the same rows and the same cached `readable`."""
         dataset = replace(self, **changes)
         dataset.__dict__["readable"] = self.readable
@@ -197,7 +204,7 @@ class Dataset:
         if not self.view.is_rehearsal:
             return self
         views = {n: view if n == "new" else view.refit() for n, view in self.views.items()}
-        return self._on_the_same_rows(views=views)
+        return self.on_the_same_rows(views=views)
 
     def federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
@@ -209,7 +216,9 @@ class Dataset:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
         all_starts = self._all_starts(client, split)
         last = self.persistence_rows(all_starts)
-        missing = np.isnan(self.targets[last])
+        # Computed targets are missing where the load is.
+        is_computed = isinstance(self.targets, ComputedRows)
+        missing = np.isnan(self.truth(all_starts) if is_computed else self.targets[last])
         return all_starts[
             self.readable[last] & ~(missing if missing.ndim == 1 else missing.any(axis=1))
         ]
@@ -281,8 +290,14 @@ class Dataset:
         """The same series with only the target `h`, from 0, of each window."""
         if self.horizons == 1:
             return self
-        return self._on_the_same_rows(
-            targets=self.targets[:, h], look_ahead=self.look_ahead + h, horizons=1
+        targets = self.targets
+        if isinstance(targets, ComputedRows):
+            assert self.series_table is not None
+            target: RowTable = self.series_table.target(h)
+        else:
+            target = targets[:, h]
+        return self.on_the_same_rows(
+            targets=target, look_ahead=self.look_ahead + h, horizons=1, series_table=None
         )
 
     @property
@@ -308,12 +323,28 @@ class Dataset:
         """The data as the federation of a seed holds them: the same for all."""
         return self
 
+    @property
+    def source(self) -> SeriesTable | None:
+        """What covariates and targets are computed from; None if others have taken their place."""
+        table = self.series_table
+        if table is None:
+            return None
+        pairs = (self.covariates, table.covariates), (self.targets, table.targets)
+        return table if all(computed.has(rows) for rows, computed in pairs) else None
+
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the dataset as an .npz file of plain arrays."""
+        """Write the dataset as an .npz file of plain arrays, without what is computed."""
         own_arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         del own_arrays["views"]
         for name, view in self.views.items():
             own_arrays |= {f"views/{name}/{key}": values for key, values in vars(view).items()}
+        del own_arrays["series_table"]
+        if (table := self.source) is not None:
+            for computed in COMPUTED:
+                del own_arrays[computed]
+            own_arrays["series/windows"] = table.windows.model_dump_json()
+            own_arrays |= {f"series/{name}": getattr(table, name) for name in PARTS}
+        own_arrays["readable"] = self.readable
         arrays.save(path, own_arrays)
 
     @classmethod
@@ -332,9 +363,34 @@ class Dataset:
                 if f"views/{view_name}/bounds" in arrays:
                     keys = {field.name: f"views/{view_name}/{field.name}" for field in view_fields}
                     views[view_name] = ClientView(**{n: arrays.pop(key) for n, key in keys.items()})
-            return cls(**arrays, views=views)
+            readable = arrays.pop("readable")
+            if "series/windows" in arrays:
+                settings = Windows.model_validate(json.loads(str(arrays.pop("series/windows"))))
+                parts = {name: arrays.pop(f"series/{name}") for name in PARTS}
+                arrays |= _computed(settings, arrays["interval"], arrays["columns"], parts, arrays)
+            dataset = cls(**arrays, views=views)
+            dataset.__dict__["readable"] = readable
+            return dataset
 
         return arrays.load(path, make)
+
+
+PARTS = ("bounds", "offset", "scale")
+"""The arrays of a `SeriesTable` with an entry for each part."""
+
+
+def _computed(
+    windows: Windows,
+    interval: int,
+    columns: NDArray[np.str_],
+    parts: Mapping[str, Any],
+    rows: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The fields of a dataset whose covariates and targets are computed from its `ROWS`, given the
+    arrays of the `PARTS` of these."""
+    of_rows = {name: rows[name] for name in ROWS}
+    table = SeriesTable(windows, interval, columns.tolist(), **parts, **of_rows)
+    return {"covariates": table.covariates, "targets": table.targets, "series_table": table}
 
 
 def form_of(dataset: Dataset) -> tuple[object, ...]:
@@ -342,33 +398,67 @@ def form_of(dataset: Dataset) -> tuple[object, ...]:
     sizes = (len(x) for x in (dataset.scaling, dataset.view.held, dataset.federation))
     distances = dataset.look_ahead, dataset.horizons, dataset.interval, dataset.relative
     columns, views = dataset.columns.tolist(), sorted(dataset.views)
-    return (*columns, dataset.shape, *distances, *map(bool, sizes), *views)
+    is_computed = dataset.source is not None
+    return (*columns, dataset.shape, *distances, *map(bool, sizes), *views, is_computed)
 
 
 def join_datasets(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
     """The clients of several datasets, which are otherwise equal, as one dataset. Their rows are in
     unnamed temporary files in `folder`, or in memory."""
-    rows = {name: arrays.Rows(folder) for name in ROWS}
     names, scalings, federations, first_row = [], [], [], 0
     views: dict[ViewName, list[ClientView]] = {}
+    rows = JoinedRows(folder)
     for part in parts:
-        for name, part_rows in rows.items():
-            part_rows.append(getattr(part, name))
+        rows.append(part)
         names.append(part.clients)
         scalings.append(part.scaling)
         federations.append(part.federation)
         for view_name, view in part.views.items():
             views.setdefault(view_name, []).append(view.move(first_row))
         first_row += len(part.load)
-    all_rows: dict[str, Any] = {name: part_rows.as_array() for name, part_rows in rows.items()}
-    return replace(
+    return rows.as_dataset(
         part,
         clients=np.concatenate(names),
         scaling=np.concatenate(scalings),
         federation=np.concatenate(federations),
         views={name: _join_views(blocks) for name, blocks in views.items()},
-        **all_rows,
     )
+
+
+class JoinedRows:
+    """The rows of several datasets, one after the other."""
+
+    def __init__(self, folder: Path | None = None):
+        """Begin; `folder`: that of temporary files, or None for memory."""
+        self._folder = folder
+        self._rows: dict[str, arrays.Rows] = {}
+        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in PARTS}
+        self._readable: list[NDArray[np.bool_]] = []
+        self._count = 0
+
+    def append(self, dataset: Dataset) -> None:
+        """Append the rows of a dataset; PlflError if the disk is full."""
+        table = dataset.source
+        stored = ROWS if table is not None else (*ROWS, *COMPUTED)
+        for name in stored:
+            self._rows.setdefault(name, arrays.Rows(self._folder)).append(getattr(dataset, name))
+        if table is not None:
+            for name, values in self._parts.items():
+                part = getattr(table, name)
+                values.append(part + self._count if name == "bounds" else part)
+        self._readable.append(dataset.readable)
+        self._count += len(dataset.load)
+
+    def as_dataset(self, model: Dataset, **changes: Any) -> Dataset:
+        """All rows, as those of a dataset that is otherwise like `model`, with `changes`."""
+        rows: dict[str, Any] = {name: x.as_array() for name, x in self._rows.items()}
+        if (table := model.source) is not None:
+            parts = {name: np.concatenate(values) for name, values in self._parts.items()}
+            settings = table.windows, model.interval, model.columns
+            rows |= _computed(*settings, parts, rows)
+        dataset = replace(model, **rows, **changes)
+        dataset.__dict__["readable"] = np.concatenate(self._readable)
+        return dataset
 
 
 def _join_views(views: Sequence[ClientView]) -> ClientView:

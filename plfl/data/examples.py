@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.lazy import pandas as pd
+from plfl.data.computed import RowTable
 from plfl.data.dataset import Dataset, Split, join_datasets
 from plfl.layout import WindowShape
 
@@ -30,11 +31,11 @@ class Examples(Protocol):
         """Rows (R, F) of inputs."""
 
     @property
-    def covariates(self) -> NDArray[np.float32]:
+    def covariates(self) -> RowTable:
         """Further inputs (R, G) of the window whose last row this is."""
 
     @property
-    def targets(self) -> NDArray[np.float32]:
+    def targets(self) -> RowTable:
         """Target (R, ...) of the window whose last row this is, as the task reads it."""
 
     @property

@@ -17,12 +17,14 @@ from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
+from plfl.data.computed import SeriesTable, compute_targets
 from plfl.data.dataset import (
-    ROWS,
+    COMPUTED,
     SPLITS,
     WEEK,
     ClientView,
     Dataset,
+    JoinedRows,
     ViewName,
     join_datasets,
     no_clients,
@@ -58,7 +60,8 @@ def build(
             late.
         new: weeks that clients know in addition, as if they were new; None: no scheme asks for it.
         size: clients per federation; None: all are in one federation.
-        folder: where the rows are kept while they are joined; None: in memory.
+        folder: where the rows are kept while they are joined; None: in memory, with what is
+            computed from them.
 
     Raises:
         DataError: the clients differ in their features or interval, or a set of a client has no
@@ -70,8 +73,12 @@ def build(
         for name, table in _check_equal(tables)
     )
     dataset = join_datasets(parts, folder)
+    if folder is None:
+        computed = {name: getattr(dataset, name).all for name in COMPUTED}
+        dataset = dataset.on_the_same_rows(**computed)
     if size is not None:
-        dataset = replace(dataset, federation=federations_of(list(tables), size))
+        federation = federations_of(list(tables), size)
+        dataset = dataset.on_the_same_rows(federation=federation)
     _check_windows(dataset, windows)
     return dataset
 
@@ -101,7 +108,7 @@ def _build_views(
 
 def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
-    dataset = _dataset(name, part, covariates.compute(part, scaling.covariates), cut.edges)
+    dataset = _dataset(name, part, cut.edges)
     view = dataset.view.hold_out(cut.held) if len(cut.held) else dataset.view
     scaling_text = np.array([json.dumps(scaling.stored())])
     return replace(dataset, scaling=scaling_text, views={"train": view})
@@ -154,11 +161,10 @@ def _common_limits(
 def _add_view(dataset: Dataset, name: ViewName, view_dataset: Dataset) -> Dataset:
     """`dataset` with another view of the same client and its rows."""
     views = {**dataset.views, name: view_dataset.view.move(len(dataset.load))}
-    datasets = dataset, view_dataset
-    rows: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in datasets]) for name in ROWS
-    }
-    return replace(dataset, views=views, **rows)
+    rows = JoinedRows()
+    rows.append(dataset)
+    rows.append(view_dataset)
+    return rows.as_dataset(dataset, views=views)
 
 
 def federation_count(clients: int, size: int) -> int:
@@ -271,10 +277,15 @@ def build_later(
     otherwise those that begin after `Scaling.known` are for test, and none is for training.
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
-    columns = covariates.compute(part, scaling.covariates)
     end, known_rows = len(table), int((part.stamps <= scaling.known).sum())
     edges = np.array([[0, end, end, end] if training else [0, 0, known_rows, end]])
-    return _dataset(client, part, columns, edges)
+    # The estimates are not those of these readings.
+    return replace(
+        _dataset(client, part, edges),
+        covariates=covariates.compute(part, scaling.covariates),
+        targets=compute_targets(part),
+        series_table=None,
+    )
 
 
 def _scales(
@@ -313,17 +324,27 @@ def _series(
     )
 
 
-def _dataset(
-    name: str, part: covariates.Series, columns: NDArray[np.float32], edges: NDArray[np.int64]
-) -> Dataset:
-    """The series and the covariates of a client as a dataset."""
+def _dataset(name: str, part: covariates.Series, edges: NDArray[np.int64]) -> Dataset:
+    """The series of a client as a dataset, whose covariates and targets are computed from it."""
     windows = part.windows
+    table = SeriesTable(
+        windows=windows,
+        interval=part.interval,
+        columns=part.columns,
+        bounds=np.array([[0, part.training.stop, len(part.load)]]),
+        offset=np.array([part.offset]),
+        scale=np.array([part.scale]),
+        features=part.features,
+        load=part.load,
+        stamps=part.stamps,
+    )
+    assert part.training.start == 0
     return Dataset(
         clients=np.array([name], dtype=np.str_),
         columns=np.array(part.columns, dtype=np.str_),
         features=part.features,
-        covariates=columns,
-        targets=_targets(part),
+        covariates=table.covariates,
+        targets=table.targets,
         load=part.load,
         stamps=part.stamps,
         views={
@@ -334,6 +355,7 @@ def _dataset(
         look_ahead=windows.look_ahead,
         horizons=windows.horizons,
         interval=part.interval,
+        series_table=table,
     )
 
 
@@ -348,25 +370,6 @@ def limits_of(
     if windows.target == "change":
         low[0] = high[0] = 0
     return low, high
-
-
-def _targets(series: covariates.Series) -> NDArray[np.float32]:
-    """`Dataset.targets` of one client."""
-    first, horizons = series.windows.look_ahead, series.windows.horizons
-    if horizons == 1:
-        return _target(series, first)
-    steps = range(first, first + horizons)
-    return np.stack([_target(series, step) for step in steps], axis=1)
-
-
-def _target(series: covariates.Series, steps: int) -> NDArray[np.float32]:
-    """The target (R,) `steps` rows after the last input row."""
-    target = np.full(len(series.load), np.nan, np.float32)
-    if series.windows.is_relative:
-        target[:-steps] = (series.load[steps:] - series.load[:-steps]) / series.scale
-    else:
-        target[:-steps] = series.features[steps:, 0]
-    return target
 
 
 @dataclass(frozen=True)

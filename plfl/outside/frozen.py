@@ -142,7 +142,8 @@ def digest_of(data: Mapping[tuple[str, str], Examples], seeds: Sequence[int]) ->
                 digest.update(examples.stamps[rows].astype("datetime64[s]").tobytes())
                 digest.update(loads.tobytes())
             continue
-        digest.update(np.round(examples.features, 6).tobytes() + examples.targets.tobytes())
+        targets = np.asarray(examples.targets)
+        digest.update(np.round(examples.features, 6).tobytes() + targets.tobytes())
         for divided in map(examples.divide_by_seed, seeds):
             for i, client in enumerate(divided.clients.tolist()):
                 starts = [divided.starts(i, split).astype(np.int64) for split in SPLITS]

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from ctypes import Structure, addressof, byref, c_int32
 from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.data.computed import RowTable, kept_rows
 from plfl.data.dataset import Dataset
 from plfl.layout import KernelForm, WindowShape
 from plfl.networks.network import Network
@@ -87,11 +90,13 @@ class Fused:
             raise ValueError(
                 f"the kernel's model does not have {self._parameters} parameters: {form}"
             )
-        tables = (dataset.features, dataset.covariates, dataset.targets)
-        self._tables = [torch.from_numpy(table).contiguous() for table in tables]
-        addresses = (table.data_ptr() for table in self._tables)
         self._targets = dataset.targets.shape[1:]
-        self._source = _Windows(*addresses, math.prod(self._targets), dataset.relative)
+        self._dataset = dataset
+        self._features = np.ascontiguousarray(dataset.features)
+        covariates, targets = kept_rows(dataset.covariates), kept_rows(dataset.targets)
+        self._whole_source = None
+        if covariates is not None and targets is not None:
+            self._whole_source = self._source_of(covariates, targets)
         self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
@@ -126,7 +131,8 @@ class Fused:
         fields |= {"taken": steps_taken, "losses": losses}
         values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in fields.items()}
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads}
-        self._run("plfl_train", _Training(**sizes, rules=addressof(rules), **values))
+        job = _Training(**sizes, rules=addressof(rules), **values)
+        self._run("plfl_train", job, task.minibatches.starts)
         for name, x in trained_arrays.items():
             x.copy_(changed_arrays[name])
         return losses
@@ -181,15 +187,17 @@ class Fused:
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
         sizes = [len(windows) for windows in starts]
+        if self._whole_source is None and len(sizes) > BLOCK:
+            blocks = [slice(first, first + BLOCK) for first in range(0, len(sizes), BLOCK)]
+            return [x for block in blocks for x in self.predict(rows[block], starts[block])]
         windows = self._windows_of(torch.cat(starts))
         offsets = torch.tensor([0, *itertools.accumulate(sizes)])
         models = self._numbers(rows, (len(starts), self._parameters))
         outputs = () if self._network.outputs == 1 else (self._network.outputs,)
         forecasts = torch.empty((len(windows), *outputs), dtype=self.dtype)
         arrays = (models, offsets, windows, forecasts)
-        self._run(
-            "plfl_predict", _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
-        )
+        job = _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
+        self._run("plfl_predict", job, windows)
         return list(forecasts.split(sizes))
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -205,13 +213,36 @@ class Fused:
         arrays["starts"] = self._windows_of(minibatches.starts)
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads, "layer": layer}
         pointers = {name: x.data_ptr() for name, x in arrays.items()}
-        self._run("plfl_features", _Reading(**sizes, **pointers))
+        self._run("plfl_features", _Reading(**sizes, **pointers), arrays["starts"])
         return features
 
-    def _run(self, function: str, job: Structure) -> None:
-        arguments = (self._network, self._source, job)
+    def _run(self, function: str, job: Structure, starts: Tensor) -> None:
+        """Run a function of the kernel that reads the windows at `starts`."""
+        source = self._whole_source or self._source_near(starts)
+        arguments = (self._network, source, job)
         if getattr(self._kernel, function)(*map(byref, arguments)):
             raise MemoryError(f"the fused engine ran out of memory with {self.threads} threads")
+
+    def _source_near(self, starts: Tensor) -> Structure:
+        """The tables of windows, of which covariates and targets have the rows of the windows at
+        `starts` alone."""
+        last = np.unique(starts.numpy()) + self._dataset.look_back - 1
+        if not len(last):
+            last = np.zeros(1, np.int64)
+        data, first = self._dataset, int(last[0])
+        return self._source_of(_rows_at(data.covariates, last), _rows_at(data.targets, last), first)
+
+    def _source_of(
+        self, covariates: NDArray[np.float32], targets: NDArray[np.float32], first: int = 0
+    ) -> Structure:
+        """The tables of windows; it keeps their arrays alive. `first`: the number of the first row
+        of covariates and targets."""
+        tables = [self._features, *map(np.ascontiguousarray, (covariates, targets))]
+        skipped_bytes = [0, *(first * table[:1].nbytes for table in tables[1:])]
+        addresses = (x.ctypes.data - n for x, n in zip(tables, skipped_bytes, strict=True))
+        source = _Windows(*addresses, math.prod(self._targets), self._dataset.relative)
+        source.owned = tables
+        return source
 
     # The kernel would read beyond the end of an array that is too small, so these checks are
     # strict.
@@ -225,6 +256,14 @@ class Fused:
             description = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {description}")
         return values.contiguous()
+
+
+def _rows_at(table: RowTable, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Rows of a table, ascending, in an array that begins with the first; those between are not
+    filled."""
+    filled = np.empty((int(rows[-1] - rows[0]) + 1, *table.shape[1:]), np.float32)
+    filled[rows - rows[0]] = table[rows]
+    return filled
 
 
 def _trained_arrays(task: LocalTask) -> dict[str, Tensor]:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from plfl.data.computed import RowTable, kept_rows
 from plfl.data.examples import Examples
 from plfl.networks.network import Network
 from plfl.training.gpu import Graphs, Step, exact, memory_of
@@ -106,6 +108,23 @@ def comparable(
     return tuple(equal_sizes) or sizes[-1:]
 
 
+class WindowRows:
+    """The rows of a table of windows as tensors."""
+
+    def __init__(self, table: RowTable, device: torch.device, dtype: torch.dtype):
+        """A GPU keeps all rows; a CPU not those that are computed and too many."""
+        rows = kept_rows(table) if device.type == "cpu" else np.asarray(table)
+        self.shape = table.shape
+        self._table, self._device, self._dtype = table, device, dtype
+        self._rows = None if rows is None else torch.from_numpy(rows).to(device, dtype)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        if self._rows is not None:
+            return self._rows[rows]
+        values = torch.from_numpy(self._table[rows.numpy()])
+        return values.to(self._device, self._dtype)
+
+
 class Stacked:
     """Trains any number of rows, on CPU or GPU."""
 
@@ -127,8 +146,8 @@ class Stacked:
             exact()
             self.repeat = Graphs(device)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
-        self.covariates = torch.from_numpy(dataset.covariates).to(device, dtype)
-        self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
+        self.covariates = WindowRows(dataset.covariates, device, dtype)
+        self.targets = WindowRows(dataset.targets, device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.relative = dataset.relative
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}

@@ -105,8 +105,14 @@ def assert_equal(one: Dataset, other: Dataset) -> None:
     pairs = [(one, other), *((one.views[name], other.views[name]) for name in other.views)]
     for one_part, other_part in pairs:
         for name, value in vars(other_part).items():
-            if name != "views":
+            if name not in ("views", "series_table"):
                 np.testing.assert_array_equal(getattr(one_part, name), value)
+    table, other_table = one.source, other.source
+    assert (table is None) == (other_table is None)
+    if table is not None and other_table is not None:
+        assert table.windows == other_table.windows
+        for name in ("bounds", "offset", "scale"):
+            np.testing.assert_array_equal(getattr(table, name), getattr(other_table, name))
 
 
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
