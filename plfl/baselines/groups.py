@@ -15,11 +15,11 @@ LARGEST_GROUP = 24
 
 
 def list_baselines(
-    has_covariates: bool, further: Sequence[Baseline], left_out: Collection[str]
+    has_covariates: bool, additional: Sequence[Baseline], left_out: Collection[str]
 ) -> list[Baseline]:
     """All baselines of a study, each after those that it needs."""
     standard = catalogue(covariates=has_covariates)
-    return [*(standard[name] for name in standard if name not in left_out), *further]
+    return [*(standard[name] for name in standard if name not in left_out), *additional]
 
 
 def baselines_of(study: Study) -> list[Baseline]:

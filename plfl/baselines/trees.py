@@ -52,9 +52,9 @@ pinball loss of a quantile."""
 MOST_ROWS = 10_000
 """Approximate maximum of pairs of a window and a target on which a client's model is trained. If
 windows have several targets, only every second, third, … window is used to keep to it."""
-MOST_POOLED_ROWS = 6_000_000
-"""The same of a model of several clients together: features and targets of so many rows take 3 GB,
-and those of the validation set as much."""
+MOST_POOLED_ROWS = 4_000_000
+"""The same of a model of several clients together: the features of so many rows take 2 GB, and
+those of the validation set as much."""
 
 
 class Design(NamedTuple):
@@ -212,8 +212,13 @@ class TreeWindows:
             for client_starts in starts.items()
         ]
         targets = [self.scaled(i, s, features.truth(self.by_target[h], s), h) for h, i, s in pairs]
-        read = [self.features(*pair) for pair in pairs]
-        return np.concatenate(read), np.concatenate(targets)
+        ends = np.cumsum([0, *map(len, targets)]).tolist()
+        first = self.features(*pairs[0])
+        # Pooled windows are many: there is one copy of their features.
+        read = np.empty((ends[-1], first.shape[1]))
+        for k, pair in enumerate(pairs):
+            read[ends[k] : ends[k + 1]] = self.features(*pair) if k else first
+        return read, np.concatenate(targets)
 
     def _thinned(self, starts: Rows) -> Rows:
         """The windows of a client that are used."""

@@ -52,14 +52,14 @@ class SeriesTable:
 
     def series(self, part: int) -> Series:
         """The series of a part."""
-        first, trained, end = self.bounds[part].tolist()
+        first, end_of_training, end = self.bounds[part].tolist()
         rows = slice(first, end)
         return Series(
             load=self.load[rows],
             features=self.features[rows],
             columns=[*self.columns],
             stamps=self.stamps[rows],
-            training=slice(0, trained - first),
+            training=slice(0, end_of_training - first),
             offset=float(self.offset[part]),
             scale=float(self.scale[part]),
             windows=self.windows,
@@ -117,16 +117,16 @@ class ComputedRows:
         return values.reshape(*numbers.shape, *self.shape[1:])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self.all.astype(dtype or np.float32, copy=bool(copy))
+        return self.every_row.astype(dtype or np.float32, copy=bool(copy))
 
     @cached_property
-    def all(self) -> NDArray[np.float32]:
+    def every_row(self) -> NDArray[np.float32]:
         """All rows, computed once and kept."""
         return self[:]
 
     def has(self, rows: RowTable) -> bool:
         """Whether a table is this one, or all its rows."""
-        return rows is self or rows is self.__dict__.get("all")
+        return rows is self or rows is self.__dict__.get("every_row")
 
 
 RowTable: TypeAlias = NDArray[np.float32] | ComputedRows
@@ -137,7 +137,7 @@ def kept_rows(table: RowTable) -> NDArray[np.float32] | None:
     """All rows of a table in memory; None if they are computed and too many."""
     if not isinstance(table, ComputedRows):
         return table
-    return table.all if table.nbytes <= IN_MEMORY else None
+    return table.every_row if table.nbytes <= IN_MEMORY else None
 
 
 def compute_targets(series: Series) -> NDArray[np.float32]:

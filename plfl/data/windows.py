@@ -74,7 +74,7 @@ def build(
     )
     dataset = join_datasets(parts, folder)
     if folder is None:
-        computed = {name: getattr(dataset, name).all for name in COMPUTED}
+        computed = {name: getattr(dataset, name).every_row for name in COMPUTED}
         dataset = dataset.on_the_same_rows(**computed)
     if size is not None:
         federation = federations_of(list(tables), size)

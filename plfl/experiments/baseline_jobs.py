@@ -48,14 +48,14 @@ class BaselineFiles(NamedTuple):
     scores: Path
     forecasts: Path
     errors: Path
-    fitted: Path
+    models: Path
 
 
 class CommonFiles(NamedTuple):
     """The files of the baselines that are fitted to all clients."""
 
     forecasts: Path
-    fitted: Path
+    models: Path
 
 
 def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
@@ -82,11 +82,11 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
             continue
         fitted_baselines[name] = fitted_baseline
         content[f"{name}/forecasts"] = forecasts.as_array()
-        for source, sent in (fitted_baseline.sent_bytes or {}).items():
-            content[f"{name}/sent/{source}"] = np.asarray(sent, np.int64)
+        for source, bytes_sent in (fitted_baseline.sent_bytes or {}).items():
+            content[f"{name}/sent/{source}"] = np.asarray(bytes_sent, np.int64)
         log.info("%s is fitted to all clients", name)
     arrays.save(files.forecasts, content)
-    write_models(files.fitted, pack(study.baselines, fitted_baselines, {}, len(clients)))
+    write_models(files.models, pack(study.baselines, fitted_baselines, {}, len(clients)))
 
 
 def _words(error: Exception) -> str:
@@ -114,7 +114,7 @@ def write_group(
     packed = pack(keys, tables.fitted_baselines, tables.widths, len(members))
     for table, path in zip((tables.scores, tables.forecasts, tables.errors), files, strict=False):
         write_table(table, path)
-    write_models(files.fitted, {**packed, **tables.totals.arrays()})
+    write_models(files.models, {**packed, **tables.totals.arrays()})
 
 
 def _handed_over(
@@ -127,22 +127,22 @@ def _handed_over(
         for k, (client, split) in enumerate(_evaluated(dataset))
         for i in np.flatnonzero(members == client).tolist()
     }
-    own_dataset, found = dataset.select(members), dict[str, FittedBaseline | Exception]()
+    own_dataset, handed_over = dataset.select(members), dict[str, FittedBaseline | Exception]()
     for key, values in content.items():
         name, _, kind = key.partition("/")
         if kind == "failure":
             kind_of_error, _, message = str(values).partition(": ")
-            found[name] = _error_of(kind_of_error, message)
+            handed_over[name] = _error_of(kind_of_error, message)
         elif kind == "forecasts":
             forecasts = {place: values[rows] for place, rows in places.items()}
             start = f"{name}/sent/"
-            sent = {
+            bytes_sent = {
                 path.removeprefix(start): sizes_of_all[members].tolist()
                 for path, sizes_of_all in content.items()
                 if path.startswith(start)
             }
-            found[name] = HandedOver(own_dataset, forecasts, sent)
-    return found
+            handed_over[name] = HandedOver(own_dataset, forecasts, bytes_sent)
+    return handed_over
 
 
 def _error_of(kind: str, message: str) -> Exception:
@@ -206,7 +206,7 @@ def join_files(
         return evaluate_all(study, state, dataset)
     results = []
     for part, table in zip(parts, scores, strict=True):
-        saved = read_arrays(part.fitted)[0]
+        saved = read_arrays(part.models)[0]
         totals = Totals.from_arrays(saved)
         assert totals is not None
         # Parquet has no stamps in seconds.
@@ -214,11 +214,11 @@ def join_files(
         tables = table, forecasts, read_table(part.errors)
         results.append(GroupResults(*tables, Totals.remove(saved), totals))
     names = [baseline.name for baseline in baselines_of(study)]
-    joined = join_groups(results, groups_of(study, state), names)
-    packed = {**read_arrays(common)[0], **joined.packed}
+    all_results = join_groups(results, groups_of(study, state), names)
+    packed = {**read_arrays(common)[0], **all_results.packed}
     ranks = {name: rank for rank, name in enumerate(storable(study.baselines))}
     in_order = {path: packed[path] for path in sorted(packed, key=lambda path: _place(path, ranks))}
-    return _contents(replace(joined, packed=in_order))
+    return _contents(replace(all_results, packed=in_order))
 
 
 def _place(path: str, ranks: Mapping[str, int]) -> tuple[int, int, tuple[str, int]]:

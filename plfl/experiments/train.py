@@ -102,7 +102,7 @@ def _with_totals(maker: "_TrialMaker", cell: Cell, result: CellResult) -> CellRe
     is_kept = study.task.forecasts and cell.seed == study.grid.seeds[0]
     if not (is_kept and result.models) or cell.sharing in study.plan.schemes.for_new:
         return result
-    evaluator = replace(maker.trainer, dataset=maker.of_state[cell.state]).evaluator
+    evaluator = replace(maker.trainer, dataset=maker.state_examples[cell.state]).evaluator
     totals = evaluator.totals(cell.sharing, result.models.get("local"))
     return replace(result, totals=totals)
 

@@ -85,8 +85,10 @@ class JobParameters:
         return scoring_of(self.study).baseline_groups(job, wildcards["state"])
 
     def common_baselines_megabytes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory of the baselines that need all clients of a state together."""
-        return attempt * (2000 + 10 * self._clients(wildcards))
+        """Memory of the baselines that need all clients of a state together: 13 MB for each of the
+        clients whose windows are all read (`plfl.baselines.trees.MOST_POOLED_ROWS`)."""
+        clients = self._clients(wildcards)
+        return attempt * (2000 + 15 * min(clients, 400) + clients // 2)
 
     def baseline_group_megabytes(self, _wildcards: Wildcards, attempt: int) -> int:
         """Memory of the baselines of a group of clients."""

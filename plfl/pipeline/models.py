@@ -56,7 +56,7 @@ def keep_models(
         best = [tables.best("local", state=state, sharing=name) for name in schemes]
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            models, totals = _trained(study, tables, cell, dataset)
+            models, totals = _read_models(study, tables, cell, dataset)
             widths: ConformalWidths = {}
             if study.task.widening != "none":
                 from plfl.experiments.trainer import Trainer  # see `_trained_again`
@@ -120,7 +120,9 @@ def keep_baseline(
     write_models(file, arrays, describe(study, labels, dataset, widths))
 
 
-def _trained(study: Study, tables: Tables, cell: Cell, dataset: Dataset) -> tuple[Models, Totals]:
+def _read_models(
+    study: Study, tables: Tables, cell: Cell, dataset: Dataset
+) -> tuple[Models, Totals]:
     """The models of a cell, and what their forecasts come to."""
     cache, digest = CellCache(study.paths.root / TRAINED_FOLDER), tables.about["cells"][str(cell)]
     models, totals = cache.models(digest), cache.totals(digest)

@@ -101,12 +101,12 @@ class Totals:
     @classmethod
     def join(cls, parts: Sequence[Totals]) -> Totals:
         """The totals of all clients of several."""
-        joined = cls(parts[0].forecasters, parts[0].loads["truth"].shape[1])
+        total = cls(parts[0].forecasters, parts[0].loads["truth"].shape[1])
         for part in parts:
-            joined._add_sums(part.made_at, part.clients, part._sums)
+            total._add_sums(part.made_at, part.clients, part._sums)
             for name, errors in part._errors.items():
-                joined._errors[name] += errors
-        return joined
+                total._errors[name] += errors
+        return total
 
     def arrays(self) -> Arrays:
         """As arrays of a file, whose names begin with `TOTALS`."""
@@ -124,14 +124,14 @@ class Totals:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Totals | None:
         """The inverse of `arrays`, given all arrays of a file; None if they are not among them."""
-        stored = dict(_below(f"{TOTALS}/", arrays))
+        stored = dict(_arrays_under(f"{TOTALS}/", arrays))
         if not stored:
             return None
-        errors = dict(_below("errors/", stored))
+        errors = dict(_arrays_under("errors/", stored))
         totals = cls(errors, stored["sums/truth"].shape[1])
         totals.made_at = stored["made_at"].astype(np.int64).astype("datetime64[s]")
         totals.clients = stored["clients"]
-        totals._sums, totals._errors = dict(_below("sums/", stored)), errors
+        totals._sums, totals._errors = dict(_arrays_under("sums/", stored)), errors
         return totals
 
 
@@ -156,7 +156,7 @@ def _spread(values: Floats, rows: NDArray[np.int64], length: int) -> Floats:
     return spread
 
 
-def _below(start: str, arrays: Arrays) -> Iterator[tuple[str, Floats]]:
+def _arrays_under(start: str, arrays: Arrays) -> Iterator[tuple[str, Floats]]:
     """The arrays whose names begin so, by the rest of their names."""
     for name, array in arrays.items():
         if name.startswith(start):

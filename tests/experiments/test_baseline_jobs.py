@@ -48,7 +48,7 @@ def run_jobs(of: Study, folder: Path) -> tuple[Any, ...]:
         names = ("scores", "forecasts", "errors", "fitted")
         parts.append(BaselineFiles(*(folder / f"{k}-{name}" for name in names)))
         write_group(of, "XX", Dataset.load_file(file), k, common.forecasts, parts[-1])
-    return join_files(of, "XX", file, parts, common.fitted)
+    return join_files(of, "XX", file, parts, common.models)
 
 
 def assert_equal(found: tuple[Any, ...], wanted: tuple[Any, ...], folder: Path) -> None:
