@@ -12,6 +12,7 @@ files. `make bench` writes it into README.md.
 import argparse
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -93,14 +94,17 @@ def run_command(code: Path, folder: Path, *words: str) -> float:
 
 
 def read_jobs(folder: Path) -> pd.DataFrame:
-    """The jobs of a study, by name, as Snakemake has measured them."""
+    """The jobs of a study, by name, as Snakemake has measured them. The groups of baselines have
+    one row: the processor time of all, the memory of the largest."""
     (benchmarks,) = folder.glob("results/*/benchmarks")
-    rows = {}
+    rows = []
     for file in sorted(benchmarks.rglob("*.tsv")):
         row = pd.read_csv(file, sep="\t").iloc[-1]
         name = file.relative_to(benchmarks).with_suffix("").as_posix()
-        rows[name] = {"seconds": row["cpu_time"], "megabytes": row["max_rss"]}
-    return pd.DataFrame.from_dict(rows, orient="index")
+        name = re.sub(r"^(baselines/\w+)-\d+$", r"\1, groups", name)
+        rows.append({"name": name, "seconds": row["cpu_time"], "megabytes": row["max_rss"]})
+    by_name = pd.DataFrame(rows).groupby("name")
+    return by_name.agg({"seconds": "sum", "megabytes": "max"})
 
 
 def table(versions: Mapping[str, Measured], meters: int) -> str:

@@ -62,6 +62,12 @@ def _being_written(temporary: Path) -> Iterator[None]:
         Path(lock.lock_file).unlink(missing_ok=True)
 
 
+def user_cache() -> Path:
+    """The folder of what is made once on this machine for all studies. RuntimeError: the user has
+    no home."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file; see `atomic`."""
     with atomic(path) as temporary:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 import altair as alt
@@ -18,6 +20,8 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
+from plfl.base.errors import PlflError
+from plfl.base.files import user_cache, write_text
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import AXES
 from plfl.results.selection import best_baselines, shown_cell, use_of
@@ -102,9 +106,21 @@ NOTICE = (
 @cache
 def library() -> str:
     """Vega, Vega-Lite and Vega-Embed for a `script` element, as `vl_convert` brings them."""
-    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    bundle = _bundle()
     # In a function of its own, so that its names are not those of the page.
     return f"/* {NOTICE} */\n(() => {{{bundle}\n}})();".replace("</script", "<\\/script")
+
+
+def _bundle() -> str:
+    """The JavaScript of these. `vl_convert` takes seconds to put it together, so that it is kept in
+    the user's cache."""
+    name = f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, ValueError, RuntimeError):
+        return (user_cache() / name).read_text(encoding="utf-8")
+    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    with suppress(OSError, PlflError, RuntimeError):  # the page does not need the cache
+        write_text(user_cache() / name, bundle)
+    return bundle
 
 
 def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:

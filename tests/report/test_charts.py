@@ -51,6 +51,26 @@ def test_the_embedded_javascript_has_its_notice_of_copyright() -> None:
     assert "Copyright" in notice and "University of Washington Interactive Data Lab" in notice
 
 
+def test_the_javascript_is_put_together_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there is no cache."""
+    bundles = iter(["first", "second", "third"])
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda: next(bundles))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    texts = []
+    for _ in range(2):
+        library.cache_clear()
+        texts.append(library())
+    assert texts[0] == texts[1] and "first" in texts[0]
+    (tmp_path / "no folder").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no folder"))
+    for word in ("second", "third"):
+        library.cache_clear()
+        assert word in library()
+    library.cache_clear()
+
+
 def test_names_cannot_end_the_script() -> None:
     text = as_script({"name": "</script><script>alert(1)"})
     assert "<" not in text and json.loads(text)["name"].startswith("</script>")

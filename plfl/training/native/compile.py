@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base.errors import PlflError
-from plfl.base.files import atomic
+from plfl.base.files import atomic, user_cache
 from plfl.base.lazy import torch
 from plfl.training.native.flags import FLAGS, FOLDER, HEADERS, INSTRUCTIONS, SOURCE, digest, stem
 
@@ -65,7 +65,7 @@ def build_kernel(instructions: str) -> Path:
         # $CXX may contain a wrapper and options, too.
         commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
         compiler = next((words for words in commands if words and shutil.which(words[0])), None)
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
+        folder = user_cache()
         if compiler is None:
             if earlier := sorted(folder.glob(f"{name}-*.so")):
                 return earlier[0]
