@@ -19,7 +19,6 @@ import torch
 
 import plfl
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.masked import ROOT_BITS
 from plfl.federated.secure.keys import SIZE, SystemSecrets
 from plfl.federated.secure.neighbours import degree_of
 from plfl.federated.secure.updates import Crowd, sum_bytes
@@ -32,7 +31,7 @@ MODELLED = (3, 12, 38, 132, 1000, 10_000)
 
 def tree_bytes(clients: int) -> int:
     """Bytes of keys that a client sends and receives for a tree."""
-    return SIZE * (1 + degree_of(clients, has_shares=False)) + len(ROOT_BITS)
+    return SIZE * (1 + degree_of(clients, has_shares=False))
 
 
 def measure(clients: int) -> tuple[float, float, float]:

@@ -35,7 +35,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.server import Noise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets
-from plfl.federated.trees import Part, binned, grow, releases
+from plfl.federated.trees import Part, RootCounts, binned, grow, releases
 from plfl.study import Study
 from plfl.training.batches import stream
 
@@ -114,10 +114,12 @@ def result(
     owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
     each, everyone = np.zeros(len(x), bool), np.zeros(len(x), bool)
     channel = Channel(0, len(parts), secrets=secrets)
+    counts: RootCounts = {}
     forecasts, texts, first = [np.zeros(len(y)) for _, y in tests], [], 0.0
     for number in range(TREES):
         purpose = f"tree/{number}"
-        grown = grow(parts, bins, LEAVES, RATE, channel=channel, noise=noise, purpose=purpose)
+        settings = {"channel": channel, "noise": noise, "purpose": purpose, "counts": counts}
+        grown = grow(parts, bins, LEAVES, RATE, **settings)
         texts.append(grown.text)
         tree = lightgbm.Booster(model_str=grown.text)
         added = [np.asarray(tree.predict(part.x), float) for part in parts]

@@ -30,6 +30,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets
+from plfl.federated.trees import RootCounts
 from plfl.layout import ParameterLayout
 from plfl.methods.boosting import Boosting
 from plfl.study import Study
@@ -77,8 +78,9 @@ def by_messages(
     """Lets the clients grow trees together."""
     forester, count = Boosting(bins=BINS, rate=RATE).tree_grower(data, layout), len(data.windows)
     rows, channel = torch.zeros(count, layout.width), Channel(0, count, secrets=secrets)
+    counts: RootCounts = {}
     for tree in range(trees):
-        forester.add(rows, range(count), tree, channel, purpose=f"tree/{tree}")
+        forester.add(rows, range(count), tree, channel, purpose=f"tree/{tree}", counts=counts)
     traffic = channel.close_round()
     up, down = (traffic[f"bytes_{way}"].mean() / 1e6 for way in ("up", "down"))
     print(

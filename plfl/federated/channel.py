@@ -240,6 +240,13 @@ class Channel:
         included."""
         return len(clients) if self.other_traffic is None else self.other_traffic.number
 
+    def crowd(self, clients: Sequence[int]) -> tuple[int, ...]:
+        """The numbers of those who exchange messages while `clients` do, those on other machines
+        included as far as their messages pass this one."""
+        if self.other_traffic is None:
+            return tuple(clients)
+        return tuple(self.other_traffic.clients.tolist())
+
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Carry `rows`, columns with one row per client of `clients`; return what arrives."""
         return [_copy(row) for row in rows]

@@ -16,7 +16,7 @@ from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.server import Noise
-from plfl.federated.trees import Loss, Part, Tree, binned, grow
+from plfl.federated.trees import Loss, Part, RootCounts, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.training.stacked import Stacked
 
@@ -80,12 +80,13 @@ class TreeGrower:
         grows: bool = True,
         noise: Noise | None = None,
         purpose: str = "tree",
+        counts: RootCounts | None = None,
     ) -> Tensor:
         """Add a tree to each of the `rows` (n, P) of `clients`: the same to all, grown together if
         there is a channel; else each grows its own. Returns the mean losses (n,) before.
 
         `grows`: whether they do more than find these. `noise`: on the sums of a tree that is grown
-        together. `purpose`: of the keys, if the channel has secrets.
+        together. `purpose`: of the keys, if the channel has secrets. `counts`: of `grow`.
         """
         tables = [self._table(client) for client in clients]
         scores = [self._scores(row, table) for row, table in zip(rows, tables, strict=True)]
@@ -111,7 +112,7 @@ class TreeGrower:
                 ]
                 numbers = [clients[k] for k in client_group] if channel else None
                 settings = self._bins, self.leaves, self.rate, loss, channel, numbers, noise
-                grown = grow(parts, *settings, purpose=f"{purpose}/{o}")
+                grown = grow(parts, *settings, purpose=f"{purpose}/{o}", counts=counts)
                 self._write(rows[client_group.start : client_group.stop], tree, o, grown.text)
                 for k, window_leaves in grown.leaves.items():
                     leaves[client_group[k]][o] = window_leaves
@@ -122,17 +123,18 @@ class TreeGrower:
             table.scores[digest(row)] = score + new_scores.reshape(score.shape)
         return losses_before
 
-    def watch(self, row: Tensor, tree: int, channel: Channel) -> None:
+    def watch(self, row: Tensor, tree: int, channel: Channel, counts: RootCounts) -> None:
         """Add to the `row` (1, P) a tree that clients on other machines grow together.
 
         The answers to the first of them determine the tree. So this machine takes its place, with
         public values; what these contribute is not used. The messages have to be possible for the
-        windows with which the clients have joined.
+        windows with which the clients have joined. `counts`: of `grow`.
         """
         x, windows = self.data.public(self.bins).astype(np.float32), self.data.windows.numpy()
         for o, (loss, _) in enumerate(self.losses):
             part = Part(x, np.zeros(len(x)))
-            grown = grow([part], self._bins, self.leaves, self.rate, loss, channel, windows=windows)
+            settings = self._bins, self.leaves, self.rate, loss, channel
+            grown = grow([part], *settings, windows=windows, counts=counts)
             self._write(row, tree, o, grown.text)
 
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:

@@ -31,12 +31,15 @@ from plfl.federated.collectives.masked import MaskedSums, SumError
 from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Noise, Server
+from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.secure.neighbours import FEWEST
 
 log = logging.getLogger(__name__)
 
 STEPS = (5, 5, 4)
 """Halvings, in each exchange, of the interval in which the value of a leaf is searched."""
+MASKED_STEPS = (4, 4, 3, 3)
+"""The same for masked counts, which take more bytes, since they cannot be compressed."""
 CLEAR = 4
 """With noise, a leaf adds 0 unless it has more windows than this many deviations of the noise."""
 RANGE = 16.0
@@ -59,6 +62,10 @@ class Part(NamedTuple):
     """`x` in bins, if that is known."""
     learners: dict[Any, lightgbm.Booster] | None = None
     """The client's LightGBMs, by their settings: to make one takes longer than to grow a tree."""
+
+
+RootCounts: TypeAlias = dict[tuple[int, ...], NDArray[np.int64]]
+"""How many windows some clients have together in each bin (n,), by their numbers."""
 
 
 class Grown(NamedTuple):
@@ -136,16 +143,17 @@ def _counts(bins: lightgbm.Dataset) -> list[int]:
     return [bins.feature_num_bin(feature) for feature in range(bins.num_feature())]
 
 
-def _quantile_slopes(level: float) -> tuple[int, int]:
-    """The gradients of a quantile's loss above the target and, negative, below it."""
+def _quantile_slopes(level: float) -> Slopes:
+    """The gradients of a quantile's loss."""
     ratio = Fraction(level).limit_denominator(1000)
-    return ratio.denominator - ratio.numerator, ratio.numerator
+    return Slopes(ratio.denominator - ratio.numerator, ratio.numerator)
 
 
 def largest_slope(loss: Loss) -> float:
     """The largest gradient of a window, in magnitude; infinite if there is none."""
     if isinstance(loss, float):
-        return max(_quantile_slopes(loss))
+        slopes = _quantile_slopes(loss)
+        return max(slopes.over, slopes.under)
     return np.inf if loss == "mse" else 1.0
 
 
@@ -166,6 +174,7 @@ def grow(
     noise: Noise | None = None,
     windows: NDArray[np.float64] | None = None,
     purpose: str = "tree",
+    counts: RootCounts | None = None,
 ) -> Grown:
     """Grow a tree among clients.
 
@@ -183,6 +192,8 @@ def grow(
         windows: numbers (N,) of the training windows of all clients of the channel, which bound
             the messages of those on other machines.
         purpose: of the keys, if the channel has secrets: the messages are masked.
+        counts: what the server knows from former masked trees of the same windows; those of the
+            clients that have grown this one are added.
 
     Raises:
         ValueError: there is noise, and the loss is not that of the median; or messages are masked,
@@ -205,10 +216,9 @@ def grow(
         client_numbers = members if numbers is None else [numbers[k] for k in members]
         if channel.secrets is not None and channel.machines(members) < FEWEST:
             raise ValueError(f"{len(members)} clients are left; masks hide {FEWEST} or more")
-        masked = None
-        if channel.secrets is not None and isinstance(loss, float):
-            of_attempt = f"{purpose}/{attempt}"
-            masked = MaskedSums(channel.secrets, of_attempt, _quantile_slopes(loss), leaves)
+        crowd = channel.crowd(client_numbers)
+        known_counts = (counts or {}).get(crowd)
+        masked = _masked(channel, f"{purpose}/{attempt}", loss, leaves, known_counts)
         server = Server(channel, client_numbers, _counts(bins), noise, bounds, masked)
         clients = [
             GrowingClient(server, rank, parts[k], bins, parameters, loss)
@@ -224,6 +234,8 @@ def grow(
             for k, participant in zip(members, clients, strict=True)
             if participant.failed
         }
+        if counts is not None and masked is not None:
+            _keep_counts(counts, crowd, masked, is_grown=not failed)
         if not failed:
             read = zip(members, clients, strict=True)
             return Grown(
@@ -240,6 +252,28 @@ def grow(
             log.warning("client %d is gone; the others grow the tree again: %r", k, error)
         members = [k for k in members if k not in failed]
     raise AssertionError("attempts do not end")
+
+
+def _masked(
+    channel: Channel,
+    purpose: str,
+    loss: Loss,
+    leaves: int,
+    counts: NDArray[np.int64] | None,
+) -> MaskedSums | None:
+    """Masks for a tree, if the channel has secrets."""
+    if channel.secrets is None or not isinstance(loss, float):
+        return None
+    return MaskedSums(channel.secrets, purpose, _quantile_slopes(loss), leaves, counts)
+
+
+def _keep_counts(
+    counts: RootCounts, crowd: tuple[int, ...], masked: MaskedSums, *, is_grown: bool
+) -> None:
+    """Keep what the server has learned, unless something was wrong."""
+    counts.pop(crowd, None)
+    if is_grown and masked.growth.root_counts is not None:
+        counts[crowd] = masked.growth.root_counts
 
 
 @contextmanager
@@ -313,7 +347,10 @@ class GrowingClient(threading.Thread):
         learner = self._learner(machines)
         trees_before = learner.num_trees()
         scores = np.zeros(len(y)) if start is None else start
-        slopes = self._slopes(scores, y), np.ones(len(y), np.float32)
+        gradients = self._slopes(scores, y)
+        if self.server.masked is not None:
+            self.server.masked.flat[self.rank] = int((gradients == 0).sum())
+        slopes = gradients, np.ones(len(y), np.float32)
         is_last = learner.update(fobj=lambda *_: slopes)
         self.server.check(self.rank)
         if not is_last:  # without any split the tree adds 0
@@ -350,7 +387,8 @@ class GrowingClient(threading.Thread):
     def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:
         """The gradients (W,) of the loss."""
         if isinstance(self.loss, float):
-            slope_over, slope_under = map(np.float32, _quantile_slopes(self.loss))
+            slopes = _quantile_slopes(self.loss)
+            slope_over, slope_under = np.float32(slopes.over), np.float32(slopes.under)
             return np.asarray(slope_over * (scores > y) - slope_under * (scores < y))
         errors = (scores - y).astype(np.float32)
         return errors if self.loss == "mse" else errors.clip(-1, 1)
@@ -362,14 +400,15 @@ class GrowingClient(threading.Thread):
         In each exchange the clients count their residuals in equal parts of each leaf's interval,
         of which the one with the quantile is the next interval.
         """
-        count, halvings = self.parameters["num_leaves"], sum(STEPS)
+        all_steps = STEPS if self.server.masked is None else MASKED_STEPS
+        count, halvings = self.parameters["num_leaves"], sum(all_steps)
         width = RANGE / 2 ** (halvings - 1)  # of the last intervals
         number = np.ceil(residuals.clip(np.nextafter(-RANGE, 0), RANGE) / width).astype(np.int16)
         number += 2 ** (halvings - 1) - 1  # that of a residual's interval, from 0
         low = counts_below = total = np.zeros(
             count, int
         )  # its first number, residuals below it, and all
-        for steps in STEPS:
+        for steps in all_steps:
             parts, halvings = 2**steps, halvings - steps
             part = (number >> halvings) & (parts - 1)
             counted = np.bincount(leaves * np.int32(parts) + part, minlength=count * parts)

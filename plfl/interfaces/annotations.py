@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plfl.federated.instructions import TrainInstructions as TrainInstructions
     from plfl.federated.instructions import TrainResult as TrainResult
     from plfl.federated.session import Session as Session
+    from plfl.federated.trees import RootCounts as RootCounts
     from plfl.interfaces.program import Forecaster as Forecaster
     from plfl.interfaces.program import ProgramParts as ProgramParts
     from plfl.networks.network import Network as Network
@@ -26,3 +27,4 @@ else:
     Examples = Study = Any
     Forecaster = ProgramParts = Network = Loss = Any
     ClientData = TreeGrower = Federation = Session = TrainInstructions = TrainResult = Any
+    RootCounts = Any

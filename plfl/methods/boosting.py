@@ -13,6 +13,7 @@ that joins after the rounds adds its own in the same way. Without a server (P3) 
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +26,13 @@ from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.config.sections import FederationSettings
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
-from plfl.interfaces.annotations import ClientData, Federation, Session, TreeGrower
+from plfl.interfaces.annotations import (
+    ClientData,
+    Federation,
+    RootCounts,
+    Session,
+    TreeGrower,
+)
 from plfl.interfaces.method import Method, MethodState
 from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
@@ -53,6 +60,26 @@ class KnownTrees(MethodState):
 
     last: Tensor
     """The round (N,) whose tree is the last shared one that a client has."""
+    crowd: Tensor | None = None
+    """The clients (n,) that have grown the last tree of masked sums,"""
+    counts: Tensor | None = None
+    """and how many windows they have together in each bin."""
+
+
+@contextmanager
+def _known_counts(f: Federation) -> Iterator[RootCounts]:
+    """What the server knows of the clients' windows, and learns from a tree."""
+    known: RootCounts = {}
+    state = f.state
+    if isinstance(state, KnownTrees) and state.crowd is not None and state.counts is not None:
+        known[tuple(state.crowd.tolist())] = state.counts.cpu().numpy()
+    try:
+        yield known
+    finally:
+        if isinstance(state, KnownTrees):
+            crowd, counts = known.popitem() if known else (None, None)  # the last one
+            state.crowd = None if crowd is None else torch.tensor(crowd)
+            state.counts = None if counts is None else torch.from_numpy(counts)
 
 
 class Boosting(Method):
@@ -166,7 +193,8 @@ class Boosting(Method):
     def _watch(self, f: Federation, tree: int, clients: Tensor) -> None:
         """Grow a tree as a server that has only the messages of `clients`."""
         row = f.full(f.server.x)[None]
-        self.tree_grower(f.client_data, f.layout).watch(row, tree, f.channel)
+        with _known_counts(f) as counts:
+            self.tree_grower(f.client_data, f.layout).watch(row, tree, f.channel, counts)
         f.local[clients] = f.models(clients, row[:, f.columns])
 
     def _grow(self, session: Session) -> RoutineResult:
@@ -186,7 +214,8 @@ class Boosting(Method):
             channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST
         )
         purpose = f"tree/{session.t}"
-        losses = grower.add(rows, clients, tree, channel, grows, noise, purpose)
+        with _known_counts(f) as counts:
+            losses = grower.add(rows, clients, tree, channel, grows, noise, purpose, counts)
         session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
         session.losses = losses.to(session.steps) * session.steps
         return RoutineResult(rows.to(session.start))

@@ -5,16 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.growth import Growth, bits_of
+from plfl.federated.collectives.growth import Growth
 from plfl.federated.collectives.masked import Masked, MaskedSums, SumError
 from plfl.federated.collectives.server import Noise, Server
+from plfl.federated.collectives.slopes import Slopes
+from plfl.federated.collectives.widths import Limits, Told, bits_of, read, told
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
 from plfl.federated.secure.masks import Fields, Lanes
-from plfl.federated.trees import Part, binned, grow
+from plfl.federated.trees import Part, RootCounts, binned, grow
 
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 15))[:, None], 4, axis=1)
 BINS = binned(GRID, 15)
@@ -48,6 +52,33 @@ def test_masked_trees_have_equal_bits(level: float, leaves: int) -> None:
 
 def test_keys_of_the_system_grow_the_same_tree() -> None:
     assert grown(SystemSecrets(), parts()) == grown(None, parts())
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_trees_of_windows_at_their_target_have_equal_bits(level: float) -> None:
+    some = [Part(part.x, part.y.round().clip(0)) for part in parts()]
+    assert any((part.y == 0).any() for part in some)
+    text = grown(None, some, level)
+    assert "split_feature" in text and grown(SECRETS, some, level) == text
+
+
+def test_counts_of_all_windows_are_sent_once() -> None:
+    """The next tree of the same clients is the same, and its first histogram shorter; that of
+    other clients has its own counts; wrong ones are noticed, and not used again."""
+    counts: RootCounts = {}
+
+    def grow_again(some: Sequence[Part]) -> tuple[str, int]:
+        channel = Channel(0, len(some), secrets=SECRETS)
+        text = grow(some, BINS, 2, 0.3, 0.5, channel, counts=counts).text
+        return text, int(channel.close_round()["bytes_up"].sum())
+
+    (first, more), (second, fewer) = grow_again(parts()), grow_again(parts())
+    assert first == second and fewer < 0.75 * more
+    assert grow_again(parts(5))[0] == grown(None, parts(5), leaves=2) and len(counts) == 2
+    counts[0, 1, 2, 3][0] += 1
+    with pytest.raises(SumError):
+        grow_again(parts())
+    assert [*counts] == [(0, 1, 2, 3, 4)] and grow_again(parts())[0] == first
 
 
 def test_a_tree_without_a_split_is_grown() -> None:
@@ -109,7 +140,7 @@ def test_a_sum_that_is_longer_than_its_field_is_noticed(monkeypatch: pytest.Monk
     def too_short(largest: Any) -> Any:
         return np.maximum(bits_of(largest), 3) - np.uint8(2)
 
-    monkeypatch.setattr("plfl.federated.collectives.growth.bits_of", too_short)
+    monkeypatch.setattr("plfl.federated.collectives.widths.bits_of", too_short)
     with pytest.raises(SumError, match=r"check number|exceed"):
         grown(SECRETS, parts())
 
@@ -142,19 +173,64 @@ def test_bits_are_those_of_the_largest_number() -> None:
     assert bits_of(numbers).tolist() == [n.bit_length() for n in numbers]
 
 
-def test_no_bin_of_a_leaf_has_more_windows_than_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    add, seen = Growth.add_counts, []
+def test_no_number_of_a_leaf_is_longer_than_that_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add, seen = Growth.add_sums, []
 
-    def noted(self: Growth, counts: Any) -> None:
-        seen.append((self.bits.copy(), counts))
-        add(self, counts)
+    def noted(self: Growth, sums: Any) -> None:
+        seen.append((self.told[-1].bits(sums.shape[1]), self.slopes, sums))
+        add(self, sums)
 
-    monkeypatch.setattr(Growth, "add_counts", noted)
+    monkeypatch.setattr(Growth, "add_sums", noted)
     grown(SECRETS, parts())
-    assert len(seen) == 6 and {len(bits) for bits, _ in seen[1:]} == {len(seen[0][1])}
-    assert all((bits_of(counts) <= bits).all() for bits, counts in seen)
+    assert len(seen) == 6 and {bits.shape for bits, *_ in seen} == {seen[0][2].shape}
+    for bits, slopes, sums in seen:
+        first, counts = slopes.pair(*sums)
+        assert (bits_of(first) <= bits[0]).all()
+        assert (bits_of(counts - slopes.least_counts(first)) <= bits[1]).all()
     # They are not those of the root.
-    assert all(bits.sum(dtype=int) < int(seen[0][0][0]) * len(bits) for bits, _ in seen[1:])
+    assert all(bits.sum(dtype=int) < seen[0][0].sum(dtype=int) for bits, *_ in seen[1:])
+
+
+@given(st.data(), st.integers(1, 20), st.integers(1, 20))
+def test_pairs_tell_gradients_and_counts(data: st.DataObject, over: int, under: int) -> None:
+    """Of any windows, and within the bounds of the windows around them."""
+    sides = st.lists(st.integers(0, 1000), min_size=3, max_size=3)  # above, below, at the target
+    part, others = (np.array(data.draw(sides)) for _ in range(2))
+    has_flat = bool(part[2] + others[2])
+    slopes = Slopes(over, under, has_flat)
+
+    def sums(windows: NDArray[np.int64]) -> tuple[int, int]:
+        return over * windows[0] - under * windows[1], windows.sum()
+
+    first, counts = slopes.pair(*sums(part))
+    assert tuple(slopes.sums(first, counts)) == sums(part)
+    assert tuple(slopes.pair(*sums(part)) + slopes.pair(*sums(others))) == tuple(
+        slopes.pair(*sums(part + others))
+    )
+    most = slopes.most(*sums(part + others))
+    assert 0 <= first <= most[0] and 0 <= counts - slopes.least_counts(first) <= most[1]
+    if not has_flat:
+        assert first == part[0] and counts - slopes.least_counts(first) == part[1]
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 45), st.data())
+def test_told_widths_are_at_least_those_needed(
+    before: list[int], scalar: int, data: st.DataObject
+) -> None:
+    limits = Limits(30, 30, 0, 2)
+    base = np.array(before, np.uint8)
+    needed = [data.draw(st.integers(0, most)) for most in before]
+    for earlier in (None, np.array([scalar], np.uint8), base):
+        widths = np.minimum(needed, scalar).astype(np.uint8) if earlier is not base else needed
+        widths = np.asarray(widths, np.uint8)
+        message = told(Told(widths, limits), 7, earlier)
+        found = read(message, None if earlier is None else earlier.tobytes())
+        assert found.limits == limits and (found.widths >= widths).all()
+        assert len(found.widths) == len(widths)
+        if earlier is not None and len(earlier) == len(widths):
+            assert (found.widths[earlier == 0] == 0).all()
 
 
 def test_two_clients_are_too_few() -> None:

@@ -1,8 +1,11 @@
 """Masked messages of clients that grow a tree: the server sees sums over all of them, and no more.
 
 The clients agree on keys before each tree. A masked number is as long as the sum may be, which the
-server tells the clients with each answer. A client that is gone ends the tree; the others grow it
-again with new keys, so no key has to be recovered.
+server tells the clients with each answer (`growth`, `widths`). A client that is gone ends the tree;
+the others grow it again with new keys, so no key has to be recovered.
+
+Histograms are sent as pairs of whole numbers (`slopes`). How many windows are in each bin of all is
+sent once: in later trees half of the first histogram follows from it.
 
 A last number, which all others determine, tells whether a sum was longer than its field, or a
 client has sent something else than it should.
@@ -10,16 +13,16 @@ client has sent something else than it should.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.collectives.growth import Growth, bits_of
+from plfl.federated.collectives.growth import Growth, Leaf
 from plfl.federated.collectives.layout import ROOT
+from plfl.federated.collectives.slopes import Slopes
+from plfl.federated.collectives.widths import Told, bits_of, place_of, read
 from plfl.federated.secure.keys import SIZE, Key, Secrets, derive
 from plfl.federated.secure.masks import (
     CHECK,
@@ -32,8 +35,8 @@ from plfl.federated.secure.masks import (
 )
 from plfl.federated.secure.neighbours import degree_of, draw_neighbours
 
-ROOT_BITS = bytes([56, 48])
-"""Bits of the sum of all gradients, and of all windows."""
+ROOT_BITS = bytes([56, 48, 48])
+"""Bits of the sum of all gradients, of all windows, and of those at the target."""
 HEAD = 4
 """Bytes of an answer that say how long the bits of the next sums are."""
 
@@ -49,16 +52,26 @@ class Masked(bytes):
 
 
 class MaskedSums:
-    """Both sides of the masked messages of a tree. `slopes`: the gradients of a window above the
-    target and, negative, below it; `purpose`: of the keys."""
+    """Both sides of the masked messages of a tree. `purpose`: of the keys; `slopes`: of its loss;
+    `counts`: of the windows (n,) in each bin of all, if the server knows them."""
 
-    def __init__(self, secrets: Secrets, purpose: str, slopes: tuple[int, int], leaves: int):
+    def __init__(
+        self,
+        secrets: Secrets,
+        purpose: str,
+        slopes: Slopes,
+        leaves: int,
+        counts: NDArray[np.int64] | None = None,
+    ):
         self.secrets, self.purpose = secrets, purpose
-        self.slope_over, self.slope_under = slopes
-        self.growth = Growth(leaves)
+        self.slopes = slopes
+        self.growth = Growth(leaves, slopes, counts)
+        self.flat: dict[int, int] = {}
+        """How many windows of a client here are at the target."""
         self._keys: dict[int, Key] = {}
         self._masks: dict[int, Masks] = {}
-        self._bits: dict[int, bytes] = {}
+        self._told: dict[int, bytes] = {}
+        self._leaves: dict[int, list[Told]] = {}
 
     # -- a client's side
 
@@ -73,27 +86,45 @@ class MaskedSums:
         peers = [answer[begin : begin + SIZE] for begin in range(0, len(answer), SIZE)]
         pair_secrets = {peer: derive(key.agree(peer), "masks") for peer in peers}
         self._masks[client] = pair_masks(key.public, pair_secrets)
-        self._bits[client] = ROOT_BITS
+        self._leaves[client] = []
+
+    def hide_root(self, client: int, root: Any) -> Masked:
+        """A client's numbers of all its windows, a `ROOT`, as a masked message."""
+        numbers = [root["gradient"], root["count"], self.flat[client]]
+        return self._hide(client, fields_of(ROOT_BITS), _whole(np.array(numbers)))
 
     def hide(self, client: int, numbers: NDArray[Any], *, are_counts: bool = False) -> Masked:
         """A client's whole numbers (n,), pairs of a sum of gradients and a count or counts alone,
         as a masked message."""
-        integers = numbers.astype(np.int64)
-        if not (integers == numbers).all():
-            raise SumError("a client's numbers are not whole")
-        fields = self._fields(self._bits[client], len(integers), are_counts)
-        if len(fields.bits) > len(integers):
-            integers = np.append(integers, check_number(integers))
+        integers = _whole(numbers)
+        if are_counts:
+            fields = _fields_of_parts(self._told[client], len(integers))
+        else:
+            next_leaf = self._read(client)
+            fields = _fields_of_bins(next_leaf, len(numbers) // 2)
+            slopes = self.slopes._replace(has_flat=next_leaf.limits.has_flat)
+            integers = slopes.pair(integers[::2], integers[1::2]).ravel()
+        return self._hide(client, fields, np.append(integers, check_number(integers)))
+
+    def _hide(self, client: int, fields: Fields, integers: NDArray[np.int64]) -> Masked:
         lanes = self._masks[client].hide(fields, fields.encode(integers))
         message = Masked(fields.pack(lanes))
         message.lanes = lanes
         return message
 
+    def _read(self, client: int) -> Told:
+        """What a client has been told last."""
+        message, leaves = self._told[client], self._leaves[client]
+        place = place_of(message)
+        before = leaves[place].widths.tobytes() if place < len(leaves) else None
+        leaves.append(read(message, before))
+        return leaves[-1]
+
     def open(self, client: int, answer: bytes) -> bytes:
         """The answer of the server without the bits of the next sums, which the client keeps."""
         end = HEAD + int.from_bytes(answer[:HEAD], "little")
         if end > HEAD:
-            self._bits[client] = _inflated(answer[HEAD:end])
+            self._told[client] = answer[HEAD:end]
         return answer[end:]
 
     # -- the server's side
@@ -109,70 +140,85 @@ class MaskedSums:
         """The sum of all clients' numbers of all windows, a `ROOT`."""
         fields = fields_of(ROOT_BITS)
         lanes = fields.add([_lanes(message, fields) for message in messages])
-        gradient, count = fields.decode(lanes, np.array([-(2**55), 0])).tolist()
+        gradient, count, flat = fields.decode(lanes, np.array([-(2**55), 0, 0])).tolist()
         if not (
-            0 < count < 2**31 and -self.slope_under * count <= gradient <= self.slope_over * count
+            0 < count < 2**31
+            and -self.slopes.under * count <= gradient <= self.slopes.over * count
+            and flat <= count
         ):
-            raise SumError(f"{count} windows have the gradients {gradient}")
-        self.growth.begin(count)
+            raise SumError(f"{count} windows, {flat} at the target, have the gradients {gradient}")
+        self.growth.begin(Leaf(gradient, count), flat > 0)
         return np.array((count, gradient, count), ROOT)
 
     def add(self, messages: Sequence[bytes], count: int, *, are_counts: bool) -> Any:
         """The sum of the clients' numbers (n,), of which there are `count`."""
-        bits = self.growth.bits.tobytes()
-        fields = self._fields(bits, count, are_counts)
+        if are_counts:
+            fields = _fields_of_parts(self.growth.message, count)
+        else:
+            fields = _fields_of_bins(self.growth.told[-1], count // 2)
         lanes = fields.add([_lanes(message, fields) for message in messages])
-        _, minima = _pair_bits(bits, count, self.slope_over, self.slope_under, are_counts)
-        total = fields.decode(lanes, np.append(minima, 0))[:count]
+        total = fields.decode(lanes, 0)[:-1] if are_counts else self._pairs(fields, lanes)
         if check_number(total) != int(lanes[-1]):
             raise SumError("the sums of clients do not fit their check number")
-        counts = total if are_counts else total[1::2]
         if are_counts:
-            self.growth.add_parts(counts)
-        else:
-            gradients = total[::2]
-            if not (
-                (gradients >= -self.slope_under * counts) & (gradients <= self.slope_over * counts)
-            ).all():
-                raise SumError("sums of gradients exceed those of the windows")
-            self.growth.add_counts(counts)
-        return total.astype(np.float64)
+            self.growth.add_parts(total)
+            return total.astype(np.float64)
+        slopes = self.growth.slopes
+        gradients, counts = sums = slopes.sums(*total.reshape(2, -1))
+        if not (
+            (counts >= 0)
+            & (gradients >= -slopes.under * counts)
+            & (gradients <= slopes.over * counts)
+        ).all():
+            raise SumError("sums of gradients exceed those of the windows")
+        self.growth.add_sums(sums)
+        return sums.T.astype(np.float64).ravel()
+
+    def _pairs(self, fields: Fields, lanes: Lanes) -> NDArray[np.int64]:
+        """The sums (2 n,) of the pairs of all bins."""
+        first = fields.decode(lanes, 0)[: (len(lanes) - 1) // 2]
+        if self.growth.knows_counts:
+            assert self.growth.root_counts is not None
+            return np.concatenate([first, self.growth.root_counts])
+        least = np.concatenate([0 * first, self.growth.slopes.least_counts(first), [0]])
+        return fields.decode(lanes, least)[:-1]
 
     def close(self, answers: Sequence[bytes], *, has_bits: bool) -> list[bytes]:
         """Answers of the server, with the bits of the next sums."""
-        tail = zlib.compress(self.growth.bits.tobytes()) if has_bits else b""
+        tail = self.growth.message if has_bits else b""
         head = len(tail).to_bytes(HEAD, "little") + tail
         return [head + answer for answer in answers]
 
-    def _fields(self, bits: bytes, count: int, are_counts: bool) -> Fields:
-        if bits == ROOT_BITS:
-            return fields_of(bits)
-        return fields_of(_pair_bits(bits, count, self.slope_over, self.slope_under, are_counts)[0])
+
+def most_bytes(clients: int, windows: int, inputs: int, bins: int, leaves: int) -> int:
+    """About the most bytes of a masked tree that a client sends and receives, if each has so many
+    windows: keys, and a histogram for each leaf but the last, as long as that of the root."""
+    keys = SIZE * (1 + degree_of(clients, has_shares=False))
+    bits = 2 * int(bits_of(clients * windows // bins))
+    return keys + (leaves - 1) * inputs * bins * bits // 8
 
 
-@lru_cache(64)
-def _pair_bits(
-    bits: bytes, count: int, slope_over: int, slope_under: int, are_counts: bool
-) -> tuple[bytes, NDArray[np.int64]]:
-    """The bits of `count` numbers and of the check number, and the least (n,) of each number, given
-    the bits of counts of windows."""
-    of_counts = np.frombuffer(bits, np.uint8)
-    bin_count = count if are_counts else count // 2
-    if bin_count % len(of_counts):
-        raise SumError(f"{bin_count} numbers do not fit {len(of_counts)} sizes")
-    of_counts = np.repeat(of_counts, bin_count // len(of_counts))
-    if are_counts:
-        return of_counts.tobytes() + bytes([CHECK]), np.zeros(count, np.int64)
-    largest_counts = 2.0**of_counts - 1
-    numbers = np.stack([bits_of((slope_over + slope_under) * largest_counts), of_counts], axis=1)
-    minima = np.stack([-slope_under * largest_counts, 0 * largest_counts], axis=1).astype(np.int64)
-    return numbers.astype(np.uint8).tobytes() + bytes([CHECK]), minima.ravel()
+def _whole(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    integers = numbers.astype(np.int64)
+    if not (integers == numbers).all():
+        raise SumError("a client's numbers are not whole")
+    return integers
+
+
+def _fields_of_bins(leaf: Told, count: int) -> Fields:
+    """The fields of pairs of so many bins, and of the check number."""
+    if len(leaf.widths) not in (1, count):
+        raise SumError(f"{count} bins do not fit {len(leaf.widths)} widths")
+    return fields_of(leaf.bits(count).tobytes() + bytes([CHECK]))
+
+
+def _fields_of_parts(bits: bytes, count: int) -> Fields:
+    """The fields of counts in equal parts of leaves, and of the check number."""
+    if count % len(bits):
+        raise SumError(f"{count} numbers do not fit {len(bits)} sizes")
+    of_parts = np.repeat(np.frombuffer(bits, np.uint8), count // len(bits))
+    return fields_of(of_parts.tobytes() + bytes([CHECK]))
 
 
 def _lanes(message: bytes, fields: Fields) -> Lanes:
     return message.lanes if isinstance(message, Masked) else fields.unpack(message)
-
-
-@lru_cache(1)  # in the simulation all clients get the same
-def _inflated(tail: bytes) -> bytes:
-    return zlib.decompress(tail)

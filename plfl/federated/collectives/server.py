@@ -289,8 +289,7 @@ class Server:
                     message = compressed(content)
                     self._are_splits = size == SPLITS
                 elif size == ROOT.itemsize:
-                    root = np.frombuffer(content, ROOT)[0]
-                    message = self.masked.hide(client, np.array([root["gradient"], root["count"]]))
+                    message = self.masked.hide_root(client, np.frombuffer(content, ROOT)[0])
                 else:
                     raise ValueError(f"a message of {size} bytes cannot be masked")
                 answer = self._open(client, self.exchange(client, message, combine))

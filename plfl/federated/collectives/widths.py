@@ -1,0 +1,126 @@
+"""How many bits the masked numbers of the next histogram have, which the server tells the clients.
+
+The server knows how large both numbers of each bin can be (`growth`). To tell all of their bits
+would take more bytes than it saves. So it tells one width for each bin, that of the longer number,
+and by how much a number is shorter in this leaf in general. Widths are told as what is less than
+those of the leaf's parent, without changes of fewer than `RUN` bins, and compressed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.uint8]
+"""Numbers of bits."""
+RUN = 4
+"""Bins in a row that become shorter together at least."""
+NOWHERE = 2**16 - 1
+"""The place of the widths before any have been told."""
+
+
+def bits_of(largest: object) -> Bits:
+    """How many bits whole numbers from 0 to `largest` need, for each."""
+    # float64 is exact here: no count of windows exceeds 2⁵³.
+    return np.frexp(np.asarray(largest, np.float64))[1].astype(np.uint8)
+
+
+class Limits(NamedTuple):
+    """What the pairs of numbers (`slopes`) of the bins of a leaf have in common."""
+
+    first: int
+    """Bits of the first number of all windows of the leaf,"""
+    second: int
+    """and of the second one; 0 if all counts are known."""
+    less_first: int
+    """Bits by which first numbers are shorter than the widths,"""
+    less_second: int
+    """and second ones."""
+    has_flat: bool = True
+    """Whether any window is at the target."""
+
+    def bits(self, widths: Bits) -> NDArray[np.uint8]:
+        """The bits (2, n) of both numbers of bins (n,)."""
+        width = widths.astype(np.int64)
+        first = np.clip(width - self.less_first, 0, self.first)
+        return np.stack([first, np.clip(width - self.less_second, 0, self.second)]).astype(np.uint8)
+
+    @classmethod
+    def of_leaf(
+        cls, largest: NDArray[np.int64], parent: NDArray[np.int64], has_flat: bool
+    ) -> Limits:
+        """Those of a leaf whose numbers are at most `largest` (2,), those of its `parent` (2,)."""
+        longest = bits_of(parent)
+        less_first, less_second = (int(longest.max()) - longest).tolist()
+        first, second = bits_of(largest).tolist()
+        return cls(first, second, less_first, less_second, has_flat)
+
+    def widths(self, largest: NDArray[np.int64]) -> Bits:
+        """The widths (n,) with which numbers of at most these (2, n) fit."""
+        less = np.array([[self.less_first], [self.less_second]], np.uint8)
+        bits = bits_of(largest)
+        return np.asarray(np.where(bits > 0, bits + less, 0).max(axis=0), np.uint8)
+
+
+HEAD = struct.Struct("<HBBBB?")
+"""The place of the parent's widths, and the limits."""
+
+
+class Told(NamedTuple):
+    """What clients know of the numbers of the next leaf."""
+
+    widths: Bits
+    """The widths of its bins (n,); one for all before the first histogram."""
+    limits: Limits
+
+    def bits(self, count: int) -> NDArray[np.uint8]:
+        """The bits (2, count) of both numbers of so many bins."""
+        return self.limits.bits(np.broadcast_to(self.widths, count))
+
+
+def told(next_leaf: Told, place: int, before: Bits | None) -> bytes:
+    """What tells a client widths that are at least these, if it knows the widths `before`."""
+    widths = next_leaf.widths
+    head = HEAD.pack(place, *next_leaf.limits)
+    if before is None:
+        return head + zlib.compress(widths.tobytes())
+    before = np.broadcast_to(before, widths.shape)
+    is_used = before > 0
+    less = before[is_used].astype(np.int16) - widths[is_used]
+    return head + zlib.compress(_opened(less).astype(np.int8).tobytes(), 9)
+
+
+@lru_cache(1)  # in the simulation all clients get the same
+def read(message: bytes, before: bytes | None) -> Told:
+    """What a message of `told` tells those who know the widths `before`."""
+    limits = Limits(*HEAD.unpack(message[: HEAD.size])[1:])
+    content = zlib.decompress(message[HEAD.size :])
+    if before is None:
+        return Told(np.frombuffer(content, np.uint8), limits)
+    less = np.frombuffer(content, np.int8)
+    widths = np.frombuffer(before, np.uint8).astype(np.int16)
+    if len(widths) == 1 and len(less):  # one for all bins
+        widths = np.repeat(widths, len(less))
+    widths[widths > 0] -= less
+    return Told(widths.astype(np.uint8), limits)
+
+
+def place_of(message: bytes) -> int:
+    """The place of the widths to which a message of `told` refers."""
+    return int(HEAD.unpack(message[: HEAD.size])[0])
+
+
+def _opened(numbers: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Numbers (n,) without larger ones of fewer than `RUN` in a row (the opening of mathematical
+    morphology)."""
+    if len(numbers) < RUN:
+        return np.full_like(numbers, numbers.min(initial=2**7))
+    windows = np.lib.stride_tricks.sliding_window_view
+    least = windows(numbers, RUN).min(axis=1)
+    ends = np.full(RUN - 1, -(2**7), np.int16)
+    return np.asarray(windows(np.concatenate([ends, least, ends]), RUN).max(axis=1), np.int16)
