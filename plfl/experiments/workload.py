@@ -12,6 +12,7 @@ from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most_bytes
+from plfl.federated.collectives.masked import most_bytes as most_tree_bytes
 from plfl.federated.secure.updates import sum_bytes
 from plfl.methods.boosting import Boosting
 from plfl.study import Study
@@ -34,8 +35,8 @@ def workload(study: Study) -> pd.DataFrame:
     """One row for each state and sharing scheme: `state`, `sharing`, `cells`; `trainings`, fewer
     than cells if the ServerOpt has no effect, more if rates are tuned; `client_steps`: local steps
     of all clients of all trainings; `megabytes`: what clients and servers exchange if shared
-    parameters cross once each way per round, not range-coded, or each tree once; `evaluations`:
-    client models that are scored on all their evaluation windows."""
+    parameters cross once each way per round, not range-coded, or each tree once, and of masked sums
+    about the most; `evaluations`: client models that are scored on all their evaluation windows."""
     f = study.federation
     layout = study.plan.layout
     rows = []
@@ -67,6 +68,8 @@ def workload(study: Study) -> pd.DataFrame:
                 both_ways += sum(sum_bytes(clients, numbers)) - 4 * numbers
             if study.model.only_method:  # each tree crosses once, and more than its numbers
                 both_ways /= f.rounds
+                if study.channel.secure and sent_lengths:
+                    both_ways = _masked_tree(study, clients)
             models = 1 if study.plan.schemes.shares_nothing(scheme) else 2
             evaluations = models * evaluation_count * study.data.clients_of(state)
             if study.task.common_windows:  # the server's, and last those of the clients
@@ -83,6 +86,17 @@ def workload(study: Study) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _masked_tree(study: Study, clients: int) -> float:
+    """About the most bytes of the masked sums of a round of trees."""
+    method = study.hyperparameters.of_method(study.cells[0].method)
+    assert isinstance(method, Boosting)
+    shape, model = study.plan.window_shape, study.model
+    inputs = shape.inputs * shape.look_back + shape.covariates
+    windows = sources.source_of(study.data).counts(study.data, study.windows).train
+    leaves = method.leaves or int(getattr(model, "leaves", 2))
+    return shape.outputs * most_tree_bytes(clients, windows, inputs, method.bins, leaves)
 
 
 def measured_speed(study: Study) -> float:
