@@ -82,6 +82,8 @@ def add(commands: Commands) -> None:
     about = "compare a small federation with the simulator, bit by bit"
     check = single.add_parser("check", help=about)
     check.set_defaults(run=_check)
+    text = "let the server see sums over the clients only, of networks or of trees"
+    check.add_argument("--secure", choices=sorted(local.MASKED), help=text)
 
 
 def _add_study(parser: argparse.ArgumentParser) -> None:
@@ -182,8 +184,8 @@ def _keys(options: argparse.Namespace) -> None:
     )
 
 
-def _check(_options: argparse.Namespace) -> None:
-    local.check(clients=3, rounds=2, report=_say)
+def _check(options: argparse.Namespace) -> None:
+    local.check(clients=3, rounds=2, report=_say, masked=options.secure)
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,8 +85,31 @@ def federate(
             raise PlflError(f"the server ended with status {code}; see its messages above")
 
 
-def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
-    """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state."""
+MASKED: dict[str, dict[str, Any]] = {
+    "networks": {
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"]},
+    },
+    "trees": {
+        "windows": {"target": "change", "scaling": "per_client"},
+        "model": {"name": "trees", "trees": 1, "own_trees": 1, "leaves": 2},
+        "grid": {"method": ["boosting"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        "federation": {"rounds": 2, "evaluate_every": 2, "loss": "mae"},
+    },
+}
+"""Blocks of the check with masked sums. The first tree is shared, the second one a client's own."""
+
+
+def study_of(clients: int, rounds: int, folder: Path, masked: str | None = None) -> dict[str, Any]:
+    """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state; or one
+    of `MASKED`."""
+    raw = _study_of(clients, rounds, folder)
+    if masked is not None:
+        raw |= MASKED[masked] | {"channel": {"secure": True}}
+        raw["grid"] = raw["grid"] | {"sharing": ["P2"]}
+    return raw
+
+
+def _study_of(clients: int, rounds: int, folder: Path) -> dict[str, Any]:
     return {
         "name": "deploy-check",
         "data": {
@@ -104,13 +128,16 @@ def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
     }
 
 
-def check(clients: int, rounds: int, report: Callable[[str], None]) -> None:
-    """Run a federation and its simulation in a temporary folder, and compare them.
+def check(
+    clients: int, rounds: int, report: Callable[[str], None], masked: str | None = None
+) -> None:
+    """Run a federation and its simulation in a temporary folder, and compare them. `masked`: of
+    `MASKED`.
 
     If they agree, the last line is `identical bits` and the folder is removed.
     """
     folder = Path(tempfile.mkdtemp(prefix="plfl-"))
-    raw = study_of(clients, rounds, folder / "data")
+    raw = study_of(clients, rounds, folder / "data", masked)
     study = Study.parse(raw, "plfl deploy check")
     config = folder / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")

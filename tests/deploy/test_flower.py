@@ -96,6 +96,14 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))
 
 
+@pytest.mark.parametrize("masked", ["networks", "trees"])
+def test_a_federation_of_masked_sums_has_the_bits_of_the_simulator(masked, capsys):
+    """A SuperLink, and the workers of three clients, with messages over the network."""
+    pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    assert cli.main(["deploy", "check", "--secure", masked]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "identical bits"
+
+
 @pytest.fixture
 def exchange(monkeypatch):
     """`FlowerGrid.exchange` with a grid of one's own; messages that belong to no run."""
