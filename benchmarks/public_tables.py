@@ -79,34 +79,30 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def draw_curves(curves: pd.DataFrame, path: Path) -> None:
-    """The error with one week by number of public meters, of places, and of bytes."""
-    rows = curves[curves["weeks"] == 1]
-    rows = rows.assign(places=rows["sites"].str.count("[+]") + 1, kb=rows["bytes"] / 1000)
-    whole = rows[(rows["trees"] == 300) & (rows["leaves"] == 63)]
-    largest = whole.groupby(["site", "sites", "ahead"])["meters"].transform("max")
-    places = whole[whole["meters"] == largest]
-    most = places.groupby(["site", "ahead"])["places"].transform("max")
-    is_largest = rows["sites"].isin(places.loc[places["places"] == most, "sites"])
-    counted = whole[whole.groupby(["site", "sites", "ahead"])["meters"].transform("nunique") > 1]
-    sizes = rows[is_largest & (rows["meters"] > 100)]
-    figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.8), sharey=True)
-    for panel, (table, column, title) in zip(
-        panels,
-        [(counted, "meters", "public meters"), (places, "places", "places"),
-         (sizes, "kb", "size as text, kB")],
-        strict=True,
-    ):  # fmt: skip
-        for (site, ahead), line in table.groupby(["site", "ahead"]):
-            best = line.groupby([column, "leaves"] if column == "kb" else [column])["error"].mean()
-            for name, part in best.groupby(level="leaves") if column == "kb" else [("", best)]:
-                x = part.index.get_level_values(column)
-                label = f"{site}, {ahead}" + (f", {name} leaves" if name else "")
-                panel.plot(x, part, marker="o", markersize=4, label=label)
+    """The error with one week by number of public meters, and by size."""
+    rows = curves[curves["weeks"] == 1].assign(kb=curves["bytes"] / 1000)
+    keys = ["site", "ahead", "sites"]
+    is_whole = (rows["trees"] == rows["trees"].max()) & (rows["leaves"] == 63)
+    is_largest = rows["meters"] == rows.groupby(keys)["meters"].transform("max")
+    lines = {
+        "public meters": ("meters", rows[is_whole]),
+        "size of the model as text, kB": ("kb", rows[is_largest]),
+    }
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    colours: dict[str, str] = {}
+    for panel, (title, (column, table)) in zip(panels, lines.items(), strict=True):
+        for (site, ahead, _, leaves), line in table.groupby([*keys, "leaves"]):
+            if line[column].nunique() < 3:
+                continue
+            label = f"{site.capitalize()}, {'an hour' if ahead == 'hour' else 'a day'} ahead"
+            label += f", {leaves} leaves" if column == "kb" else ""
+            colour = colours.setdefault(f"{site}, {ahead}", f"C{len(colours)}")
+            line = line.sort_values(column)
+            panel.plot(line[column], line["error"], "o-", color=colour, markersize=4, label=label)
         panel.set_xlabel(title)
-        panel.set_xscale("linear" if column == "places" else "log")
+        panel.set_xscale("log")
         panel.grid(axis="y", alpha=0.3)
-        panel.legend(fontsize=7, frameon=False)
-    panels[1].set_xticks([1, 2, 3])
+        panel.legend(fontsize=8, frameon=False)
     panels[0].set_ylabel("error (1: naive)")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
