@@ -67,3 +67,17 @@ def test_what_many_share_is_one_line() -> None:
     }
     (line,) = told(**columns)
     assert line.startswith("9 meters (m0, m1, m2 …): the load is all but constant")
+
+
+def test_solar_cells_are_named() -> None:
+    noon = np.clip(np.sin((np.arange(ROWS) % 24 - 6) / 12 * np.pi), 0, None) * (1 + loads())
+    (line,) = told(roof=noon, home=loads())
+    assert line.startswith("roof: the load is zero at night and highest around noon")
+    assert told(office=noon + 0.2, home=loads()) == []
+
+
+def test_registers_that_take_turns_are_named() -> None:
+    is_day = np.arange(ROWS) % 24 >= 7
+    (line,) = told(high=loads() * is_day, low=loads() * ~is_day)
+    assert "high, low): only one of them counts at a time" in line
+    assert told(high=loads() * is_day, low=loads(1)) == []

@@ -255,3 +255,14 @@ def test_numbered_hours_are_columns_of_a_day(tmp_path: Path) -> None:
     (meter,) = read(tmp_path, table).meters.values()
     np.testing.assert_array_equal(meter.load, LOADS)
     assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("form", "columns"), [("%H.%M", ["Data", "Ora"]), ("%d.%m.%Y %H.%M", ["Ora"])]
+)
+def test_points_may_separate_hours_and_minutes(
+    tmp_path: Path, form: str, columns: list[str]
+) -> None:
+    table = pd.DataFrame({"Data": HOURS.strftime("%d.%m.%Y"), "Ora": HOURS.strftime(form)})
+    (meter,) = read(tmp_path, table[columns].assign(kWh=LOADS), stamp="end").meters.values()
+    assert list(meter.load.index) == list(HOURS.tz_localize("UTC"))

@@ -86,6 +86,7 @@ def test_other_files_are_named(content: str, words: str, tmp_path: Path) -> None
         ("load W", "W"),
         *(("kilowatt hours", "kWh"), ("Watt-hours", "Wh"), ("Main W", None)),
         *(("Price EUR/kWh", "EUR/kWh"), ("Energie / kWh", "kWh"), ("kWh/m2", "kWh/m2")),
+        *(("cents_per_kwh", "cents per kwh"), ("Hinta (snt/kWh)", "snt/kWh"), ("OAT degF", "degF")),
     ],
 )
 def test_the_unit_in_a_name(name: str, unit: str | None) -> None:

@@ -22,8 +22,12 @@ _ENOUGH_TIMES = 20
 """Times that tell a habit from chance."""
 _MOST_KW, _LEAST_KW = 100.0, 0.002
 """Mean loads of homes are between these; those of buildings may be larger."""
+_NIGHT_ENDS = 4
+"""Hour of local time before which it is dark on most days."""
 _MOST_METERS = 1000
-"""Meters beyond which sums and twins are not looked for."""
+"""Meters beyond which sums, twins and solar cells are not looked for."""
+_MOST_REGISTERS = 6
+"""Most registers of one meter."""
 
 
 def doubts(meters: Mapping[str, Meter]) -> list[str]:
@@ -33,6 +37,7 @@ def doubts(meters: Mapping[str, Meter]) -> list[str]:
     lines: list[str] = []
     for oddity, remedy, names in (
         *_single_doubts(loads),
+        *_solar_doubts(meters),
         *_unit_doubts(meters, loads),
         *_joint_doubts(meters, loads),
     ):
@@ -64,6 +69,28 @@ def _single_doubts(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
         f"make the zeros gaps with {Key('data.meters.zero_run')}, and check the sums",
         [name for name, load in known_loads.items() if _has_late_sums(load)],
     )
+
+
+def _solar_doubts(meters: Mapping[str, Meter]) -> Iterator[Doubt]:
+    """Loads like those of solar cells, which are no consumption."""
+    is_looked_for = len(meters) <= _MOST_METERS
+    names = [name for name, meter in meters.items() if is_looked_for and _is_solar(meter)]
+    yield (
+        "the load is zero at night and highest around noon, like the production of solar cells",
+        f"if it is, leave it out: {Key('data.meters.leave_out', flow(names))}",
+        names,
+    )
+
+
+def _is_solar(meter: Meter) -> bool:
+    """Whether almost all loads are zero at night, and those of noon are by far the highest."""
+    load = meter.load.dropna()
+    hours = pd.DatetimeIndex(load.index).tz_convert(meter.zone).hour
+    nights, noons = load[hours < _NIGHT_ENDS], load[(hours >= 10) & (hours < 15)]
+    if len(nights) < _ENOUGH_TIMES or len(noons) < _ENOUGH_TIMES or not noons.mean() > 0:
+        return False
+    is_dark = (nights <= 0.01 * noons.mean()).mean() > 1 - (1 - _CONSTANT_PART) * 5
+    return bool(is_dark and noons.mean() > 2 * load.mean())
 
 
 def _unit_doubts(
@@ -105,6 +132,7 @@ def _joint_doubts(
         names_by_span.setdefault((meter.load.index[0], len(meter.load)), []).append(name)
     copies: list[str] = []
     sums: list[str] = []
+    registers: list[str] = []
     for names in names_by_span.values():
         if not 1 < len(names) <= _MOST_METERS:
             continue
@@ -114,6 +142,13 @@ def _joint_doubts(
             if name_of_content.setdefault(load.tobytes(), name) != name:
                 copies.append(name)
         total = table.sum(axis=0)
+        is_counting = table > 0
+        if (
+            len(names) <= _MOST_REGISTERS
+            and (is_counting.sum(axis=0) > 1).mean() <= 1 - _CONSTANT_PART
+            and (is_counting.mean(axis=1) > 1 - _CONSTANT_PART).all()
+        ):
+            registers += names
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():
             if np.allclose(load, total - load, rtol=1e-3, atol=1e-3 * load.max()):
                 sums.append(name)
@@ -121,6 +156,11 @@ def _joint_doubts(
         "the loads are equal to those of another meter",
         f"leave one of them out: {Key('data.meters.leave_out', flow(copies))}",
         copies,
+    )
+    yield (
+        "only one of them counts at a time, like registers of tariffs",
+        f"if they are those of one meter, add them: {Key('data.meters.add')}",
+        registers,
     )
     yield (
         "the load is the sum of all others",

@@ -17,7 +17,7 @@ from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.numbers import as_text, is_number
-from plfl.data.meters.shapes import columns_of_day, simplify
+from plfl.data.meters.shapes import HOURS, columns_of_day, simplify
 from plfl.data.meters.stamps import ENDS, parse
 from plfl.data.meters.tables import DATED, DIGITS, RawFile, RawTable
 
@@ -25,12 +25,6 @@ _TIME_WORDS = re.compile(
     r"time|date|stamp|epoch|unix|zeit|datum|^ts$|^data$|fecha|^dato$|^dag$|^tag$|^day$|giorno|^jour$",
     re.IGNORECASE,
 )
-_HOURS = re.compile(
-    r"(?:(?:start|end|begin|read|interval|local)[ _]?)?(?:time|hour|hr|hora|zeit|uhrzeit)"
-    r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|h[er]?",
-    re.IGNORECASE,
-)
-"""Names of columns whose whole numbers are times of day, such as 7 or 700."""
 _STARTS = re.compile(
     r"start|begin|\b(from|von|van|från|fra|od|de|desde)\b|début|debut|in[ií]cio|inizio|^alku|algus",
     re.IGNORECASE,
@@ -597,12 +591,14 @@ def _is_time(table: RawTable, name: str) -> bool:
 
 def _is_clock(table: RawTable, name: str) -> bool:
     column = table.cells[name]
-    if column.dtype.kind in "fbM" or (name in table.plain and not _HOURS.fullmatch(name)):
+    if column.dtype.kind in "fbM" or (name in table.plain and not HOURS.fullmatch(name)):
         return False
     text = _sample(column)
-    if text.str.fullmatch(r"\d{1,4}").all() and _HOURS.fullmatch(name):
+    if text.str.fullmatch(r"\d{1,4}").all() and HOURS.fullmatch(name):
         numbers = text.astype(int)
         return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
+    if HOURS.fullmatch(name) and text.str.fullmatch(r"(?:[01]?\d|2[0-4])\.[0-5]\d").all():
+        return bool(len(text))
     clock = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?"
     return bool(len(text) and text.str.fullmatch(clock).mean() > 0.5)
 

@@ -59,6 +59,7 @@ _OTHER_WORDS = """
 gas water cost costs price prices tariff temperature voltage humidity
 export exported feedin injection injectie einspeisung eingespeist teruglevering returned surplus
 injetada inyectada vertida immessa oddana oddaná dodávka abgabe
+livrata pagaminta saražotā toodetud üretim παραγωγή
 pv produktion production produced generation generated erzeugung
 preis prix precio prezzo prijs pris hinta cena börsihind
 """
@@ -80,7 +81,7 @@ _FED_IN = re.compile(r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])2\.8\.\d")
 
 def unit_of(name: str) -> str | None:
     """The unit that the name of a column states, one of `LOADS` or another; None if none."""
-    if ratio := _RATIO.search(name):
+    if ratio := _RATIO.search(name.replace("_", " ")):
         return ratio[0]
     if energy := re.search(r"\b[kM]?Wh\s?/\s?h(?:our)?\b", name, re.IGNORECASE):
         return {"k": "kW", "m": "MW"}.get(energy[0][0].lower(), "W")

@@ -28,6 +28,13 @@ _WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?(kWh|MWh|Wh|kW|MW|W)")
 """A reading with its unit in one cell."""
 _NUMBERED = re.compile(r"(?:he?|hour|hora|godz(?:ina)?|stunde)[ _.-]?0?(\d{1,2})", re.IGNORECASE)
 """The name of a column with a numbered hour of the day."""
+HOURS = re.compile(
+    r"(?:(?:start|end|begin|read|interval|local)[ _]?)?"
+    r"(?:time|hour|hr|hora|ora|óra|saat|sat|godzina|hodina|uur|zeit|uhrzeit)"
+    r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|h[er]?",
+    re.IGNORECASE,
+)
+"""Names of columns whose whole numbers are times of day, such as 7 or 700."""
 _DAY = 24 * 60
 _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
@@ -54,12 +61,13 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         elif sample.str.fullmatch(_SPAN.pattern, case=False).mean() > 0.5:
             starts = as_text(column).str.replace(_SPAN, r"\1\2\3", regex=True)
             table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
-    return table if time_columns else _with_clocks(table)
+    return table if time_columns else _with_clocks(table, meters)
 
 
-def _with_clocks(table: RawTable) -> RawTable:
+def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
     """The table with times of day instead of numbers of hours or intervals, such as 1 to 48, in a
     column that repeats them beside one of dates without times of day."""
+    is_end = meters.stamp == "end" and "stamp" in meters.model_fields_set
     sample = {name: as_text(table.cells[name].head(2000)) for name in map(str, table.cells)}
     if any(text.str.fullmatch(_TIME, case=False).mean() > 0.5 for text in sample.values()):
         return table
@@ -67,15 +75,17 @@ def _with_clocks(table: RawTable) -> RawTable:
     if len(dates) != 1 or sample[dates[0]].str.contains(r"\d:\d").any():
         return table
     for name, text in sample.items():
-        if name == dates[0] or not text.str.fullmatch(r"\d{1,2}").all():
+        if name == dates[0] or HOURS.fullmatch(name) or not text.str.fullmatch(r"\d{1,2}").all():
             continue
         numbers = sorted({*map(int, text)})
         first, count = numbers[0], len(numbers)
         is_whole_day = count in _COUNTS and numbers == [*range(first, first + count)]
         if is_whole_day and first in (0, 1) and not table.cells.duplicated([*dates, name]).any():
-            minutes = (as_text(table.cells[name]).astype(int) - first) * (_DAY // count)
+            mark = "end" if is_end and first == 1 else "start"
+            positions = as_text(table.cells[name]).astype(int) - (mark == "start") * first
+            minutes = positions * (_DAY // count)
             clocks = minutes.map(lambda time: f"{time // 60:02}:{time % 60:02}")
-            return replace(table, cells=table.cells.assign(**{name: clocks}), stamp="start")
+            return replace(table, cells=table.cells.assign(**{name: clocks}), stamp=mark)
     return table
 
 

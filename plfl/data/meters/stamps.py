@@ -31,6 +31,7 @@ _DATES = (
 )
 _TIMES = (
     *(" %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %H%M", "%H%M"),
+    " %H.%M",
     *("T%H:%M", "T%H:%M:%S", "T%H%M", "T%H%M%S", "%H%M%S", ":%H:%M", ":%H:%M:%S", ""),
 )
 COMPACT_HOUR = "%Y%m%d%H"
@@ -142,6 +143,8 @@ def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Serie
 
 def _clock(text: pd.Series, meters: Meters) -> pd.Series:
     """Times of day, with a colon if they are written as hours (7) or as hours and minutes (700)."""
+    if text.str.fullmatch(r"\d{1,2}\.[0-5]\d").all():
+        return text.str.replace(".", ":", regex=False)
     plain = text.str.replace(r"\.0$", "", regex=True)
     if not plain.str.fullmatch(r"\d{1,4}").all():
         return text
