@@ -75,10 +75,12 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
     if len(dates) != 1 or sample[dates[0]].str.contains(r"\d:\d").any():
         return table
     for name, text in sample.items():
-        if name == dates[0] or HOURS.fullmatch(name) or not text.str.fullmatch(r"\d{1,2}").all():
+        if name == dates[0] or not text.str.fullmatch(r"\d{1,2}").all():
             continue
         numbers = sorted({*map(int, text)})
         first, count = numbers[0], len(numbers)
+        if count == _COUNTS[0] and HOURS.fullmatch(name):
+            continue  # may end or start at these hours
         is_whole_day = count in _COUNTS and numbers == [*range(first, first + count)]
         if is_whole_day and first in (0, 1) and not table.cells.duplicated([*dates, name]).any():
             mark = "end" if is_end and first == 1 else "start"
