@@ -304,7 +304,11 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
             if _KEY not in metadata:
                 raise ValueError("it was not written by plfl")
             header = json.loads(metadata[_KEY])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            texts = _mapped_texts(path)
+            arrays = {
+                name: texts[name] if name in texts else file.get_tensor(name)
+                for name in file.keys()  # noqa: SIM118
+            }
         if header["sha256"] != _sum(arrays):
             raise ValueError("its numbers have changed")
         return arrays, header["about"]
@@ -315,6 +319,18 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
             f"{path}: is no model that can be read ({error}); name a file of results/NAME/models, "
             "or train it again"
         ) from None
+
+
+def _mapped_texts(path: Path) -> dict[str, NDArray[np.uint8]]:
+    """The arrays of bytes in a file, which stay there: trees of many meters take gigabytes."""
+    content = np.memmap(path, np.uint8, "c").view(np.ndarray)
+    start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    header = json.loads(content[8:start].tobytes())
+    return {
+        name: content[start + field["data_offsets"][0] : start + field["data_offsets"][1]]
+        for name, field in header.items()
+        if field.get("dtype") == "U8" and len(field["shape"]) == 1
+    }
 
 
 def _sum(models: Models | Arrays) -> str:
