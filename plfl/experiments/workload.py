@@ -90,7 +90,7 @@ def workload(study: Study) -> pd.DataFrame:
 
 def _masked_tree(study: Study, clients: int) -> float:
     """About the most bytes of the masked sums of a round of trees."""
-    method = study.hyperparameters.of_method(study.cells[0].method)
+    method = study.hyperparameters.find_method(study.cells[0].method)
     assert isinstance(method, Boosting)
     shape, model = study.plan.window_shape, study.model
     inputs = shape.inputs * shape.look_back + shape.covariates
