@@ -81,6 +81,18 @@ def loads_before(dataset: Dataset, client: int, starts: Rows, season: int) -> Fl
     return np.where(is_known, dataset.load[np.where(is_known, rows, last)], np.nan)
 
 
+def latest_loads(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
+    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets, or for
+    targets that are farther than that, two seasons, and so on. NaN as in `loads_before`."""
+    leads = (dataset.look_ahead + np.arange(dataset.horizons)) * dataset.interval
+    seasons = -(-leads // season)
+    loads = np.full((len(starts), dataset.horizons), np.nan)
+    for count in np.unique(seasons).tolist():
+        before = loads_before(dataset, client, starts, count * season).reshape(loads.shape)
+        loads[:, seasons == count] = before[:, seasons == count]
+    return loads if dataset.horizons > 1 else loads[:, 0]
+
+
 def _last(dataset: Dataset, starts: Rows) -> Rows:
     """The last input rows (W,), or (W, 1) if windows have several targets."""
     last = dataset.persistence_rows(starts)

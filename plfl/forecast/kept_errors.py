@@ -16,7 +16,8 @@ LEADS_FILE, SUMS_FILE = "lead_times.csv", "sums.csv"
 """Names of the tables beside the models."""
 LEADS = ("state", "forecaster", "minutes", "meters", "percent_of_load", "naive_day")
 """Columns: of each lead time in minutes the mean absolute error in percent of the load (WAPE), and
-that of the load a day before, each as a mean over the meters."""
+that of the load a day before, of two days for lead times above a day, and so on, each as a mean
+over the meters."""
 SUMS = (
     *("state", "forecaster", "meters", "forecasts", "mae", "naive_day", "percent_of_load"),
     *("mase", "peak_percent", "peak_hours"),

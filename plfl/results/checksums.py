@@ -13,8 +13,6 @@ from pathlib import Path
 from plfl.base.files import sha256, write_text
 
 SUMS = "SHA256SUMS"
-LATER_TABLES = ("lead_times.csv", "sums.csv")
-"""Tables without a checksum there: the job that keeps models writes them, at its own time."""
 KEY = b"plfl.sha256"
 """Key of the checksum in the metadata of a Parquet file."""
 BLANK = b"0" * 64
@@ -80,10 +78,9 @@ def _place(path: Path) -> int | None:
 
 
 def write_sums(folder: Path) -> None:
-    """Write `SHA256SUMS` with the checksums of all tables in a results folder."""
-    tables = [*folder.glob("*.parquet"), *folder.glob("*.csv"), folder / "study.json"]
-    sealed_tables = sorted(path for path in tables if path.name not in LATER_TABLES)
-    lines = [f"{sha256(path)}  {path.name}\n" for path in sealed_tables]
+    """Write `SHA256SUMS` with the checksums of all tables in a folder of results."""
+    tables = [*folder.glob("*.parquet"), *folder.glob("*.csv"), *folder.glob("study.json")]
+    lines = [f"{sha256(path)}  {path.name}\n" for path in sorted(tables)]
     write_text(folder / SUMS, "".join(lines))
 
 

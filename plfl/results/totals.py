@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.baselines.naive import DAY, loads_before
+from plfl.baselines.naive import DAY, latest_loads
 from plfl.data.dataset import WEEK, Dataset
 from plfl.interfaces.baseline import Arrays, Floats
 
@@ -20,7 +20,8 @@ TOTALS = "totals"
 """Where they are among the arrays of a file."""
 LOADS = ("truth", "last", "naive_day", "naive_week")
 """What is added up beside the forecasts: the load at the targets, that of the last reading, and
-those a day and a week before the targets."""
+those a day and a week before the targets, or twice as long for targets that are farther, and so
+on."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ class Totals:
         loads = {
             "truth": dataset.truth(starts),
             "last": dataset.persistence(starts),
-            "naive_day": loads_before(dataset, client, starts, DAY),
-            "naive_week": loads_before(dataset, client, starts, WEEK),
+            "naive_day": latest_loads(dataset, client, starts, DAY),
+            "naive_week": latest_loads(dataset, client, starts, WEEK),
         }
         numbers = {name: x.reshape(shape) for name, x in {**loads, **forecasts}.items()}
         made_at = dataset.stamps[dataset.persistence_rows(starts)].astype("datetime64[s]")

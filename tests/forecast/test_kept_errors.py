@@ -121,6 +121,27 @@ def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:
     assert shown["made_at"].min() == shorter.stamps[bounds[1, 2] + shorter.look_back - 1]
 
 
+def test_lead_times_above_a_day_have_rows() -> None:
+    """There, the load a day before is not known yet, and that of two days before takes its
+    place."""
+    write_readings(96 * 40)
+    study = make_study(**STUDY | {"windows": STUDY["windows"] | {"horizons": 100}})
+    dataset = plfl.load_dataset(study, "XX")
+    leads = add_up(study, dataset, "naive_week").leads
+    assert leads["minutes"].tolist() == [15 * lead for lead in range(1, 101)]
+    first, end = dataset.view.bounds[0, 2:].tolist()
+    rows = end - first - dataset.look_back - 99
+    loads = readings_of(dataset, dataset.columns.tolist())
+    for lead, days in ((96, 1), (97, 2), (100, 2)):
+        errors = []
+        for table in loads.values():
+            begin = first + dataset.look_back + lead - 1
+            tested = table["load"].iloc[begin : begin + rows]
+            before = table["load"].shift(96 * days).loc[tested.index]
+            errors.append(100 * (tested - before).abs().sum() / tested.sum())
+        assert leads["naive_day"][lead - 1] == pytest.approx(np.mean(errors))
+
+
 def test_the_page_shows_them(tmp_path: Path) -> None:
     write_readings(96 * 30)
     study = make_study(**STUDY)
