@@ -57,3 +57,7 @@ def _faults(study: Study) -> Iterator[tuple[Path, str]]:
         for path in changed_tables(folder):
             yield path, "it has changed since it was written"
             yield folder / SUMS, ""
+        for path in changed_tables(folder / "models"):  # the models are made again with them
+            yield path, "it has changed since it was written"
+            yield folder / "models" / "index.csv", "it belongs to a table that has changed"
+            yield folder / "models" / SUMS, ""

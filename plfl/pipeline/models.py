@@ -17,6 +17,7 @@ from plfl.forecast.contents import describe
 from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, KeptErrors
 from plfl.interfaces.baseline import Arrays
 from plfl.results.assignment import assign
+from plfl.results.checksums import write_sums
 from plfl.results.records import (
     TRAINED_FOLDER,
     ConformalWidths,
@@ -85,6 +86,7 @@ def keep_models(
             write_csv(table.round(6), index.parent / name)
         else:
             (index.parent / name).unlink(missing_ok=True)
+    write_sums(index.parent)
 
 
 def _choose_baselines(tables: Tables, state: str) -> list[str]:

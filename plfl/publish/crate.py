@@ -19,6 +19,7 @@ from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
 from plfl.base.text import list_names
 from plfl.federated.privacy.statement import state_for_readers
+from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE
 from plfl.plugins import digests_of
 from plfl.report import overview, page
 from plfl.report.rendering import as_yaml
@@ -40,6 +41,8 @@ DESCRIPTIONS = {
     CONFIGURATION: "configuration of the study, with every key",
     "requirements.txt": "versions of the software that ran the study",
     "index.csv": "which cell each file of models belongs to",
+    LEADS_FILE: "errors of the kept forecasters by lead time",
+    SUMS_FILE: "errors of the kept forecasters for the sum of the meters",
 }
 """What the files of a crate contain, by name."""
 
@@ -134,7 +137,8 @@ def _choose_files(
             f"{results / 'index.html'}: is missing, so the study is not finished; run it with "
             "`plfl study`"
         )
-    kinds = ["*.csv", "*.parquet", "study.json", *["models/*"] * models]
+    kinds = ["*.csv", "*.parquet", "study.json", f"models/{LEADS_FILE}", f"models/{SUMS_FILE}"]
+    kinds += ["models/*"] * models
     kinds += [] if own_meters else ["index.html"]
     files = {
         path.relative_to(results).as_posix(): path
@@ -142,7 +146,7 @@ def _choose_files(
         for kind in kinds
         for path in place.glob(kind)
     }
-    if models and not any(Path(name).parent.name == "models" for name in files):
+    if models and not any(name.endswith(".safetensors") for name in files):
         raise ResultsError(f"{results}: holds no models; leave out --models, or run the study")
     figures, own_code = figures_of(results, study), digests_of(study.description())
     figure_files = [] if own_meters else figures.glob("*.*")

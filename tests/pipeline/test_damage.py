@@ -1,0 +1,27 @@
+"""What was cut or changed is removed, so that it is made again."""
+
+from pathlib import Path
+
+import pytest
+
+from plfl.pipeline.damage import remove_damaged
+from plfl.results.checksums import SUMS, write_sums
+from tests.helpers import tiny
+
+
+def test_changed_errors_of_kept_models_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = tiny.study()
+    folder = study.paths.results / "models"
+    folder.mkdir(parents=True)
+    names = ["index.csv", "lead_times.csv", "sums.csv"]
+    for name in names:
+        (folder / name).write_text("state\nXX\n")
+    write_sums(folder)
+    assert remove_damaged(study) == ""
+    (folder / "lead_times.csv").write_text("state\n")
+    message = remove_damaged(study)
+    assert "lead_times.csv" in message and "index.csv" in message and SUMS not in message
+    assert [path.name for path in folder.iterdir()] == ["sums.csv"]
