@@ -50,7 +50,7 @@ def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
     ]
     settings = {"model": (study.model.settings, other.model.settings)}
     settings["task"] = study.task.settings, other.task.settings
-    differing += [key for key, (own, others) in settings.items() if own != others]
+    differing += [key for key, pair in settings.items() if pair[0] != pair[1]]
     shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
     if not differing and about["parameters"] != shapes:
         differing.append("data.features")  # they decide how many inputs there are
