@@ -1,9 +1,67 @@
-"""Errors that the user can fix. Each message says what is wrong, where, and what to do."""
+"""Errors that the user can fix: what is wrong, where, and what to do, and the words for it."""
+
+from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
 
+from plfl.base.keys import Key
 from plfl.base.text import visible
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file."""
+
+    file: Path
+    spot: str
+    """Where in the file, such as `line 3`."""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.spot}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that the user can fix. `str` is the only place that words it."""
+
+    place: Path | Place | Key | str
+    """Where it is: a file, a place in one, a key of the study, or in words; empty: nowhere in
+    particular."""
+    text: str
+    """What is wrong."""
+    remedy: str = ""
+    """What to do about it; empty if the text says it."""
+    meter: str = ""
+    """The meter that it is about; empty if it is not about a single one."""
+    kind: str = field(default="", compare=False)
+    """Problems of a kind are told once for many meters, even if texts and remedies differ in names
+    and numbers; empty: those with the same remedy, or without any with the same text, are."""
+    note: str = ""
+    """What else there is to say, at the end and in brackets."""
+    place_words: str = field(init=False, compare=False, repr=False)
+    """The place in the words of its reader."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place_words", str(self.place))  # as long as `word_keys` holds
+
+    def worded(self, place: str) -> str:
+        """One line: the place in other words, if any, what is wrong and what to do."""
+        what = f"{self.text}; {self.remedy}" if self.remedy else self.text
+        note = f" ({self.note})" if self.note else ""
+        return f"{place}: {what}{note}" if place else f"{what}{note}"
+
+    def within(self, place: Path | Place | Key | str, meter: str = "") -> Self:
+        """The problem of something that is in a larger `place`, or belongs to a `meter`."""
+        inner = f": {self.place_words}" if self.place_words else ""
+        return replace(self, place=f"{place}{inner}", meter=meter or self.meter)
+
+    def __str__(self) -> str:
+        return self.worded(self.place_words)
 
 
 class PlflError(Exception):
@@ -13,24 +71,33 @@ class PlflError(Exception):
     with status 2. Control characters in it, from names in the user's files, are escaped.
     """
 
-    def __init__(self, *problems: str):
+    def __init__(self, *problems: Problem | str):
         """Keep the problems, which are one below the other in the message."""
         super().__init__(*problems)
-        self.problems = list(problems)
+        self.problems = list(map(as_problem, problems))
+
+    def within(self, place: Path | Place | Key | str, meter: str = "") -> Self:
+        """The error with all problems in a larger place; see `Problem.within`."""
+        error = copy(self)
+        error.problems = [problem.within(place, meter) for problem in self.problems]
+        return error
 
     def __str__(self) -> str:
-        return visible("\n".join(map(str, self.args)))
+        return visible("\n".join(map(str, self.problems)))
 
 
 class ConfigError(PlflError):
     """All errors in a configuration, in one message."""
 
-    def __init__(self, source: str, problems: list[str]):
-        """Join the problems of the configuration from `source`, one line each."""
-        lines = "\n".join(f"  - {problem}" for problem in problems)
-        count = f"{len(problems)} error" + ("s" if len(problems) > 1 else "")
-        super().__init__(f"{source}: {count} in the configuration\n{lines}")
-        self.problems = problems
+    def __init__(self, source: str, problems: Iterable[Problem | str]):
+        """Keep the problems of the configuration from `source`."""
+        super().__init__(*problems)
+        self.source = source
+
+    def __str__(self) -> str:
+        count = f"{len(self.problems)} error" + ("s" if len(self.problems) > 1 else "")
+        lines = [f"{self.source}: {count} in the configuration"]
+        return visible("\n".join([*lines, *(f"  - {problem}" for problem in self.problems)]))
 
 
 class DataError(PlflError):
@@ -42,6 +109,11 @@ class ResultsError(PlflError):
 
     Whatever reads a results folder raises it if a file is missing, damaged or of another format.
     """
+
+
+def as_problem(problem: Problem | str) -> Problem:
+    """A problem, also one of which only the text is given."""
+    return problem if isinstance(problem, Problem) else Problem("", problem)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

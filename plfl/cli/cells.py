@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
@@ -86,7 +86,7 @@ def _describe_times(study: Study) -> str:
 
 
 def _check_states(study: Study) -> None:
-    problems: list[str] = []
+    problems: list[Problem] = []
     for variant in study.variants.values():
         for state in variant.data.states:
             with collect_problems(problems):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError, PlflError, Problem, as_problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table
 from plfl.cli.commands import COMMANDS
@@ -23,7 +23,6 @@ from plfl.outside.frozen import opened
 from plfl.outside.originals import fetch, original_of
 from plfl.pipeline.format_samples import read_samples
 from plfl.study import Study
-from plfl.tasks import task_of
 
 EXAMPLES = """
 plfl data check config/meters.yaml
@@ -70,13 +69,14 @@ def run(options: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
 
-    problems, source, first = [], sources.source_of(study.data), next(iter(study.variants.values()))
+    source, first = sources.source_of(study.data), next(iter(study.variants.values()))
+    problems: list[Problem] = []
     for state in study.data.states:
         try:
             source.fetch(study.data, state)
             tables = dict(source.load(study.data, state))
         except DataError as error:
-            problems.append(str(error))
+            problems += error.problems
             continue
         interval = study.data.interval
         description = describe(tables, interval, first.windows, first.data.cut)
@@ -85,10 +85,10 @@ def run(options: argparse.Namespace) -> None:
         print(first.windows.describe_times(interval))
         print(print_table(description[list(COLUMNS)].reset_index()))
         warnings = judge(description, first.windows, first.data.cut, study.participant)
-        refusal = _refusal_of(study, tables)
-        problems += [f"{state}: {refusal}"] if refusal else []
+        refusals = _refusals_of(study, tables)
+        problems += [problem.within(state) for problem in refusals]
         lines = [f"- {warning}" for warning in warnings] or (
-            [] if refusal else ["no problems found"]
+            [] if refusals else ["no problems found"]
         )
         print("\n".join([*lines, ""]))
     if problems:
@@ -132,16 +132,16 @@ def run_formats(options: argparse.Namespace) -> None:
     print("all samples are read as the format expects")
 
 
-def _refusal_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
-    """Why variants of the study cannot make windows, or widths, of these clients; or empty."""
+def _refusals_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> list[Problem]:
+    """Why variants of the study cannot make windows, or widths, of these clients."""
     data_axes = [axis.key for axis in study.plan.axes if axis.is_of_data]
     differ = {tuple(map(place.get, data_axes)): label for label, place in study.plan.places.items()}
-    problems: list[str] = []
+    problems: list[Problem] = []
     for label in differ.values():
         try:
             dataset = windows_of(study.variants[label], tables)
         except DataError as error:
             problems += error.problems
         else:
-            problems += task_of(study.variants[label]).uncalibrated(dataset)
-    return "\n".join(dict.fromkeys(problems))
+            problems += map(as_problem, study.variants[label].task.uncalibrated(dataset))
+    return list(dict.fromkeys(problems))

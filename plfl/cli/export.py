@@ -67,5 +67,5 @@ def run(options: argparse.Namespace) -> None:
         print(f"wrote {path}")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+def _say(client: str, text: str) -> None:
+    print(f"{client}: {text}", file=sys.stderr)

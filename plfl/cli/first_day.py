@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.files import write_text
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
@@ -154,8 +154,10 @@ def layout_given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @word_keys(_word_as_option)
-def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawMeter], list[str]]:
-    """The meters in raw exports, and a line for what cannot be used."""
+def read(
+    options: argparse.Namespace, paths: list[Path]
+) -> tuple[dict[str, RawMeter], list[Problem]]:
+    """The meters in raw exports, and the problems of what cannot be used."""
     if options.read_timezone is not None:
         raise PlflError("--read-timezone: is --timezone where no study forecasts")
     for key, name in ABOUT_STUDIES.items():
@@ -184,7 +186,7 @@ def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawM
     except ConfigError as error:
         raise DataError(*error.problems) from None
     if not known_meters:
-        raise DataError(*(problems or [f"{paths[0]}: has no meter"]))
+        raise DataError(*(problems or [Problem(paths[0], "has no meter")]))
     return known_meters, problems
 
 
@@ -217,7 +219,7 @@ def add_sum(
     options: argparse.Namespace,
     tables: dict[str, pd.DataFrame],
     forecasters: dict[str, str],
-    problems: list[str],
+    problems: list[Problem],
 ) -> None:
     """Add the sum of the meters' forecasts to their tables, if `--sum` asks for it; see
     `can_add_up`."""
@@ -227,7 +229,7 @@ def add_sum(
 
 
 def sum_row(
-    options: argparse.Namespace, pairs: dict[str, pd.DataFrame], problems: list[str]
+    options: argparse.Namespace, pairs: dict[str, pd.DataFrame], problems: list[Problem]
 ) -> list[dict[str, Any]]:
     """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
     it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them."""
@@ -237,7 +239,7 @@ def sum_row(
     return [{"client": SUM, "forecaster": "sum of the meters", **scored(table)}]
 
 
-def can_add_up(options: argparse.Namespace, names: list[str], problems: list[str]) -> bool:
+def can_add_up(options: argparse.Namespace, names: list[str], problems: list[Problem]) -> bool:
     """Whether to add the sum of meters. If one of them is missing, a line says that there is no
     sum. DataError: there is only one meter, or one has the name of the sum."""
     if not options.sum:

@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         return _forecast_with_study(options, say)
 
 
-def _forecast_with_study(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], None]) -> int:
     """Forecast with the models of a study."""
     is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
     kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
@@ -157,11 +157,11 @@ def check_with(options: argparse.Namespace, is_folder: bool) -> None:
 
 
 def choose_model(
-    kept_forecasters: Forecasters, client: str, forecaster: str, say: Callable[[str], None]
+    kept_forecasters: Forecasters, client: str, forecaster: str, say: Callable[[str, str], None]
 ) -> ForecastModel:
     """The model for a meter that took part; a line says why."""
     choice = kept_forecasters.of(client, forecaster)
-    say(f"{client}: {choice.name}, {choice.why}")
+    say(client, f"{choice.name}, {choice.why}")
     return kept_forecasters.model(choice.file)
 
 
@@ -171,7 +171,7 @@ def _model(
     client: str,
     readings: pd.DataFrame,
     options: argparse.Namespace,
-    say: Callable[[str], None],
+    say: Callable[[str, str], None],
 ) -> ForecastModel:
     """The model for a meter; of a results folder, a line says why."""
     if not options.newcomer:
@@ -185,7 +185,7 @@ def _model(
         model = reader.adapt(readings, client)
     else:
         choice, model = kept_forecasters.choose_for_new(client, readings, options.wanted)
-        say(f"{client}: {choice.name}, {choice.why}")
+        say(client, f"{choice.name}, {choice.why}")
     if options.save is not None:
         model.save(options.save)
         print(f"wrote {options.save}", file=sys.stderr)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import print_table
 from plfl.cli.commands import COMMANDS
@@ -67,7 +67,7 @@ def run_check(options: argparse.Namespace) -> None:
     """Print a line for each leaderboard; DataError: rows are wrong, with a line for each."""
     if options.predictions is not None and len(options.tasks) != 1:
         raise PlflError("leaderboard check: --predictions needs the name of one task")
-    problems: list[str] = []
+    problems: list[Problem] = []
     for task, board in _boards(options.tasks):
         row_faults = [*faults(task, board, options.predictions)]
         rows = counted(len(pd.read_csv(board)), "row")

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
-from plfl.data.checks import counted, list_names
-from plfl.data.meters.paths import share_lines
+from plfl.data.checks import collect_problems, counted, list_names, share
 from plfl.forecast.output import table_as_csv, write
 
 T = TypeVar("T")
 R = TypeVar("R")
+ABOUT = "%s: "
+"""What a message to the log begins with if it is about the first of its values."""
 INCOMPLETE = 3
 """The exit status if a command could not do its work for some meters."""
 
@@ -26,45 +27,51 @@ class _Messages(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lines: list[str] = []
+        self.problems: list[Problem] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
+        """Keep the message; it is about the first of its values if it begins with it."""
+        if record.msg.startswith(ABOUT) and isinstance(record.args, tuple):
+            name, *values = record.args
+            kind = record.msg.removeprefix(ABOUT)
+            problem = Problem(str(name), kind % tuple(values), meter=str(name), kind=kind)
+        else:
+            problem = Problem("", record.getMessage())
+        self.problems.append(problem)
 
 
 @contextmanager
-def share_messages() -> Iterator[Callable[[str], None]]:
+def share_messages() -> Iterator[Callable[[str, str], None]]:
     """Print lines about meters on the standard error at the end, what many share once: what plfl
-    logs, and what the function is called with."""
+    logs, and what the function says of a meter."""
     messages, logger = _Messages(), logging.getLogger("plfl")
     logger.addHandler(messages)
     try:
-        yield messages.lines.append
+        yield lambda name, text: messages.problems.append(Problem(name, text, meter=name))
     finally:
         logger.removeHandler(messages)
-        for line in share_lines(messages.lines):
+        for line in share(messages.problems):
             print(line, file=sys.stderr)
 
 
 def for_each_meter(
-    tables: Mapping[str, R], problems: list[str], work: Callable[[str, R], T]
+    tables: Mapping[str, R], problems: list[Problem], work: Callable[[str, R], T]
 ) -> dict[str, T]:
     """What `work` returns for each meter and its readings; errors of single meters are added to
     `problems`, which are printed, those that many share once. If no meter succeeds, they are in a
     DataError."""
     results: dict[str, T] = {}
     for name, readings in tables.items():
-        try:
+        with collect_problems(problems, name):
             results[name] = work(name, readings)
-        except PlflError as error:
-            problems.append(str(error))
+    lines = share(problems)
     if not results:
         absent_meters = (
             "none of the study's meters is in these files; name another one with --client"
         )
-        raise DataError(*(share_lines(problems) or [absent_meters]))
-    for problem in share_lines(problems):
-        print(f"plfl: {problem}", file=sys.stderr)
+        raise DataError(*(lines or [absent_meters]))
+    for line in lines:
+        print(f"plfl: {line}", file=sys.stderr)
     return results
 
 
@@ -80,7 +87,7 @@ def print_by_text(text_of: Mapping[str, str]) -> None:
 
 
 def deliver_forecasts(
-    table: pd.DataFrame, table_file: Path | None, meters: int, problems: list[str]
+    table: pd.DataFrame, table_file: Path | None, meters: int, problems: list[Problem]
 ) -> int:
     """Print forecasts, or write them to the file `out`, and say of how many meters they are if some
     have `problems`; return the exit status."""

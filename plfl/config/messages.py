@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from plfl.base.errors import ConfigError, did_you_mean
+from plfl.base.errors import ConfigError, Problem, as_problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.plugins.registry import Section
 
@@ -71,9 +71,9 @@ _NOT_AS_WRITTEN = re.compile(r"[-+]?0+[1-7]\d+|.*[:_].*")
 """Numbers that YAML 1.1 may read as others than people do: 010 is 8, 1:30 is 90, 1_5 is 15."""
 
 
-def _misread(node: yaml.Node, path: str, visited: set[int]) -> Iterator[str]:
-    """A line for each number below a node whose value is not what its digits say. `path`: that of
-    the node; `visited`: nodes that need no further visit, since an alias repeats them."""
+def _misread(node: yaml.Node, path: str, visited: set[int]) -> Iterator[Problem]:
+    """A problem for each number below a node whose value is not what its digits say. `path`: that
+    of the node; `visited`: nodes that need no further visit, since an alias repeats them."""
     if id(node) in visited:
         return
     visited.add(id(node))
@@ -86,9 +86,11 @@ def _misread(node: yaml.Node, path: str, visited: set[int]) -> Iterator[str]:
         items = [*enumerate(node.value)]
     elif node.tag.endswith((":int", ":float")) and _NOT_AS_WRITTEN.fullmatch(node.value):
         value = yaml.safe_load(node.value)
-        yield (
-            f"{path}: YAML reads {node.value} as the number {value}; write the number without a "
-            f"leading 0, ':' or '_', or put a text in quotes: '{node.value}'"
+        yield Problem(
+            Key(path),
+            f"YAML reads {node.value} as the number {value}",
+            "write the number without a leading 0, ':' or '_', or put a text in quotes: "
+            f"'{node.value}'",
         )
     for key, value in items:
         yield from _misread(value, f"{path}.{key}".lstrip("."), visited)
@@ -110,15 +112,15 @@ class _Loader(yaml.SafeLoader):
 class ContradictionError(ValueError):
     """Keys of a study that do not fit each other."""
 
-    def __init__(self, problems: list[str]):
-        """Keep the problems, one line each."""
-        super().__init__("\n".join(problems))
-        self.problems = problems
+    def __init__(self, problems: Iterable[Problem | str]):
+        """Keep the problems."""
+        self.problems = list(map(as_problem, problems))
+        super().__init__("\n".join(map(str, self.problems)))
 
 
-def explain(error: ValidationError, model: type[Section]) -> list[str]:
-    """One or more lines for every error that pydantic found in a configuration of type `model`."""
-    return [line for detail in _fitting(error.errors()) for line in _lines(detail, model)]
+def explain(error: ValidationError, model: type[Section]) -> list[Problem]:
+    """The problems of every error that pydantic found in a configuration of type `model`."""
+    return [problem for detail in _fitting(error.errors()) for problem in _problems(detail, model)]
 
 
 def _fitting(errors: list[Any]) -> list[Any]:
@@ -172,30 +174,28 @@ def _is_type(part: str) -> bool:
     return "constrained-" in part or part == "[key]"
 
 
-def _lines(error: Any, model: type[Section]) -> list[str]:
+def _problems(error: Any, model: type[Section]) -> list[Problem]:
     loc = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
     parts = [part for part in map(str, loc) if not _is_type(part)]
-    path = str(Key(".".join(parts)))
-    kind, value_text = (
-        error["type"],
-        _SHORT.repr(error["input"]),
-    )  # it may be large, even without end
+    path, kind = ".".join(parts), error["type"]
+    value_text = _SHORT.repr(error["input"])  # it may be large, even without end
     if kind == REFUSAL:
         key, message = error["ctx"]["key"], error["ctx"]["message"]
-        return [f"{Key('.'.join(filter(None, [*parts, key])))}: {message}"]
+        return [Problem(Key(".".join(filter(None, [*parts, key]))), message)]
     if kind == "value_error" and isinstance(reason := error["ctx"]["error"], ContradictionError):
         return reason.problems
     if kind == "extra_forbidden":
         blocks = blocks_at(error["loc"][:-1], model)
         names = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
-        return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), names)}"]
+        return [Problem(Key(path), "unknown key", allowed(str(error["loc"][-1]), names))]
     if kind == "union_tag_invalid":
-        tag, names = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
-        return [f"{path}.name: {tag!r} is unknown; {allowed(tag, names)}"]
+        tag = error["ctx"]["tag"]
+        names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
+        return [Problem(Key(f"{path}.name"), f"{tag!r} is unknown", allowed(tag, names))]
     if kind == "union_tag_not_found":
         names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
-        return [f"{path}: {value_text} has no name; allowed: {', '.join(names)}"]
-    return [f"{path}: {value_text} is not allowed: {_reason(error, model)}"]
+        return [Problem(Key(path), f"{value_text} has no name", f"allowed: {', '.join(names)}")]
+    return [Problem(Key(path), f"{value_text} is not allowed: {_reason(error, model)}")]
 
 
 def _reason(error: Any, model: type[Section]) -> str:

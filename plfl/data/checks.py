@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Place, PlflError, Problem
 from plfl.base.lazy import pandas as pd
 
 MOST_NAMES = 3
@@ -22,7 +23,7 @@ RARE = 0.1
 """Other falls of a register are at most this fraction of its rises, by number or by size."""
 
 
-def check_stamps(place: str, stamps: pd.DatetimeIndex, interval: int) -> None:
+def check_stamps(place: Path | Place | str, stamps: pd.DatetimeIndex, interval: int) -> None:
     """Refuse stamps that do not advance in steps of `interval` minutes with a DataError, which
     names the file, the first wrong one, their number and the remedy."""
     if len(stamps) == 0:
@@ -38,7 +39,7 @@ def check_stamps(place: str, stamps: pd.DatetimeIndex, interval: int) -> None:
 
 
 def check_load(
-    place: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
+    place: Path | Place | str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
 ) -> None:
     """Refuse a load series (kWh per interval) that is empty or constant, or has infinite, missing
     (unless `gaps` are allowed) or negative values (unless allowed), like `check_finite`."""
@@ -94,7 +95,7 @@ def are_two_registers(values: NDArray[np.float64]) -> bool:
     )
 
 
-def check_finite(place: str, column: pd.Series, *, gaps: bool = False) -> None:
+def check_finite(place: Path | Place | str, column: pd.Series, *, gaps: bool = False) -> None:
     """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
     The DataError names the file, the column, the first stamp, the number of values and the remedy.
     """
@@ -106,13 +107,18 @@ def check_finite(place: str, column: pd.Series, *, gaps: bool = False) -> None:
 
 
 def _refuse(
-    place: str, column: pd.Series, wrong: np.ndarray, description: str, remedy: str
+    place: Path | Place | str,
+    column: pd.Series,
+    wrong: np.ndarray,
+    description: str,
+    remedy: str,
 ) -> None:
     if wrong.any():
-        raise DataError(
-            f"{place}: column {column.name!r}: {_count(wrong, 'value')} {description}, first at "
-            f"{column.index[int(wrong.argmax())]}; {remedy}"
+        text = (
+            f"column {column.name!r}: {_count(wrong, 'value')} {description}, first at "
+            f"{column.index[int(wrong.argmax())]}"
         )
+        raise DataError(Problem(place, text, remedy))
 
 
 def _count(wrong: np.ndarray, noun: str) -> str:
@@ -132,34 +138,37 @@ def list_names(names: Sequence[str], noun: str = "meter") -> str:
     return f"{counted(len(names), noun)} ({shown})"
 
 
-def share(
-    lines: Iterable[str], name_of: Callable[[str], str] = str, noun: str = "meter"
-) -> list[str]:
-    """Lines such as `NAME: text`, with a single one for more than `MOST_NAMES` of which the texts
-    differ only in names and numbers. `name_of` makes a name of what is before the colon."""
-    lines_by_key: dict[str, dict[str, str]] = {}
-    for line in lines:
-        subject, _, text = line.partition(": ")
-        name = name_of(subject)
-        nameless = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
-        key = re.sub(r"(?<![A-Za-z_])\d+(\.\d+)?(e[+-]?\d+)?", "#", nameless) if text else line
-        lines_by_key.setdefault(key, {})[line] = name
-    shared_lines: list[str] = []
-    for names_of_lines in lines_by_key.values():
-        names = [*dict.fromkeys(names_of_lines.values())]
+def share(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
+    """A line for each problem, with a single one for those of a kind that more than `MOST_NAMES`
+    meters have."""
+    problems_by_kind: dict[str, dict[str, Problem]] = {}
+    for problem in problems:
+        kind = problem.kind or problem.remedy or problem.text
+        group = kind if problem.meter else str(problem)
+        problems_by_kind.setdefault(group, {}).setdefault(str(problem), problem)
+    lines: list[str] = []
+    for lines_of_kind in problems_by_kind.values():
+        names = [*dict.fromkeys(problem.meter for problem in lines_of_kind.values())]
         if len(names) <= MOST_NAMES:
-            shared_lines += names_of_lines
+            lines += lines_of_kind
             continue
-        texts = [line.partition(": ")[2] for line in names_of_lines]
+        texts = [
+            problem.worded(problem.place.spot if isinstance(problem.place, Place) else "")
+            for problem in lines_of_kind.values()
+        ]
         first = "" if len({*texts}) == 1 else ", the first"
-        shared_lines.append(f"{list_names(names, noun)}{first}: {texts[0]}")
-    return shared_lines
+        lines.append(f"{list_names(names, noun)}{first}: {texts[0]}")
+    return lines
 
 
 @contextmanager
-def collect_problems(problems: list[str]) -> Iterator[None]:
-    """Add an error to a list of problems, so that one message can have all of them."""
+def collect_problems(problems: list[Problem], meter: str = "") -> Iterator[None]:
+    """Add those of an error to a list of problems, so that one message can have all of them.
+    `meter`: the one that they are about, if they do not say it."""
     try:
         yield
-    except DataError as error:
-        problems.append(str(error))
+    except PlflError as error:
+        problems += [
+            problem if problem.meter else replace(problem, meter=meter)
+            for problem in error.problems
+        ]

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
+from plfl.base.keys import Key
 from plfl.config.sections import Windows
 from plfl.data.checks import counted, share
 from plfl.data.dataset import NEGLIGIBLE, SPLITS, WEEK, naive_error
@@ -43,7 +45,7 @@ def describe(
           denominator of MASE, 0 if it is negligible, NaN without windows;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the 99 % quantile; `far_inputs`: the inputs with values that are far
-          from all others, in words;
+          from all others, each with these in words;
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
           readings that stay missing; `<NA>` for sources without this information;
         - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
@@ -75,7 +77,9 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * usual).sum()),
         "far_inputs": [
-            *filter(None, (_far_values(table[name]) for name in table if name != "load"))
+            (str(name), values)
+            for name in table
+            if name != "load" and (values := _far_values(table[name]))
         ],
         "gaps": table.attrs.get("gaps"),
         "filled": table.attrs.get("filled"),
@@ -96,7 +100,7 @@ def _far_values(column: pd.Series) -> str:
     if len(np.unique(majority)) < VARIED or steps[widest - 1] <= FAR * span:
         return ""
     return (
-        f"{column.name}: {counted(len(minority), 'value')} from {minority[0]:g} to "
+        f"{counted(len(minority), 'value')} from {minority[0]:g} to "
         f"{minority[-1]:g}, far from all others, which are between {majority[0]:g} and "
         f"{majority[-1]:g}"
     )
@@ -130,9 +134,9 @@ def judge(
     largest = description["max"].max() if pooled else -np.inf
     warnings = share(
         (
-            f"{client.Index}: {worry}"
+            warning
             for client in description.itertuples()
-            for worry in _warnings_of(client, largest, windows, participant)
+            for warning in _warnings_of(client, largest, windows, participant)
         ),
         noun=participant,
     )
@@ -140,52 +144,66 @@ def judge(
     return warnings if origin is not None else warnings + _spans(description, participant)
 
 
-def _warnings_of(client: Any, largest: float, windows: Windows, participant: str) -> Iterator[str]:
+def _warnings_of(
+    client: Any, largest: float, windows: Windows, participant: str
+) -> Iterator[Problem]:
+    """What may spoil the study."""
+    warn = partial(Problem, client.Index, meter=client.Index)
     if client.test_persistence_mae == 0:
-        yield (
+        yield warn(
             "in the test set, the load hardly differs from that at the last input row, by less "
             f"than {100 * NEGLIGIBLE:g} % of it on average, so MASE is undefined and means over "
-            f"{participant}s leave this one out; leave it out of the study, or choose another "
-            "period"
+            f"{participant}s leave this one out",
+            "leave it out of the study, or choose another period",
         )
     if client.weeks < ENOUGH_WEEKS:
-        yield (
-            f"only {client.weeks:.1f} weeks of data; with fewer than {ENOUGH_WEEKS} weeks, the "
-            "test set covers only a few days and its scores say little about other days"
+        yield warn(
+            f"only {client.weeks:.1f} weeks of data",
+            f"with fewer than {ENOUGH_WEEKS} weeks, the test set covers only a few days and its "
+            "scores say little about other days",
         )
     if client.flat_hours > 24:
-        yield (
-            f"the load is constant for {client.flat_hours:g} hours; check whether the meter was "
-            "working"
+        yield warn(
+            f"the load is constant for {client.flat_hours:g} hours",
+            "check whether the meter was working",
         )
     if client.outliers:
         is_scaled = not windows.is_relative
         reason = ", because min-max scaling compresses all others" if is_scaled else ""
-        yield (
+        yield warn(
             f"{counted(client.outliers, 'reading')} above {OUTLIER} times almost all others, up to "
-            f"{client.max:g} kWh; check them{reason}"
+            f"{client.max:g} kWh",
+            f"check them{reason}",
         )
-    for far_input in client.far_inputs:
-        yield (
-            f"{far_input}; check them, because min-max scaling compresses all others; a mark of "
-            "missing values belongs into data.meters.missing"
+    for name, far_input in client.far_inputs:
+        yield warn(
+            f"{name}: {far_input}",
+            "check them, because min-max scaling compresses all others; a mark of missing values "
+            f"belongs into {Key('data.meters.missing')}",
+            kind=f"far values of {name}",
         )
     if client.zeros > 0.5:
-        yield f"{client.zeros:.0%} of the readings are zero; check that the meter was in use"
+        yield warn(
+            f"{client.zeros:.0%} of the readings are zero",
+            "check that the meter was in use",
+        )
     if pd.notna(client.filled) and client.filled > 0.01 * client.rows:
-        yield (
+        yield warn(
             f"{client.filled} of {client.rows} readings are filled with the reading before their "
-            "gap; constant readings are easier to forecast than a load"
+            "gap",
+            "constant readings are easier to forecast than a load",
         )
     if pd.notna(client.skipped) and client.skipped > MANY_SHARE * (client.skipped + client.windows):
-        yield (
+        yield warn(
             f"{client.skipped} of {client.skipped + client.windows} windows touch a gap longer "
-            "than data.meters.max_gap and are left out; its scores say little about such times"
+            f"than {Key('data.meters.max_gap')} and are left out",
+            "its scores say little about such times",
         )
     if client.max < SMALL * largest:
-        yield (
+        yield warn(
             f"its peak of {client.max:g} kWh is below {SMALL:.0%} of the largest {participant}'s "
-            f"{largest:g} kWh; pooled scaling compresses it, consider windows.scaling: per_client"
+            f"{largest:g} kWh",
+            f"pooled scaling compresses it, consider {Key('windows.scaling', 'per_client')}",
         )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import digest
+from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
@@ -122,10 +123,9 @@ def _check_equal(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.D
             first, columns = name, {*table}
         if differing := sorted({*table} ^ columns):
             client = name if differing[0] in columns else first
-            raise DataError(
-                f"client {client}: has no {differing[0]}, but other clients of its state do; add "
-                "the column or remove the feature from data.features"
-            )
+            text = f"has no {differing[0]}, but other clients of its state do"
+            remedy = f"add the column or remove the feature from {Key('data.features')}"
+            raise DataError(Problem(f"client {client}", text, remedy, client))
         if minutes := _interval(table):
             intervals.setdefault(minutes, name)
         if len(intervals) > 1:
@@ -186,11 +186,20 @@ def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
 
 def _check_windows(dataset: Dataset, windows: Windows) -> None:
     """Refuse parts without a window."""
+    reach = f"shorten the reach of {Key('windows.covariates')}, " if windows.covariates else ""
+    remedy = (
+        f"{reach}raise {Key('data.meters.max_gap')}, change {Key('windows.split')} or leave this "
+        "meter out"
+    )
     problems = [
-        f"client {name}: all {dataset.skipped(i, split)} windows of its {split} set touch a gap "
-        "in the readings; "
-        + ("shorten the reach of windows.covariates, " if windows.covariates else "")
-        + "raise data.meters.max_gap, change windows.split or leave this meter out"
+        Problem(
+            f"client {name}",
+            f"all {dataset.skipped(i, split)} windows of its {split} set touch a gap in the "
+            "readings",
+            remedy,
+            name,
+            kind=f"no windows in the {split} set",
+        )
         for i, name in enumerate(dataset.clients.tolist())
         for split in SPLITS
         if not len(dataset.starts(i, split))
@@ -422,11 +431,12 @@ def _history(
         begins, ends = pd.Timestamp(origin), pd.Timestamp(origin) + pd.Timedelta(weeks=TESTED)
         test, end = table.index.searchsorted([begins, ends], side="right").tolist()
         if not len(table) or table.index[-1] < ends or not test:
-            raise DataError(
-                f"client {name}: its readings, from {table.index.min()} to {table.index.max()}, do "
-                f"not reach from before {origin} to {ends}, the end of the test set; change "
-                "data.origins, or leave this client out"
+            text = (
+                f"its readings, from {table.index.min()} to {table.index.max()}, do not reach from "
+                f"before {origin} to {ends}, the end of the test set"
             )
+            remedy = f"change {Key('data.origins')}, or leave this client out"
+            raise DataError(Problem(f"client {name}", text, remedy, name, "no test set"))
     weeks = windows.history
     return (0 if weeks is None else max(0, test - weeks * WEEK // interval)), test, end
 
@@ -439,12 +449,14 @@ def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, 
             horizon_text = (
                 f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
             )
-            raise DataError(
-                f"client {name}: its {part} has {rows} rows, but one window needs {fewest_rows} "
+            text = (
+                f"its {part} has {rows} rows, but one window needs {fewest_rows} "
                 f"(windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}{horizon_text}); use a longer series, raise {key}, or use a "
-                "shorter window"
+                f"{windows.look_ahead}{horizon_text})"
             )
+            remedy = f"use a longer series, raise {key}, or use a shorter window"
+            kind = f"too few rows in the {part}"
+            raise DataError(Problem(f"client {name}", text, remedy, name, kind))
 
 
 def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.data.checks import counted
 from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
@@ -37,7 +37,7 @@ class RawMeter:
         try:
             readings = MeterReadings.from_series(self.load, self.minutes)
         except DataError as error:
-            raise DataError(f"{client}: {error}") from None
+            raise error.within(client, client) from None
         return forecast_meter(readings, load(kind), lead_time)
 
     def is_seen(self, kind: Kind) -> bool:
@@ -49,14 +49,10 @@ class RawMeter:
         return localise(table, self.zone)
 
 
-def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:
+def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[Problem]]:
     """The meters of raw exports by client, all in the longest of their intervals, and the problems
-    of others, a line for each."""
-    lengths = {meter.minutes for meter in exports.meters.values()}
-    problems = list(exports.problems)
-    if len(lengths) > 1:  # no problem here: every meter is forecast by itself
-        problems = [line for line in problems if "different intervals" not in line]
-    longest = max(lengths, default=0)
+    of others."""
+    longest = max((meter.minutes for meter in exports.meters.values()), default=0)
     meters = {}
     names = client_names(list(exports.meters))
     for name, meter in exports.meters.items():
@@ -65,7 +61,7 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:
         if meter.minutes < longest:
             series = resampled(series.to_frame(), longest)["load"]
         meters[names[name]] = RawMeter(series, longest, meter.zone)
-    return meters, problems
+    return meters, list(exports.problems)
 
 
 def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int) -> str:

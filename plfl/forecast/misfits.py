@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 
 DAY = pd.Timedelta(days=1)
 LONGEST_GAP = pd.Timedelta(days=300)
@@ -91,15 +91,15 @@ def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) ->
     span = f"those of the study are from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
     remedy = "correct the year, or say --accept-misfits if it is right"
     if load.index[-1] < known_load.index[0]:
-        raise DataError(
-            f"{client}: its readings end on {load.index[-1]:%Y-%m-%d}, {span}; {remedy}"
-        )
+        text = f"its readings end on {load.index[-1]:%Y-%m-%d}, {span}"
+        raise DataError(Problem(client, text, remedy, client, kind="another year"))
     gap = gap_before(load, known_load)
     if gap > LONGEST_GAP:
-        raise DataError(
-            f"{client}: {gap.days} days without readings; the new ones end on "
-            f"{load.index[-1]:%Y-%m-%d}, {span}; {remedy}"
+        text = (
+            f"{gap.days} days without readings; the new ones end on {load.index[-1]:%Y-%m-%d}, "
+            f"{span}"
         )
+        raise DataError(Problem(client, text, remedy, client, kind="a long gap"))
 
 
 def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -> None:
@@ -118,12 +118,13 @@ def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -
     if 1 / SCALE_MULTIPLE < factor < SCALE_MULTIPLE:
         return
     size = f"{factor:,.0f} times" if factor > 1 else f"1/{1 / factor:.0f} of"
-    raise DataError(
-        f"{client}: since {load.index[0]:%Y-%m-%d} its loads are about {size} those of the study, "
-        f"in the night as in the peak (the median is {load.median():.4g} kWh, it was "
+    text = (
+        f"since {load.index[0]:%Y-%m-%d} its loads are about {size} those of the study, in the "
+        f"night as in the peak (the median is {load.median():.4g} kWh, it was "
         f"{known_load.median():.4g}): another unit? Say it with --read-as, correct the file, or "
         "say --accept-misfits if they are right"
     )
+    raise DataError(Problem(client, text, meter=client, kind="another scale"))
 
 
 def _refuse_far_loads(client: str, load: pd.Series, highest: float) -> None:
@@ -138,9 +139,12 @@ def _refuse_far_loads(client: str, load: pd.Series, highest: float) -> None:
         part = last_day
     else:
         return
-    raise DataError(
-        f"{client}: {part.max():.4g} kWh at {part.index[int(part.argmax())]} is far above all "
-        f"loads of its training data, up to {highest:.4g} kWh; if it is a fault, --max-jump makes "
-        "it a gap; if the unit is another one, say it with --read-as; if it is right, say "
-        "--accept-misfits"
+    text = (
+        f"{part.max():.4g} kWh at {part.index[int(part.argmax())]} is far above all loads of its "
+        f"training data, up to {highest:.4g} kWh"
     )
+    remedy = (
+        "if it is a fault, --max-jump makes it a gap; if the unit is another one, say it with "
+        "--read-as; if it is right, say --accept-misfits"
+    )
+    raise DataError(Problem(client, text, remedy, client, kind="far above all loads"))

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl import __version__
-from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
+from plfl.base.errors import DataError, PlflError, Problem, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable
 from plfl.config.named import CALENDAR
@@ -81,9 +81,9 @@ class ForecastModel(Contents):
 
     def read_all(
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
-    ) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
-        study reads its own, and what is wrong with others, a line for each; DataError if nothing of
+        study reads its own, and the problems of others; DataError if nothing of
         a name exists. `client`: the only meter to read; a file of one meter is taken for it.
         `keys`: of `data.meters`, where these files differ from those of the study."""
         layout = self._layout_with(keys)

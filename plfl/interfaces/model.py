@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from plfl.base import Module
+from plfl.base.errors import Problem
 from plfl.interfaces.annotations import Network
 from plfl.interfaces.named import Selectable
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
@@ -56,7 +57,7 @@ class Model(Selectable):
         """Whether its forecasts cannot be negative."""
         return False
 
-    def problems(self, shape: WindowShape) -> list[str]:
+    def problems(self, shape: WindowShape) -> Sequence[Problem | str]:
         """Why it cannot be trained on windows of this shape; empty if it can. By default, a module
         is built and tried."""
         from plfl.networks.checks import problems_of

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import DataFrame, Tensor
+from plfl.base.errors import Problem
 from plfl.interfaces.annotations import (
     Data,
     Dataset,
@@ -86,8 +87,8 @@ class Task(Selectable):
 
     def problems(
         self, data: Data, windows: Windows, federation: FederationSettings
-    ) -> Iterator[str]:
-        """Why it cannot be trained with these settings, one line for each problem."""
+    ) -> Iterator[Problem | str]:
+        """Why it cannot be trained with these settings."""
         return iter(())
 
     def split_settings(self, data: Data) -> dict[str, Any]:
@@ -129,8 +130,8 @@ class Task(Selectable):
         """How the intervals of a trained model are widened."""
         return "none"
 
-    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
-        """Clients with too few validation windows for conformal widths, one line each."""
+    def uncalibrated(self, dataset: Dataset) -> Iterator[Problem | str]:
+        """Clients with too few validation windows for conformal widths."""
         return iter(())
 
     def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
+from plfl.base.keys import Key
 from plfl.layout import WindowShape
 from plfl.networks.network import (
     WINDOWS,
@@ -23,23 +24,25 @@ from plfl.plugins import line_of
 
 COMPANY = 32
 """Number of generated windows whose forecasts must be the same in smaller minibatches."""
-_problems_found: dict[tuple[str, WindowShape], list[str]] = {}
+_problems_found: dict[tuple[str, WindowShape], list[Problem]] = {}
 
 
-def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
-    """One line per problem of a model on windows of some shape."""
+def problems_of(model: Buildable, shape: WindowShape) -> list[Problem]:
+    """The problems of a model on windows of some shape."""
     try:
         key = json.dumps(model.settings), shape
         if key not in _problems_found:
             _problems_found[key] = [
-                f"model{'' if line[0] == '.' else ': '}{line}" for line in _problems(model, shape)
+                problem if isinstance(problem, Problem) else Problem(Key("model"), problem)
+                for problem in _problems(model, shape)
             ]
     except PlflError as error:
         return error.problems
     return _problems_found[key]
 
 
-def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
+def _problems(model: Buildable, shape: WindowShape) -> Iterator[str | Problem]:
+    """What is wrong, of the block `model` if nothing else is said."""
     sizes = ", ".join(f"{name}={size}" for name, size in shape._asdict().items())
     try:
         module = initial_of(model, shape, 0)
@@ -60,7 +63,7 @@ def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
 
 def _check_parameters(
     model: Buildable, module: nn.Module, second_module: nn.Module
-) -> Iterator[str]:
+) -> Iterator[str | Problem]:
     names = [name for name, _ in module.named_parameters()]
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     if lazy := [name for name, tensor in tensors.items() if is_lazy(tensor)]:
@@ -81,8 +84,8 @@ def _check_parameters(
         )
     for pattern in model.head_patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            fault = f"{pattern!r} matches no parameter of {model.summary}"
-            yield f".head: {fault}; allowed: {', '.join(names)}"
+            text = f"{pattern!r} matches no parameter of {model.summary}"
+            yield Problem(Key("model.head"), text, f"allowed: {', '.join(names)}")
 
 
 def _check_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:

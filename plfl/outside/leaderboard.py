@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import PlflError, ResultsError, did_you_mean
+from plfl.base.errors import Place, PlflError, Problem, ResultsError, did_you_mean
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE
 from plfl.data.dataset import Dataset
@@ -42,14 +42,16 @@ EXCHANGED = ("nothing", "models", "sums", "raw data")
 """What clients can exchange."""
 
 
-def check_row(place: str, row: Mapping[str, Any]) -> None:
-    """Refuse a row that cannot be true; values that are missing or empty may be.
+def check_row(place: Place | str, row: Mapping[str, Any]) -> None:
+    """Refuse a row in some place that cannot be true, with a PlflError; see `row_problems`."""
+    if problems := list(row_problems(row)):
+        raise PlflError(*(problem.within(place) for problem in problems))
 
-    Raises:
-        PlflError: a value is no number or below `LEAST_VALUES`; the score is outside of its
-            interval; what was exchanged is unknown, or nothing but some bytes. `place` begins the
-            message.
-    """
+
+def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
+    """Why a row cannot be true: a value is no number or below `LEAST_VALUES`; the score is outside
+    of its interval; what was exchanged is unknown, or nothing but some bytes. Values that are
+    missing or empty may be."""
     numbers: dict[str, float] = {}
     for column in [column for column in LEAST_VALUES if row.get(column, "") != ""]:
         try:
@@ -58,24 +60,22 @@ def check_row(place: str, row: Mapping[str, Any]) -> None:
             numbers[column] = np.nan
         if not LEAST_VALUES[column] <= numbers[column] < np.inf:
             lowest = "" if LEAST_VALUES[column] < 0 else f" from {LEAST_VALUES[column]:g} on"
-            raise PlflError(f"{place}: {column} is {row[column]}; write a number{lowest}")
+            yield Problem("", f"{column} is {row[column]}", f"write a number{lowest}")
+            return
     ends = [numbers[column] for column in ("low", "score", "high") if column in numbers]
     if ends != sorted(ends):
-        raise PlflError(
-            f"{place}: the score {row['score']} is outside of its interval, {row.get('low', '')} "
-            f"to {row.get('high', '')}; correct the row"
-        )
+        text = f"outside of its interval, {row.get('low', '')} to {row.get('high', '')}"
+        yield Problem("", f"the score {row['score']} is {text}", "correct the row")
     exchanged = row.get("exchanged", "")
     if exchanged and exchanged not in EXCHANGED:
-        raise PlflError(
-            f"{place}: exchanged is {exchanged!r}; allowed: {', '.join(EXCHANGED)}"
-            f"{did_you_mean(str(exchanged), EXCHANGED)}"
-        )
+        remedy = f"allowed: {', '.join(EXCHANGED)}{did_you_mean(str(exchanged), EXCHANGED)}"
+        yield Problem("", f"exchanged is {exchanged!r}", remedy)
     if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
-        raise PlflError(
-            f"{place}: exchanged is 'nothing', but bytes_up is {row.get('bytes_up') or 0} and "
-            f"bytes_down is {row.get('bytes_down') or 0}; correct one of them"
+        text = (
+            f"exchanged is 'nothing', but bytes_up is {row.get('bytes_up') or 0} and bytes_down is "
+            f"{row.get('bytes_down') or 0}"
         )
+        yield Problem("", text, "correct one of them")
 
 
 def append(
@@ -98,7 +98,9 @@ def append(
                 f"{older}: its columns are {list(earlier_rows)}, but a row's are {COLUMNS}"
             )
         for number, values in enumerate(earlier_rows.to_dict("records"), 2):
-            check_row(f"{older}: line {number}", {str(k): value for k, value in values.items()})
+            check_row(
+                Place(older, f"line {number}"), {str(k): value for k, value in values.items()}
+            )
         comparable = earlier_rows["version"].isin(board["version"]) | (not len(board))
         board = pd.concat([earlier_rows[comparable], board])
     # A file has `harmless` names.

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import Place, Problem
 from plfl.base.files import atomic, sha256
 from plfl.base.spreadsheets import escape_formula, write_csv
+from plfl.data.checks import collect_problems
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask
-from plfl.outside.leaderboard import BOARDS, COLUMNS, check_row
+from plfl.outside.leaderboard import BOARDS, COLUMNS, row_problems
 from plfl.outside.score import score
 from plfl.pipeline.shipped import root
 
@@ -72,71 +73,71 @@ def digest_of_row(row: Mapping[str, Any]) -> str:
 
 def faults(
     task: BenchmarkTask, board: Path, file: Path | None = None, data: Datasets | None = None
-) -> Iterator[str]:
-    """What is wrong with the rows of a leaderboard, a line for each; rows that have a file of
-    predictions are scored again.
+) -> Iterator[Problem]:
+    """What is wrong with the rows of a leaderboard; rows that have a file of predictions are scored
+    again.
 
     `file`: predictions of a row that does not keep its own. `data`: of the task, which are fetched
     or read when a row is scored, if they are not given.
     """
     rows = pd.read_csv(board, keep_default_na=False, dtype=str)
     if list(rows) != COLUMNS:
-        yield f"{board}: its columns are {list(rows)}, but those of a leaderboard are {COLUMNS}"
+        text = f"its columns are {list(rows)}, but those of a leaderboard are {COLUMNS}"
+        yield Problem(board, text)
         return
     if (double := rows["method"].duplicated()).any():
-        yield f"{board}: has {rows['method'][double].iloc[0]!r} twice; keep one row"
+        yield Problem(board, f"has {rows['method'][double].iloc[0]!r} twice", "keep one row")
     if not rows["score"].map(_number).is_monotonic_increasing:
-        yield f"{board}: its rows are not in the order of their scores; sort them"
+        yield Problem(board, "its rows are not in the order of their scores", "sort them")
     verified = set(_read_verified(board.parent / VERIFIED).query("task == @task.name")["row"])
     given_files = {sha256(file): file} if file else {}
     for number, values in enumerate(rows.to_dict("records"), 2):
         row = {str(column): str(value) for column, value in values.items()}
-        place = f"{board}: line {number}: {row['method']}"
-        try:
-            check_row(place, row)
-            yield from (f"{place}: {fault}" for fault in _stated_faults(task, row))
+        problems = [*row_problems(row)]
+        if not problems:
+            problems += _stated_problems(task, row)
             digest = str(row["predictions"])
             kept_file = given_files.get(digest) or find_kept(board, digest)
-            if kept_file is None:
-                if digest_of_row(row) not in verified:
-                    yield (
-                        f"{place}: has no file of predictions with the digest {digest[:12]}…, and "
-                        f"{board.parent / VERIFIED} does not list the row as it is; add it with "
-                        "`plfl leaderboard add`"
-                    )
-                continue
-            if data is None:
-                data = datasets(task.parsed)
-                task.check(data)
-            yield from (f"{place}: {fault}" for fault in _scored_faults(task, row, kept_file, data))
-        except PlflError as error:
-            yield str(error) if str(error).startswith(place) else f"{place}: {error}"
+            if kept_file is not None:
+                with collect_problems(problems):
+                    if data is None:
+                        data = datasets(task.parsed)
+                        task.check(data)
+                    problems += _score_problems(task, row, kept_file, data)
+            elif digest_of_row(row) not in verified:
+                text = (
+                    f"has no file of predictions with the digest {digest[:12]}…, and "
+                    f"{board.parent / VERIFIED} does not list the row as it is"
+                )
+                problems.append(Problem("", text, "add it with `plfl leaderboard add`"))
+        place = Place(board, f"line {number}: {row['method']}")
+        yield from (problem.within(place) for problem in problems)
     for kept_file in sorted(_folder(board).glob("*")):
         if kept_file.stem not in set(rows["predictions"]):
-            yield f"{kept_file}: belongs to no row of {board}; remove it"
+            yield Problem(kept_file, f"belongs to no row of {board}", "remove it")
 
 
-def _stated_faults(task: BenchmarkTask, row: Mapping[str, str]) -> Iterator[str]:
+def _stated_problems(task: BenchmarkTask, row: Mapping[str, str]) -> Iterator[Problem]:
     """What is wrong with what a row says of its method."""
     if str(row["version"]) != str(task.version):
-        yield (
-            f"is of version {row['version'] or '?'} of the task, which has version {task.version}; "
-            "score it again"
-        )
+        text = f"is of version {row['version'] or '?'} of the task, which has version"
+        yield Problem("", f"{text} {task.version}", "score it again")
     if row["seeds"] not in ("1", str(len(task.seeds))):
-        yield f"has {row['seeds']} seeds; a method has one or those of the task, {task.seeds}"
+        remedy = f"a method has one or those of the task, {task.seeds}"
+        yield Problem("", f"has {row['seeds']} seeds", remedy)
     if exceeded := task.exceeded(row):
-        yield exceeded
+        yield Problem("", exceeded)
 
 
-def _scored_faults(
+def _score_problems(
     task: BenchmarkTask, row: Mapping[str, str], file: Path, data: Datasets
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """How a row differs from the scores of its file of predictions."""
     if file.stat().st_size > LARGEST and file.stem == row["predictions"]:
-        yield f"{file}: has {file.stat().st_size:,} bytes; at most {LARGEST:,} are kept"
+        yield Problem(file, f"has {file.stat().st_size:,} bytes", f"at most {LARGEST:,} are kept")
     if sha256(file) != row["predictions"]:
-        yield f"{file}: its content has another digest than its name; add the row again"
+        text = "its content has another digest than its name"
+        yield Problem(file, text, "add the row again")
         return
     submission = score(task.parsed, file, data=data, metric=task.metric, with_rivals=False)
     scores = submission.submission({})
@@ -146,7 +147,8 @@ def _scored_faults(
             not (np.isnan(stated) and np.isnan(recomputed))
             and not abs(stated - recomputed) <= TOLERANCE
         ):
-            yield f"{column} is {row[column] or 'empty'}, but its predictions have {recomputed:.6g}"
+            text = f"but its predictions have {recomputed:.6g}"
+            yield Problem("", f"{column} is {row[column] or 'empty'}, {text}")
 
 
 def _kept_file(board: Path, digest: str, suffix: str) -> Path:

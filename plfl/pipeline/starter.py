@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 
+from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.base.text import Progress
 from plfl.config.sections import Holidays, Meters
@@ -58,7 +59,8 @@ def recognise(
     most_kw = MOST_KW[kind or "homes"]
     exports = read_exports(raw, meters, interval, progress=progress, most_kw=most_kw)
     _add_problems(exports, meters)
-    exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
+    count = counted(len(exports.problems_of_study), "problem")
+    exports.refuse(f"{count}, nothing was written")
     study = _study(exports, paths, meters, lead_time, kind)
     if holidays is not None:
         study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
@@ -79,8 +81,8 @@ def _short(exports: Exports) -> list[str]:
     return [name for name, m in exports.meters.items() if len(m.load) * m.minutes < FEWEST]
 
 
-def zone_problem(exports: Exports, meters: Meters) -> str:
-    """What is wrong if stamps have no UTC offset and nobody said where the meters are; or empty."""
+def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
+    """What is wrong if stamps have no UTC offset and nobody said where the meters are."""
     keys_given = meters.model_fields_set
     default = None if "timezone" in keys_given else meters.timezone
     unzoned = {name for name in exports.names if meters.timezone_of(name) == default}
@@ -90,12 +92,12 @@ def zone_problem(exports: Exports, meters: Meters) -> str:
         if unzoned & {*names} or not (names or path == meters.weather or "timezone" in keys_given)
     ]
     if not local:
-        return ""
-    return (
-        f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
-        f"the place, as in {Key('data.meters.timezone', 'America/New_York')}, or a fixed "
-        "zone if the clock "
-        "never changes, such as Etc/GMT+5 or UTC"
+        return None
+    return Problem(
+        local[0],
+        f"the stamps have no UTC offset ({counted(len(local), 'such file')})",
+        f"set the place, as in {Key('data.meters.timezone', 'America/New_York')}, or a fixed zone "
+        "if the clock never changes, such as Etc/GMT+5 or UTC",
     )
 
 
@@ -105,10 +107,8 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
     if problem := zone_problem(exports, meters):
         problems.insert(0, problem)
     if meters.weather in exports.local and not keys_given & {"timezone", "weather_timezone"}:
-        problems.append(
-            f"{meters.weather}: the stamps have no UTC offset; set "
-            f"{Key('data.meters.weather_timezone')}"
-        )
+        remedy = f"set {Key('data.meters.weather_timezone')}"
+        problems.append(Problem(meters.weather, "the stamps have no UTC offset", remedy))
     with collect_problems(problems):
         check_chosen(exports.names, meters)
     with collect_problems(problems):

@@ -1,6 +1,7 @@
 """A study: its keys, what they mean (`StudyPlan`), and where its files are (`StudyPaths`)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -8,7 +9,7 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from plfl import plugins
-from plfl.base.errors import ConfigError, did_you_mean
+from plfl.base.errors import ConfigError, Problem, did_you_mean
 from plfl.base.text import list_names
 from plfl.config.messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
@@ -92,7 +93,7 @@ class Study(StudyKeys):
             raise ContradictionError(problems)
         return self
 
-    def _problems(self) -> Iterator[str]:
+    def _problems(self) -> Iterator[Problem | str]:
         """Problems of keys that do not fit each other."""
         data, windows, federation, task = self.data, self.windows, self.federation, self.task
         if unknown := list(checks.check_names(self.grid.sharing, self.sharing, task, data)):
@@ -131,13 +132,13 @@ class Study(StudyKeys):
         yield from checks.check_values(self.tuning, algorithms)
         yield from checks.check_budgets(self.tuning, plan.untuned)
 
-    def _problems_of_axes(self) -> Iterator[str]:
+    def _problems_of_axes(self) -> Iterator[Problem | str]:
         """Problems of the further axes, or else of the variants."""
         if problems := list(axes.problems(self.grid, self.tuning, type(self))):
             yield from problems
             return
-        key_problems: dict[str, list[str]] = {}  # the variants that have each problem
-        between_keys: dict[str, list[str]] = {}
+        key_problems: dict[Problem, list[str]] = {}  # the variants that have each problem
+        between_keys: dict[Problem, list[str]] = {}
         for label in self.plan.places:
             try:
                 type(self).model_validate(self._raw_variant(label))
@@ -148,11 +149,8 @@ class Study(StudyKeys):
                         label
                     )
         for problem, labels in (key_problems or between_keys).items():
-            yield (
-                problem
-                if len(labels) == len(self.plan.places)
-                else f"{problem} (in {list_names(labels, 3)})"
-            )
+            is_of_all = len(labels) == len(self.plan.places)
+            yield problem if is_of_all else replace(problem, note=f"in {list_names(labels, 3)}")
         if not (key_problems or between_keys):
             yield from checks.check_variants(
                 {v: [(c, s.plan.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}

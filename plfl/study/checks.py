@@ -4,7 +4,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from fnmatch import fnmatchcase
 from itertools import chain
 
-from plfl.base.errors import did_you_mean
+from plfl.base.errors import Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.algorithms import find
 from plfl.config.messages import allowed
@@ -594,13 +594,13 @@ def check_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
                 )
 
 
-def check_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:
+def check_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[Problem]:
     """Report hyperparameters that `algorithms`, each given with its kind, do not allow."""
     refusals = (
-        f"tuning.{key}.{line}"
+        Problem(Key(f"tuning.{key}.{path}"), reason)
         for kind, algorithm in algorithms
         for key in ("search", "alone")
-        for line in combinations.refused_values(kind, algorithm, getattr(tuning, key))
+        for path, reason in combinations.refused_values(kind, algorithm, getattr(tuning, key))
     )
     yield from dict.fromkeys(refusals)
 

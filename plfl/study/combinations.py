@@ -61,16 +61,16 @@ def candidates(base: Candidate, search: Search, trials: int | None = None) -> li
     return [_replace_values(base, dict(zip(axes, values, strict=True))) for values in combinations]
 
 
-def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[str]:
-    """One line, with the path, for each value that its algorithm does not allow."""
+def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[tuple[str, str]]:
+    """For each value that its algorithm does not allow, its path and why."""
     for path, values in search.items():
         if (key := _key(kind, algorithm, path)) is None:
             continue
         for value in values:
             try:
-                _replace_key(algorithm, key, value, path)
+                _replace_key(algorithm, key, value)
             except ValueError as error:
-                yield str(error)
+                yield path, str(error)
 
 
 def count(base: Candidate, search: Search) -> int:
@@ -140,18 +140,21 @@ def _key(kind: str, algorithm: Algorithm, path: str) -> str | None:
     return key if is_named and key in type(algorithm).model_fields else None
 
 
-def _replace_key(algorithm: Kind, key: str, value: Value, path: str) -> Kind:
+def _replace_key(algorithm: Kind, key: str, value: Value) -> Kind:
     try:
         return type(algorithm).model_validate(algorithm.model_dump() | {key: value})
     except ValidationError as error:
-        raise ValueError(f"{path}: {value!r} is not allowed: {error.errors()[0]['msg']}") from None
+        raise ValueError(f"{value!r} is not allowed: {error.errors()[0]['msg']}") from None
 
 
 def _replace_values(base: Candidate, values: Mapping[str, Value]) -> Candidate:
     for path, value in values.items():
         kind, key = _target(base, path) or ("", "")
         algorithm = getattr(base, kind)
-        replaced_algorithm = _replace_key(algorithm, key, value, path)
+        try:
+            replaced_algorithm = _replace_key(algorithm, key, value)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
         tuned = (f"{kind}.{algorithm.name}.{key}", getattr(replaced_algorithm, key))
         base = replace(base, **{kind: replaced_algorithm, "tuned": (*base.tuned, tuned)})
     return base

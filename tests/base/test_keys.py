@@ -47,9 +47,3 @@ def test_new_files_of_a_study_have_options_of_their_own() -> None:
     with word_keys(word_for_study):
         assert str(Key("data.meters.timezone", "Etc/GMT+5")) == "--read-timezone Etc/GMT+5"
         assert str(Key("data.meters.unit", "Wh")) == "--read-as Wh"
-
-
-def test_an_error_keeps_its_problems() -> None:
-    error = DataError("a.csv: no date", "b.csv: \x1b no date")
-    assert error.problems == ["a.csv: no date", "b.csv: \x1b no date"]
-    assert str(error) == "a.csv: no date\nb.csv: \\x1b no date"

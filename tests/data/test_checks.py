@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Place, Problem
 from plfl.data.checks import check_load, check_stamps, is_register, share
 from tests.helpers.refusals import naming
 
@@ -67,13 +68,17 @@ def test_a_load_that_is_missing_everywhere_is_refused() -> None:
         check_load("m.csv", missing, gaps=True)
 
 
-def test_lines_that_differ_in_meters_and_numbers_only_are_shared() -> None:
-    alike = [f"folder/{name}.csv: {name} has {at} gaps" for at, name in enumerate("abcde")]
-    others = ["a: no load", "b: no load", "c: no load"]
-    assert share([*alike, *others], lambda file: Path(file).stem) == [
-        "5 meters (a, b, c …), the first: a has 0 gaps",
-        *others,
+def test_problems_of_a_kind_are_shared() -> None:
+    names = "abcde"
+    alike = [
+        Problem(Path(f"{name}.csv"), f"has {at} gaps", meter=name, kind="gaps")
+        for at, name in enumerate(names)
     ]
-    same = [f"{name}: no load" for name in "abcd"]
-    assert share(same) == ["4 meters (a, b, c …): no load"]
-    assert share(["a colon is missing"]) == ["a colon is missing"]
+    others = [Problem(name, "no load", meter=name) for name in "abc"]
+    first = "5 meters (a, b, c …), the first: has 0 gaps"
+    assert share([*alike, *others]) == [first, "a: no load", "b: no load", "c: no load"]
+    alike = [replace(problem, remedy="fill them", kind="") for problem in alike]
+    assert share(alike) == [f"{first}; fill them"]
+    same = [Problem(Place(Path(f"{name}.csv"), "line 2"), "no load", meter=name) for name in "abcd"]
+    assert share(same, "home") == ["4 homes (a, b, c …): line 2: no load"]
+    assert share([Problem("", "of no meter")] * 4) == ["of no meter"]

@@ -273,8 +273,8 @@ def test_what_is_said_about_many_meters_is_said_once(capsys: pytest.CaptureFixtu
     with share_messages() as say:
         for number, name in enumerate("abcdef"):
             logging.getLogger("plfl.forecast").warning("%s: %d gaps", name, number)
-            say(f"{name}: P2, chosen with --with")
-        say("b: P1, chosen with --with")
+            say(name, "P2, chosen with --with")
+        say("b", "P1, chosen with --with")
     assert capsys.readouterr().err.splitlines() == [
         "6 meters (a, b, c …), the first: 0 gaps",
         "6 meters (a, b, c …): P2, chosen with --with",

@@ -14,5 +14,5 @@ def read_meter(path: Path, keys: Meters, client: str | None = None) -> pd.DataFr
     client = client or meters.client_name(path)
     tables, problems = meters.read_files([path], keys, client)
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError(*problems)
     return tables[client]

@@ -97,7 +97,11 @@ def test_a_tampered_row_is_refused(
     task: BenchmarkTask, data: Datasets, board: Path, values: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     change(board, **values)
-    lines = [line for line in faults(task, board, data=data) if all(word in line for word in words)]
+    lines = [
+        line
+        for line in map(str, faults(task, board, data=data))
+        if all(word in line for word in words)
+    ]
     assert lines and lines[0].startswith(f"{board}: line 2: mine")
 
 
@@ -107,7 +111,7 @@ def test_tampered_predictions_are_refused(
     (kept,) = (board.parent / "predictions" / "sample").glob("*")
     table = pd.read_parquet(predictions)
     table.assign(forecast=0.0).to_parquet(kept)
-    (line,) = faults(task, board, data=data)
+    (line,) = map(str, faults(task, board, data=data))
     assert "another digest than its name" in line
 
 
@@ -120,7 +124,7 @@ def test_a_missing_client_is_named(
     kept = keep(part, board)
     assert kept is not None
     change(board, predictions=kept.stem)
-    lines = [*faults(task, board, data=data)]
+    lines = [*map(str, faults(task, board, data=data))]
     assert any("has no predictions for" in line and str(first) in line for line in lines)
     assert any("belongs to no row" in line for line in lines)  # the file of before
 
@@ -131,14 +135,19 @@ def test_rows_without_predictions_are_those_that_are_listed(
     said = {"method": "=results", "version": 2, "trials": 1, "bytes_up": 0, "bytes_down": 0}
     row = row_of(said, score=2.0, low=1.9, high=2.1, seeds=1, predictions="1" * 64)
     append([row], board)
-    assert any("no file of predictions" in line for line in faults(task, board, data=data))
+    assert any(
+        "no file of predictions" in str(problem) for problem in faults(task, board, data=data)
+    )
     note_verified([row], "sample", board)
     assert [*faults(task, board, data=data)] == []
     rows = pd.read_csv(board, keep_default_na=False, dtype=str)
     assert digest_of_row(rows.to_dict("records")[1]) == digest_of_row(row)
     rows.loc[1, "high"] = "2.2"
     rows.to_csv(board, index=False)
-    assert any("does not list the row as it is" in line for line in faults(task, board, data=data))
+    assert any(
+        "does not list the row as it is" in str(problem)
+        for problem in faults(task, board, data=data)
+    )
 
 
 def test_equal_scores_are_two_rows(task: BenchmarkTask, data: Datasets, board: Path) -> None:
@@ -159,7 +168,9 @@ def test_predictions_that_are_too_large_are_scored_where_they_are(
         file.unlink()
     monkeypatch.setattr(submissions, "LARGEST", 100)
     assert keep(predictions, board) is None
-    assert any("no file of predictions" in line for line in faults(task, board, data=data))
+    assert any(
+        "no file of predictions" in str(problem) for problem in faults(task, board, data=data)
+    )
     assert [*faults(task, board, predictions, data)] == []
 
 

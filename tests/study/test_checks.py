@@ -15,7 +15,7 @@ def problems(raw: object) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         Study.parse(raw, "my.yaml")
     assert str(caught.value).startswith("my.yaml: ")
-    return caught.value.problems
+    return list(map(str, caught.value.problems))
 
 
 COLUMNS = {"timestamp": "t", "load": "kWh"}

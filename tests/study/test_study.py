@@ -38,7 +38,7 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     broken.write_text("name: x\ndata: {source: sample\n")
     with pytest.raises(ConfigError) as caught:
         Study.load(broken)
-    (problem,) = caught.value.problems
+    (problem,) = map(str, caught.value.problems)
     assert "line 3, column 1" in problem and "line 2, column 7" in problem
     twice = tmp_path / "twice.yaml"
     twice.write_text("grid:\n  seeds: [1, 2]\nname: x\ngrid:\n  method: [ifca]\n")

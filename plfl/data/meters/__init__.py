@@ -11,6 +11,7 @@ except for the hour of daylight saving time.
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, did_you_mean
+from plfl.base.errors import DataError, Place, Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import check_load, collect_problems, counted, is_register
+from plfl.data.checks import check_load, collect_problems, counted, is_register, share
 from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
-from plfl.data.meters.paths import client_name, client_names, raw_files, share_lines
+from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.stamps import standard_offset
 
@@ -84,10 +85,10 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     for path, form in exports.forms.items():
         logger.info("%s: %s", path, form)
     tables: dict[str, pd.DataFrame] = {}
-    problems: list[str] = []
-    notes: list[str] = []
+    problems: list[Problem] = []
+    notes: list[Problem] = []
     for client, name in _meters_of_clients(exports, data, state).items():
-        with collect_problems(problems):
+        with collect_problems(problems, client):
             tables[client] = _series(exports, name, data.meters, notes)
     if problems:
         raise DataError(*problems)
@@ -101,9 +102,9 @@ def read_files(
     client: str | None = None,
     by_file: bool = True,
     with_later: bool = False,
-) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """The series of the meters in files of the study's layout, by client, and a line for each file
-    and meter that cannot be used; see `read`.
+) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
+    """The series of the meters in files of the study's layout, by client, and the problems of files
+    and meters that cannot be used; see `read`.
 
     The files may have later readings: `meters.since` and `until` are ignored. If several files have
     a meter, its readings are joined; where they overlap, those of the later file count. Without a
@@ -124,26 +125,25 @@ def read_files(
     )
     # Few readings may rise by chance.
     exports = read_exports(paths, meters, meters.interval, lone_names, is_settled=True)
-    problems, notes = exports.problems, list[str]()
+    problems, notes = exports.problems, list[Problem]()
     left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
-        with collect_problems(problems):
+        with collect_problems(problems, meter_client):
             series = _new_series(exports, name, meters, notes)
             tables[meter_client] = (
                 _with_later(series, exports.meters[name]) if with_later else series
             )
     if client is not None and exports.names and client not in client_names(exports.names).values():
-        problems.append(
-            f"{paths[0]}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
-            f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
+        remedy = (
+            f"it has {', '.join(map(repr, exports.names))}; choose one (plfl forecast --client)"
         )
+        remedy += did_you_mean(client, exports.names)
+        problems.append(Problem(paths[0], f"has no meter {client!r}", remedy))
     elif client is None and left_out and not problems:
         remainder = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
-        notes.append(
-            f"{paths[0]}: {', '.join(left_out[:3])}{remainder}: not among the study's meters; "
-            "`plfl forecast --new` forecasts new ones"
-        )
+        text = f"{', '.join(left_out[:3])}{remainder}: not among the study's meters"
+        notes.append(Problem(paths[0], text, "`plfl forecast --new` forecasts new ones"))
     _tell(notes)
     return tables, problems
 
@@ -183,28 +183,26 @@ def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, st
     return {client: meters_by_client[client] for client in clients}
 
 
-def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd.DataFrame:
+def _series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -> pd.DataFrame:
     """The series of a meter. Changes to it are added to the notes."""
-    meter, place = exports.meters[name], str(exports.files[name])
-    if name != client_name(exports.files[name]):
-        place += f": {name}"
+    meter, file = exports.meters[name], exports.files[name]
+    place: Path | Place = file if name == client_name(file) else Place(file, name)
     if any(change not in EXPECTED for change in meter.changes):
-        notes.append(f"{place}: {meter.summary}")
+        notes.append(Problem(place, meter.summary, meter=name, kind="summary"))
     else:
         logger.info("%s: %s", place, meter.summary)
     series = _finished_table(place, meter, meters)
-    notes += series.attrs.pop("notes")
+    notes += [replace(note, meter=name) for note in series.attrs.pop("notes")]
     return series
 
 
-def _new_series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd.DataFrame:
+def _new_series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -> pd.DataFrame:
     """The series of a meter in a new file, which may not be what the study has read."""
     series = _series(exports, name, meters, notes)
     if is_register(series["load"]):
-        notes.append(
-            f"{exports.files[name]}: {name}: the load hardly ever decreases, like a cumulative "
-            f"register; set {Key('data.meters.cumulative')}, which uses its differences"
-        )
+        text = "the load hardly ever decreases, like a cumulative register"
+        remedy = f"set {Key('data.meters.cumulative')}, which uses its differences"
+        notes.append(Problem(Place(exports.files[name], name), text, remedy, name))
     return series
 
 
@@ -224,20 +222,20 @@ def _with_later(series: pd.DataFrame, meter: Meter) -> pd.DataFrame:
     return all_rows
 
 
-def _tell(notes: list[str]) -> None:
+def _tell(notes: list[Problem]) -> None:
     """Warn of changes to the meters; what many share, once. If there are many notes, only the level
     INFO shows all."""
-    if not logger.isEnabledFor(logging.INFO):
-        notes = share_lines(notes)
-    for i, note in enumerate(notes):
-        logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", note)
-    if (hidden_count := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
+    is_detailed = logger.isEnabledFor(logging.INFO)
+    lines = list(map(str, notes)) if is_detailed else share(notes)
+    for i, line in enumerate(lines):
+        logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", line)
+    if (hidden_count := len(lines) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
         logger.warning(
             "%d more lines of this kind; `plfl data check` shows all of them", hidden_count
         )
 
 
-def _finished_table(place: str, meter: Meter, meters: Meters) -> pd.DataFrame:
+def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.DataFrame:
     """The load and the inputs of a meter in local standard time, with short gaps filled. Loads that
     cannot be used are refused."""
     table = meter.load.to_frame().join(meter.inputs)
@@ -251,7 +249,7 @@ def _finished_table(place: str, meter: Meter, meters: Meters) -> pd.DataFrame:
     return table
 
 
-def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
+def _fill_gaps(place: Path | Place, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
     """The table from its first to its last complete row, with gaps of up to `max_gap` filled.
 
     The rows are on a regular grid, with NaN where a reading is missing. `attrs` of the result has
@@ -261,12 +259,14 @@ def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
     complete = table.notna().all(axis=1).to_numpy()
     if not complete.any():
         columns = ", ".join(repr(meters.columns.get(str(role), role)) for role in table)
-        raise DataError(f"{path}: no row has a value in all of {columns}; leave this meter out")
+        text = f"no row has a value in all of {columns}"
+        raise DataError(Problem(place, text, "leave this meter out"))
     first, last = np.flatnonzero(complete)[[0, -1]]
-    notes: list[str] = []
+    notes: list[Problem] = []
     if cut := len(table) - (last + 1 - first):
         rows = counted(int(cut), "incomplete row")
-        notes.append(f"{path}: {rows} cut off at the beginning or end")
+        fate = "cut off at the beginning or end"
+        notes.append(Problem(place, f"{rows} {fate}", kind=fate))
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
     filled = table.ffill()
@@ -288,9 +288,8 @@ def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
                 longest_span = longest(
                     table.index, starts[is_selected], lengths[is_selected], meters.interval
                 )
-                notes.append(
-                    f"{path}: {role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
-                )
+                text = f"{role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
+                notes.append(Problem(place, text, kind=f"{role}: gaps {fate}"))
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
     counts = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}

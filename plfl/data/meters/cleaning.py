@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Place, Problem
 from plfl.base.keys import Key
 from plfl.base.text import short_number
 from plfl.config.messages import flow
@@ -96,6 +96,10 @@ class Meter:
         )
 
 
+TOO_FEW = "fewer than two readings"
+"""What is wrong with a meter that has no interval."""
+
+
 @dataclass(frozen=True)
 class _Place:
     """A meter and its files, for messages."""
@@ -103,17 +107,22 @@ class _Place:
     name: str
     pieces: Sequence[Piece]
 
-    def __call__(self, rows: pd.DataFrame, row: int) -> str:
+    def __call__(self, rows: pd.DataFrame, row: int) -> Place:
         """The place of a row in its file, and the meter."""
-        return f"{self.line(rows, row)}: {self.name}"
+        line = self.line(rows, row)
+        return Place(line.file, f"{line.spot}: {self.name}")
 
-    def line(self, rows: pd.DataFrame, row: int) -> str:
+    def line(self, rows: pd.DataFrame, row: int) -> Place:
         """The file and the line of a row."""
         return self.piece(rows, row).table.place_of(rows["_line"].iloc[row])
 
     def piece(self, rows: pd.DataFrame, row: int) -> Piece:
         """The piece with a row."""
         return self.pieces[int(rows["_piece"].iloc[row])]
+
+    def refusal(self, rows: pd.DataFrame, row: int, kind: str, text: str, remedy: str) -> DataError:
+        """The error about a row, of a kind that many meters may have; see `Problem`."""
+        return DataError(Problem(self(rows, row), text, remedy, self.name, kind))
 
     @property
     def leave_out(self) -> str:
@@ -144,9 +153,8 @@ def clean(
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
     if rows["_load"].count() < 2:
-        raise DataError(
-            f"{pieces[0].table.path}: {name}: fewer than two readings; {place.leave_out}"
-        )
+        where = Place(pieces[0].table.path, name)
+        raise DataError(Problem(where, TOO_FEW, place.leave_out, name, TOO_FEW))
     rows = _rows_in_order(place, rows, keys, changes)
     return _Readings(place, rows, zone, keys, interval, changes).meter(weather)
 
@@ -238,13 +246,18 @@ def rows_in_utc(
             moments = lagged_moments
     if (real := moments.skipped & is_reading).any() and not keys.drop_skipped:
         row = int(real.argmax())
+        text = f"does not exist in {zone.key}, where clocks go forward"
         raise DataError(
-            f"{piece.table.place_of(rows['_line'].iloc[row])}: {stamps[row]} does not exist in "
-            f"{zone.key}, where clocks go forward; set {Key('data.meters.timezone')} to the "
-            "meter's own "
-            f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes (its days then "
-            "follow the sun, not people); if the portal fills the hour, set "
-            f"{Key('data.meters.drop_skipped', 'true')}"
+            Problem(
+                piece.table.place_of(rows["_line"].iloc[row]),
+                f"{stamps[row]} {text}",
+                f"set {Key('data.meters.timezone')} to the meter's own zone, or to a fixed one"
+                f"{fixed_zone(zone)} if its clock never changes (its days then follow the sun, not "
+                "people); if the portal fills the hour, set "
+                f"{Key('data.meters.drop_skipped', 'true')}",
+                name,
+                text,
+            )
         )
     changes["padding of the hour that clocks skip dropped"] += int((moments.skipped & ~real).sum())
     changes["readings of the hour that clocks skip dropped"] += int(real.sum())
@@ -291,7 +304,7 @@ def _rows_in_order(
     is_different = (loads.transform("max") > loads.transform("min")).to_numpy()
     times = rows.index[is_different].nunique()
     if times and keys.duplicates is None:
-        raise DataError(_ambiguity(place, rows, int(is_different.argmax()), times))
+        raise _ambiguity(place, rows, int(is_different.argmax()), times)
     rule = keys.duplicates or "first"
     single = loads.agg(rule)
     changes["equal duplicates dropped"] += len(rows) - len(single) - int(is_different.sum()) + times
@@ -300,29 +313,33 @@ def _rows_in_order(
     return rows.assign(_load=single)
 
 
-def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> str:
-    """What is wrong with different readings for the same times, of which `row` is the first."""
+def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> DataError:
+    """The error about different readings for the same times, of which `row` is the first."""
     if are_two_registers(rows["_load"].dropna().to_numpy()):
         return _mixed_registers(place, rows)
     wall, clock = rows["_wall"].iloc[row], ""
     if place.piece(rows, row).times.offset is None and may_be_clock_change(wall):
         key = Key("data.meters.timezone")
         clock = f"; if the meter has daylight saving time, set {key} to its place"
-    return (
-        f"{place.line(rows, row + 1)}: differs from "
-        f"{place.line(rows, row)} for the same time, {wall} ({counted(times, 'such time')}); "
-        f"choose {Key('data.meters.duplicates', 'first')}, last or mean{clock}; if several "
-        "columns or files "
-        f"are mixed up, set {Key('data.meters.columns.load')}"
+    problem = Problem(
+        place.line(rows, row + 1),
+        f"differs from {place.line(rows, row)} for the same time, {wall} "
+        f"({counted(times, 'such time')})",
+        f"choose {Key('data.meters.duplicates', 'first')}, last or mean{clock}; if several columns "
+        f"or files are mixed up, set {Key('data.meters.columns.load')}",
+        place.name,
+        kind="different readings for the same time",
     )
+    return DataError(problem)
 
 
-def _mixed_registers(place: _Place, rows: pd.DataFrame) -> str:
-    return (
-        f"{place(rows, 0)}: the readings are those of two registers in turns; write each into a "
-        "column of its own, or name the column that tells them apart in "
+def _mixed_registers(place: _Place, rows: pd.DataFrame) -> DataError:
+    text = "the readings are those of two registers in turns"
+    remedy = (
+        "write each into a column of its own, or name the column that tells them apart in "
         f"{Key('data.meters.columns.meter')}"
     )
+    return place.refusal(rows, 0, text, text, remedy)
 
 
 def usual_step(index: pd.DatetimeIndex) -> float | None:
@@ -358,12 +375,11 @@ class _Readings:
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
-            raise DataError(
-                f"{place(self.known_rows, 0)}: its readings are {self.raw:g} minutes apart"
-                + (f", {Key('data.meters.interval')} is {interval}" if interval else "")
-                + (f"; set {Key('data.meters.interval', ' or '.join(longer))}" if longer else "")
-                + f"; or {place.leave_out}"
-            )
+            text = f"its readings are {self.raw:g} minutes apart"
+            text += f", {Key('data.meters.interval')} is {interval}" if interval else ""
+            remedy = f"set {Key('data.meters.interval', ' or '.join(longer))}; " if longer else ""
+            remedy += f"or {place.leave_out}"
+            raise place.refusal(self.known_rows, 0, text, text, remedy)
         self._check_steps()
         if keys.stamp == "start":
             length = pd.Timedelta(minutes=self.raw)
@@ -375,15 +391,20 @@ class _Readings:
         """The most common step between readings, in minutes."""
         step = usual_step(pd.DatetimeIndex(self.known_rows.index)) or 0
         if step == 24 * 60:
-            raise DataError(
-                f"{self.place.line(self.known_rows, 0)}: its readings are a day apart; if each row "
-                "has the readings of a day, name its columns by times such as 00:00 and 00:15"
+            text = "its readings are a day apart"
+            remedy = (
+                "if each row has the readings of a day, name its columns by times such as 00:00 "
+                "and 00:15"
             )
+            line = self.place.line(self.known_rows, 0)
+            raise DataError(Problem(line, text, remedy, self.place.name, text))
         if step > max(_INTERVALS) or step != round(step):
-            raise DataError(
-                f"{self.place(self.known_rows, 0)}: its readings are {step:g} minutes apart; "
+            text = f"its readings are {step:g} minutes apart"
+            remedy = (
                 f"{self.place.leave_out}, or export it with readings every 15, 30 or 60 minutes"
             )
+            kind = "readings in an unusual interval"
+            raise self.place.refusal(self.known_rows, 0, kind, text, remedy)
         return round(step)
 
     def _check_grid(self, is_summed: bool) -> None:
@@ -397,11 +418,12 @@ class _Readings:
         is_off = (ends % step != phase) | (not is_allowed)
         if is_off.any():
             row = int(np.argmax(is_off))
-            raise DataError(
-                f"{place(rows, row)}: {rows['_wall'].iloc[row]} is off the grid of {step:g} "
-                f"minutes ({counted(int(is_off.sum()), 'such line')}); round or remove the stamps, "
-                f"or {place.leave_out}"
+            kind = f"off the grid of {step:g} minutes"
+            text = (
+                f"{rows['_wall'].iloc[row]} is {kind} ({counted(int(is_off.sum()), 'such line')})"
             )
+            remedy = f"round or remove the stamps, or {place.leave_out}"
+            raise place.refusal(rows, row, kind, text, remedy)
 
     def _check_steps(self) -> None:
         """Refuse loads whose interval changes. A longer step than the usual one spans missing
@@ -426,13 +448,16 @@ class _Readings:
             has_runs = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5
             if has_runs or (is_alike.sum() >= _ENOUGH_STEPS and excess[is_alike].median() > 1):
                 row = int(is_alike.argmax()) + (not is_start)
-                raise DataError(
-                    f"{self.place(self.known_rows, row)}: the interval changes from {self.raw} to "
-                    f"{length:g} minutes at {self.known_rows['_wall'].iloc[row]} "
-                    f"({counted(int(is_alike.sum()), 'such reading')}); choose one part with "
-                    f"{Key('data.meters.since')} or {Key('data.meters.until')}, or "
-                    f"{self.place.leave_out}"
+                kind = f"the interval changes from {self.raw} to {length:g} minutes"
+                text = (
+                    f"{kind} at {self.known_rows['_wall'].iloc[row]} "
+                    f"({counted(int(is_alike.sum()), 'such reading')})"
                 )
+                remedy = (
+                    f"choose one part with {Key('data.meters.since')} or "
+                    f"{Key('data.meters.until')}, or {self.place.leave_out}"
+                )
+                raise self.place.refusal(self.known_rows, row, kind, text, remedy)
         is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
         change = "readings beside a gap that may be of all of it, made gaps"
         self.changes[change] += int(is_doubtful.sum())
@@ -447,9 +472,7 @@ class _Readings:
         load = self._load()
         positions = np.flatnonzero(load.notna())
         if len(positions) < 2:
-            raise DataError(
-                f"{place(self.known_rows, 0)}: fewer than two readings; {place.leave_out}"
-            )
+            raise place.refusal(self.known_rows, 0, TOO_FEW, TOO_FEW, place.leave_out)
         length, load = len(load), load.iloc[positions[0] : positions[-1] + 1].rename("load")
         changes["missing at the beginning or end"] += length - len(load)
         changes[_DIFFERENCES] += len(load) * self.keys.cumulative
@@ -520,14 +543,15 @@ class _Readings:
             return
         is_one = is_register(readings)
         if not is_one and are_two_registers(readings.dropna().to_numpy()):
-            raise DataError(_mixed_registers(self.place, self.known_rows))
+            raise _mixed_registers(self.place, self.known_rows)
         if is_one and is_asked:
             often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
-            raise DataError(
-                f"{self.place(self.known_rows, 0)}: the readings {often}, like those of a "
-                f"cumulative register; set {Key('data.meters.cumulative', 'true')}, or "
+            text = f"the readings {often}, like those of a cumulative register"
+            remedy = (
+                f"set {Key('data.meters.cumulative', 'true')}, or "
                 f"{Key('data.meters.cumulative', 'false')} if they are loads"
             )
+            raise self.place.refusal(self.known_rows, 0, text, text, remedy)
 
     def _load(self) -> pd.Series:
         """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
@@ -612,12 +636,11 @@ class _Readings:
             return inputs.join(filled)
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
-            raise DataError(
-                f"{self.place.pieces[0].table.path}: {self.place.name}: "
-                f"{Key('data.meters.weather')} has no "
-                f"{', '.join(empty)} from {times}; give the weather of that time, or "
-                f"{self.place.leave_out}"
-            )
+            kind = f"{Key('data.meters.weather')} has no {', '.join(empty)}"
+            where = Place(self.place.pieces[0].table.path, self.place.name)
+            remedy = f"give the weather of that time, or {self.place.leave_out}"
+            text = f"{kind} from {times}"
+            raise DataError(Problem(where, text, remedy, self.place.name, kind))
         last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
         if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
             filled.iloc[last:] = filled.iloc[last:].ffill()
@@ -633,15 +656,12 @@ class _Readings:
             is_part &= readings.index <= end
             row = int(np.nanargmin(np.where(is_part, readings, np.inf)))
             value = f"{readings.iloc[row]:.15g}"
-            raise DataError(
-                f"{place(self.known_rows, row)}: "
-                f"{counted(int(is_negative.sum()), 'negative value')}, first {value}; set "
-                f"{Key('data.meters.allow_negative', 'true')}, "
-                f"{Key('data.meters.missing', f'[{value}]')}, or "
-                f"{place.leave_out}"
+            text = f"{counted(int(is_negative.sum()), 'negative value')}, first {value}"
+            remedy = (
+                f"set {Key('data.meters.allow_negative', 'true')}, "
+                f"{Key('data.meters.missing', f'[{value}]')}, or {place.leave_out}"
             )
+            raise place.refusal(self.known_rows, row, "negative values", text, remedy)
         if np.nanmin(values) == np.nanmax(values):
-            raise DataError(
-                f"{place(self.known_rows, 0)}: all values are {np.nanmin(values):g} kWh; "
-                f"{place.leave_out}"
-            )
+            text = f"all values are {np.nanmin(values):g} kWh"
+            raise place.refusal(self.known_rows, 0, "constant values", text, place.leave_out)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.text import Progress
 from plfl.config.messages import flow
@@ -26,6 +26,7 @@ from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format
+from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import Assumption, settle_stamp, settle_unit
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
@@ -56,8 +57,10 @@ class Exports:
     """The keys of each meter, with what its files state about units and stamps."""
     local: dict[Path, list[str]] = field(default_factory=dict)
     """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     """What is wrong or ambiguous."""
+    intervals: list[Problem] = field(default_factory=list)
+    """That meters have different intervals, if so: a problem of studies only."""
     settled_keys: dict[str, str] = field(default_factory=dict)
     """Keys that no file states, as they were settled by what is possible."""
     assumptions: list[str] = field(default_factory=list)
@@ -73,13 +76,18 @@ class Exports:
             *(f"odd: {line}" for line in doubts(self.meters)),
         ]
 
+    @property
+    def problems_of_study(self) -> list[Problem]:
+        """What is wrong or ambiguous for a study, which needs one interval."""
+        return [*self.problems, *self.intervals]
+
     def refuse(self, *head: str) -> None:
-        """Refuse the exports if there are problems, of which the first are listed below `head`."""
-        lines = self.problems[:MOST_PROBLEMS]
-        if len(self.problems) > MOST_PROBLEMS:
-            lines.append(f"and {counted(len(self.problems) - MOST_PROBLEMS, 'more problem')}")
-        if lines:
-            raise DataError(*head, *lines)
+        """Refuse the exports for a study if there are problems, of which the first are listed below
+        `head`."""
+        hidden_count = len(problems := self.problems_of_study) - MOST_PROBLEMS
+        remainder = [f"and {counted(hidden_count, 'more problem')}"] if hidden_count > 0 else []
+        if problems:
+            raise DataError(*head, *problems[:MOST_PROBLEMS], *remainder)
 
 
 def read_exports(
@@ -117,21 +125,17 @@ def read_exports(
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
             progress(name, step, 2 * len(pieces))
-        with collect_problems(exports.problems):
+        with collect_problems(exports.problems, name):
             zone = zone_named(exports.keys[name].timezone_of(name))
             exports.meters[name] = cleaner.clean(name, meter_pieces, zone, weather)
     lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
         intervals = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
-        exports.problems.append(
-            f"{intervals}: the meters have different intervals; set "
-            f"{Key('data.meters.interval', str(max(lengths)))}"
-        )
+        remedy = f"set {Key('data.meters.interval', str(max(lengths)))}"
+        exports.intervals = [Problem(intervals, "the meters have different intervals", remedy)]
     for name in undecided_names:
         exports.meters.pop(name, None)
-    # Lines that begin with blanks go with the one above.
-    exports.problems = list(dict.fromkeys(re.split(r"\n(?! )", "\n".join(exports.problems))))
-    exports.problems = [problem for problem in exports.problems if problem]
+    exports.problems = list(dict.fromkeys(exports.problems))
     return exports
 
 
@@ -152,10 +156,11 @@ def _pieces(
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", step, 2 * len(files))
         opened: list[RawFile] = []
-        with collect_problems(exports.problems):
+        name_of_file = names.get(path) or client_name(path)
+        with collect_problems(exports.problems, name_of_file):
             opened = tables.open_files(path, meters)
         for raw in opened:
-            with collect_problems(exports.problems):
+            with collect_problems(exports.problems, name_of_file):
                 recognised_file = recognise(raw, meters) or layout.find_format(raw, plain)
                 keys = plain if recognised_file.name is None else meters
                 file = read_file(recognised_file, keys, names.get(path))

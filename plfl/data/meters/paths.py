@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.config.sections import Data
-from plfl.data.checks import counted, share
+from plfl.data.checks import counted
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
 
@@ -29,7 +29,8 @@ def files_of_state(data: Data, state: str) -> list[Path]:
     try:
         return raw_files(Path(str(path).replace("{state}", state)) for path in data.meters.exports)
     except DataError as error:
-        raise DataError(f"{error}\ncorrect the paths in {Key('data.meters.exports')}") from None
+        remedy = f"correct the paths in {Key('data.meters.exports')}"
+        raise DataError(*error.problems, remedy) from None
 
 
 def _files_in_folder(data: Data, state: str) -> list[Path]:
@@ -71,7 +72,7 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
     asked; a warning names sub-folders that are not read. DataError lists files that do not exist,
     are not regular or have a name that cannot be used, and folders without files."""
     files: list[Path] = []
-    problems = []
+    problems: list[Problem] = []
     for path in paths:
         path_files = [path]
         if path.is_dir():
@@ -79,14 +80,15 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
             if not with_subfolders:
                 _name_subfolders(path)
             if not path_files:
-                problems.append(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}")
+                text = f"holds no file that ends in {', '.join(SUFFIXES)}"
+                problems.append(Problem(path, text))
         for file in path_files:
             problem = unreadable(file)
             if not problem and {"{", "}"} & {*str(file)}:
                 problem = "has braces in its path, which the workflow would fill in; rename it"
             if problem:
                 printable_path = str(file).encode("utf-8", "backslashreplace").decode()
-                problems.append(f"{printable_path}: {problem}")
+                problems.append(Problem(printable_path, problem, meter=client_name(file)))
             else:
                 files.append(file)
     if problems:
@@ -124,11 +126,6 @@ def client_name(path: Path) -> str:
     """The name of a meter with a file of its own: the file's name without its ending."""
     endings_known = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
     return re.sub(rf"({endings_known})$", "", path.name, flags=re.IGNORECASE)
-
-
-def share_lines(lines: Iterable[str]) -> list[str]:
-    """Lines that begin with the name of a meter or its file; what many share, once."""
-    return share(lines, lambda subject: client_name(Path(subject)))
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Place
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
@@ -93,9 +93,9 @@ class RawTable:
                 columns[name] = plain
         return columns
 
-    def place_of(self, line: object) -> str:
+    def place_of(self, line: object) -> Place:
         """A place in the file, for messages. Several rows of one line have fractions."""
-        return f"{self.path}: {self.unit} {int(line) if isinstance(line, float) else line}"
+        return Place(self.path, f"{self.unit} {int(line) if isinstance(line, float) else line}")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class RawFile:
     """Names that several of these columns have."""
     content: bytes = b""
     """XML or JSON."""
-    problem: str | None = None
+    problem: DataError | None = None
     """Why a text can only be guessed at, because its encoding is not the one in the keys."""
 
     @property
@@ -224,7 +224,7 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
                 "CSV instead"
             )
         if raw.problem is not None:
-            raise DataError(raw.problem)
+            raise raw.problem
         failure = None
         for sheet, lines in raw.sheets.items():
             try:
@@ -282,11 +282,11 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
         return RawFile(path, "JSON", content=content)
     try:
-        lines, problem = _lines(path, content, meters), None
+        return RawFile(path, "text", {"": _lines(path, content, meters)})
     except DataError as error:
         # It may be in a known format nevertheless.
-        lines, problem = content.decode("cp1252", "replace").splitlines(), str(error)
-    return RawFile(path, "text", {"": lines}, problem=problem)
+        lines = content.decode("cp1252", "replace").splitlines()
+        return RawFile(path, "text", {"": lines}, problem=error)
 
 
 def _too_large(path: Path, max_size: float) -> DataError:

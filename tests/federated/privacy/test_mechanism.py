@@ -214,4 +214,4 @@ def test_refusals(about, blocks):
     assert tiny.study(grid=grid, federation={"privacy": {"clip": 1.0}}).cells
     with pytest.raises(ConfigError) as error:
         tiny.study(grid=grid | blocks.get("grid", {}), **raw)
-    assert any(about in line for line in error.value.problems), error.value.problems
+    assert any(about in str(problem) for problem in error.value.problems), error.value.problems

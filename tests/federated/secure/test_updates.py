@@ -129,7 +129,7 @@ def test_what_needs_single_updates_is_refused_in_one_line(
 ) -> None:
     with pytest.raises(ConfigError) as error:
         tiny.study(**{"data": {"clients": 4}} | MASKED | blocks)
-    assert any(reason in problem for problem in error.value.problems)
+    assert any(reason in str(problem) for problem in error.value.problems)
     assert isinstance(tiny.study(**{"data": {"clients": 4}} | MASKED), Study)
 
 

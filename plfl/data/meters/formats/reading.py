@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Place, Problem
 from plfl.base.keys import Key
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
@@ -95,7 +95,7 @@ class _Reader:
         name_of = dict(zip(loads, names, strict=False))
         if len(loads) > 1 and self.form.meters.by_column:
             loads = [column for column in loads if name_of[column] in wanted_names]
-        problems: list[str] = []
+        problems: list[Problem] = []
         inputs = list(self.meters.inputs.values())
         with collect_problems(problems):
             frame, times = self._rows_with_times(frame, keys)
@@ -620,7 +620,7 @@ class _Reader:
             self.path, cells, "", unit=recognised_file.unit, separator=recognised_file.separator
         )
 
-    def _place_of(self, line: object) -> str:
+    def _place_of(self, line: object) -> Place:
         return self._table(self.cells).place_of(line)
 
 
