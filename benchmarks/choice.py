@@ -28,7 +28,6 @@ from plfl.experiments.trainer import Trainer
 from plfl.pipeline.starter import recognise
 from plfl.results.assignment import HALF_DAYS, credible_errors
 from plfl.study import Study
-from plfl.tasks import task_of
 
 METERS = 12
 HALF_DAYS_TRIED = (0.0, 10.0, 30.0, 60.0, 90.0, 120.0, 250.0, 500.0, np.inf)
@@ -103,7 +102,7 @@ def errors_of(study: Study) -> pd.DataFrame:
     sum of the absolute `error`, the number of `forecasts`, and the `scale` of the split's MASE."""
     dataset = source_of(study.data).examples_of(study, "all")
     assert isinstance(dataset, Dataset)
-    baselines, task = study.baselines, task_of(study)
+    baselines, task = study.baselines, study.task
     found = evaluate("all", dataset, baselines.fit_settings, task, baselines.further, LEFT_OUT)
     tables = [
         _daily(dataset, name, i, split, fitted.predict(i, dataset.starts(i, split)))

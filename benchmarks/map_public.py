@@ -25,7 +25,6 @@ from plfl.data.windows import build
 from plfl.outside.frozen import opened
 from plfl.public.models import Kind, load_file
 from plfl.study import Study
-from plfl.tasks import task_of
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ("map-homes", "map-homes-40", "map-cambridge", "map", "map-cambridge-day-ahead")
@@ -61,7 +60,7 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
             fitted = PublicFit(data, model)
             for client, name in enumerate(data.clients.tolist()):
                 forecasts = fitted.predict(client, data.starts(client, "test"))
-                found = task_of(variant).scores(data, client, "test", forecasts)
+                found = variant.task.scores(data, client, "test", forecasts)
                 keys = {"study": study.name, "state": state, "weeks": weeks, "client": name}
                 rows.append(keys | {"origin": variant.data.cut} | {s: found[s] for s in SCORES})
             print(f"{variant.name}, {state}: {np.mean([r['mase'] for r in rows]):.3f}", flush=True)

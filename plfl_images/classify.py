@@ -13,11 +13,12 @@ from plfl.base.lazy import torch
 from plfl.base.rounding import drawn_of
 from plfl.config.sections import Data, FederationSettings, Windows
 from plfl.interfaces.annotations import Examples
-from plfl.interfaces.task import Floats, Objective, Task
+from plfl.interfaces.task import Floats, Task
 from plfl.interfaces.terms import (
     CorrectedDistillation,
     Distillation,
     NotTrueDistillation,
+    Objective,
     Restriction,
     Term,
 )

@@ -173,3 +173,18 @@ def test_no_test_imports_another_test_module() -> None:
         if re.match(r"tests\.(?!helpers\b)|(conftest|test_\w+)\b", name)
     ]
     assert found == []
+
+
+def test_what_the_author_of_a_plug_in_reads_is_short() -> None:
+    files = (ROOT / "plfl" / "interfaces").glob("*.py")
+    lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+    assert {name: length for name, length in lengths.items() if length > 150} == {}
+
+
+def test_no_class_has_more_than_twenty_public_methods() -> None:
+    for module, file in modules().items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                names = [part.name for part in functions if not part.name.startswith("_")]
+                assert len(names) <= 20, f"{module}.{node.name}: {len(names)} public methods"

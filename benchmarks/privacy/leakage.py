@@ -34,7 +34,7 @@ from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.round import run
-from plfl.interfaces.task import Objective
+from plfl.interfaces.terms import Objective
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Cell, Study

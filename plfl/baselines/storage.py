@@ -17,7 +17,6 @@ from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats
 from plfl.study import Study
-from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
 
 WIDTHS = "widths"
@@ -26,7 +25,7 @@ WIDTHS = "widths"
 
 def settings_of(study: Study) -> FitSettings:
     """What a study asks of its baselines, with the levels of its task."""
-    task = task_of(study)
+    task = study.task
     levels = task.levels if isinstance(task, Quantiles) else ()
     return replace(study.baselines.fit_settings, levels=levels)
 

@@ -20,7 +20,6 @@ from plfl.methods.fedopt import FedOpt
 from plfl.networks.network import Network
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
-from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
 
@@ -54,7 +53,7 @@ class Trainer:
     @property
     def task(self) -> Task:
         """What the study predicts."""
-        return task_of(self.study)
+        return self.study.task
 
     @property
     def series(self) -> Dataset:

@@ -27,8 +27,8 @@ from plfl.federated.federation import Federation
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-PARTS = ("state", "server", "privacy", "moments", "average", "server_average", "best", "coder")
-"""Attributes of a federation, objects whose tensors are saved."""
+PARTS = ("state", "server", "privacy", "moments", "average", "server_average", "best")
+"""Attributes of a federation, objects whose tensors are saved; also those of its coder."""
 
 
 class Checkpoint:
@@ -120,12 +120,16 @@ class Checkpoint:
         return arrays, self.folder / f"{t}.parquet"
 
 
+def _parts(f: Federation) -> dict[str, Any]:
+    """The objects with tensors, by the names that these begin with."""
+    return {part: getattr(f, part) for part in PARTS} | {"coder": f.channel.coder}
+
+
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
     flat = {"local": f.local}
     flat["computing"] = torch.tensor(f.clock.computing, dtype=torch.float64)
-    for part in PARTS:
-        part_value = getattr(f, part)
+    for part, part_value in _parts(f).items():
         for name, value in vars(part_value).items() if part_value is not None else ():
             if isinstance(value, dict):
                 flat |= {f"{part}/{name}/{key}": x for key, x in value.items()}
@@ -143,7 +147,7 @@ def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     f.state = replace(f.state, **dict.fromkeys(vars(f.state)))  # None was not saved
     for path, x in saved.items():
         part, *names = path.split("/", maxsplit=2)
-        part_value = getattr(f, part) if names else None
+        part_value = _parts(f)[part] if names else None
         match names:
             case [name, key]:
                 getattr(part_value, name)[key] = x.to(f.local.device)

@@ -177,11 +177,6 @@ class Federation:
             self.best = Best(self.local)
 
     @property
-    def coder(self) -> Coder | None:
-        """The coder of the shared parameters on the channel, if any."""
-        return self.channel.coder
-
-    @property
     def settings(self) -> FederationSettings:
         """The section `federation` of the study."""
         return self.client_data.settings

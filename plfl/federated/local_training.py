@@ -85,8 +85,8 @@ def broadcast(f: Federation, t: int, clients: Tensor) -> TrainInstructions:
     """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
     if not f.channel.shared:
         return f.method.without_server(f, clients) or TrainInstructions(f.x0[None])
-    if f.coder is not None:
-        f.coder.begin(t)
+    if f.channel.coder is not None:
+        f.channel.coder.begin(t)
     return f.method.broadcast(f, f.state, t, clients)
 
 

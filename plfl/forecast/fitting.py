@@ -30,7 +30,6 @@ from plfl.forecast.contents import AS_RECEIVED, Contents
 from plfl.methods.boosting import Boosting
 from plfl.results.records import MODELS, ConformalWidths, Models
 from plfl.study import Cell
-from plfl.tasks import task_of
 
 C = TypeVar("C", bound=Contents)
 PASSES = (0, 1, 2, 4, 8, 16)
@@ -90,7 +89,7 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
     widths: ConformalWidths = {}
     if model.widths:
         forecasts = fitted_baselines[name].predict(0, dataset.starts(0, "validation"))
-        widths["local"] = task_of(study).conformal_widths(dataset, 0, forecasts)[None]
+        widths["local"] = study.task.conformal_widths(dataset, 0, forecasts)[None]
     return replace(model, scalings={client: scaling}, fitted={client: arrays}, widths=widths)
 
 

@@ -33,7 +33,6 @@ from plfl.forecast.output import localise
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
-from plfl.tasks import task_of
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +214,7 @@ class ForecastModel(Contents):
         """The result of `predict` for the windows whose last input rows are `last`, given the
         result of `_windows`."""
         frame_after, dataset, _ = windows
-        horizons, task = self.study.windows.horizons, task_of(self.study)
+        horizons, task = self.study.windows.horizons, self.study.task
         starts = last - (dataset.look_back - 1)
         predictions = self._predictions(dataset, client, model, starts)
         is_finite = np.isfinite(predictions).reshape(len(starts), -1).all(axis=1)

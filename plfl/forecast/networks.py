@@ -12,7 +12,6 @@ from plfl.config.sections import Compute
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import network_of
 from plfl.study import Study
-from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 
 
@@ -24,7 +23,7 @@ def predict_row(
     network = network_of(study, study.plan.window_shape)
     engine = make_engine(Compute(device="cpu"), network, dataset)
     (outputs,) = engine.predict(torch.from_numpy(row)[None], [torch.from_numpy(starts)])
-    return task_of(study).predictions(dataset, 0, starts, outputs.double().numpy())
+    return study.task.predictions(dataset, 0, starts, outputs.double().numpy())
 
 
 def module_of(study: Study, row: NDArray[np.float32]) -> nn.Module:

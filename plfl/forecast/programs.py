@@ -38,7 +38,6 @@ from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
-from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
 
 DAY = WEEK // 7
@@ -205,7 +204,7 @@ class Program(nn.Module):
         past_readings = PastReadings(
             self.model, readings[:, :rows, 0], scaled[:, :rows], scaled[:, rows:], minute
         )
-        return task_of(self.model.study).exported(self.forecaster(past_readings), self.widths)
+        return self.model.study.task.exported(self.forecaster(past_readings), self.widths)
 
 
 class ScaledNetwork(nn.Module):
@@ -247,7 +246,7 @@ class Boosters(nn.Module):
         super().__init__()
         self.name, self.scaling = name, scaling
         self.received, self.known = received_forecasters, _modules(received_forecasters)
-        task = task_of(model.study)
+        task = model.study.task
         self.levels = len(task.levels) if isinstance(task, Quantiles) else 1
         self.unit = torch.from_numpy(stored["unit"])
         texts = texts_of(stored)

@@ -1,80 +1,56 @@
 """A task: what is predicted, as one class in one file.
 
-This file is all that the author of a task has to read. A task says how many numbers a model returns
-for a window, which loss the local steps minimise, what the terms of methods mean for this loss, and
-how predictions are scored. The targets themselves are in the dataset. Nothing else in the code
-knows what a model's outputs mean. The hooks stand in the order of their use: facts and checks when
-a study is read, the loss in the rounds, predictions and their scores, tables for figures. Those
-that raise NotImplementedError are needed by some methods or studies alone.
+This file is all that the author of a task has to read. Only a task knows what the outputs of a
+model mean. Its hooks stand in the order of their use: facts and checks when a study is read, the
+loss in the rounds, predictions and their scores, tables for figures. Those that raise
+NotImplementedError are needed by some methods or studies alone.
 
-A task of loads derives from `plfl.tasks.loads.LoadTask`. The files of plfl import torch from
-`plfl.base.lazy`, so that a study which names them is read quickly.
+A task of loads derives from `plfl.tasks.loads.LoadTask`. Import torch from `plfl.base.lazy`, so
+that a study which names the task is read quickly.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import DataFrame, Tensor
 from plfl.base.errors import Problem
-from plfl.interfaces.annotations import (
-    Data,
-    Dataset,
-    Examples,
-    FederationSettings,
-    Loss,
-    Split,
-    Windows,
-)
+from plfl.interfaces.annotations import Data, Dataset, Examples, FederationSettings, Split, Windows
 from plfl.interfaces.named import Selectable
-from plfl.interfaces.terms import Term
+from plfl.interfaces.terms import Objective, Term
 from plfl.layout import WindowShape
 
 Floats: TypeAlias = NDArray[np.float64]
+Starts: TypeAlias = NDArray[np.int64]
 Widening = Literal["none", "personal", "adaptive"]
-"""How the intervals of forecasts are widened: not at all (`none`), by a conformal width of each
-client (`personal`), or by such a width that follows the client's loads (`adaptive`)."""
-
-
-class Objective(NamedTuple):
-    """What the local steps minimise."""
-
-    loss: Loss
-    scale: float = 1.0
-    """A factor of the loss."""
+"""How forecast intervals are widened: by no conformal width, by one of each client, or by one that
+follows the client's loads."""
 
 
 class Task(Selectable):
-    """A task: subclasses define its keys and functions.
-
-    Outputs of a model have shape (..., B) for B windows if `outputs` is 1, else (..., B, O). Each
-    task says which trailing dimensions its targets have.
-    """
+    """A task: subclasses define its keys and override its hooks. Outputs of a model have shape
+    (..., B) for B windows if `outputs` is 1, else (..., B, O)."""
 
     examples: ClassVar[str] = "loads"
-    """The kind of examples that the source must provide, in one word (`Source.examples`). It
-    also selects how results are scored (`plfl.experiments.scoring`) and reported."""
+    """The kind of examples (`Source.examples`) that it needs; it has its scores and reports."""
     own_loss: ClassVar[str | None] = None
-    """The task's own loss in words, which replaces `federation.loss`. None if the task trains with
-    `federation.loss`."""
+    """Its own loss in words, which replaces `federation.loss`; None: it trains with that."""
     forecasts: ClassVar[bool] = True
-    """Whether its models forecast loads. If so, the best ones are kept for `plfl forecast`, and
-    MLflow compares them."""
+    """Whether it forecasts loads, so that the best models are kept for `plfl forecast`."""
     common_windows: ClassVar[bool] = False
-    """Whether all clients' models are scored on the same windows. This takes long, so local models
-    are then scored only in the last round."""
+    """Whether all models are scored on the same windows: slow, so local ones at the end only."""
     has_labels: ClassVar[bool] = False
     """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
     selection: ClassVar[str]
     """The score, smaller is better, whose mean on validation chooses hyperparameters and cells."""
     own_selection: ClassVar[str]
-    """The score, smaller is better, by which a client chooses among its own models. It is finite if
-    and only if all predictions are."""
+    """The score, smaller is better, by which a client chooses among its own models; finite if and
+    only if all predictions are."""
 
     def outputs(self, horizons: int) -> int:
         """O, the number of numbers that a model returns for a window with `horizons` targets."""
@@ -101,8 +77,7 @@ class Task(Selectable):
 
     @abstractmethod
     def objective(self, loss: str, term: Term | None = None) -> Objective:
-        """The loss of local steps, made from `federation.loss`, for the targets that `mix_teacher`
-        returns for the same `term`."""
+        """The loss of local steps, from `federation.loss`, for the targets of `mix_teacher`."""
 
     def mix_teacher(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
@@ -119,9 +94,7 @@ class Task(Selectable):
         """Shares (N, bins) of the kinds of targets that each client has, as FedSC compares them."""
         raise NotImplementedError
 
-    def predictions(
-        self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
-    ) -> Floats:
+    def predictions(self, dataset: Dataset, client: int, starts: Starts, outputs: Floats) -> Floats:
         """The predictions for W windows of a client that are scored, given a model's outputs."""
         raise NotImplementedError
 
@@ -135,25 +108,19 @@ class Task(Selectable):
         return iter(())
 
     def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Conformal widths (...) of a client, given the predictions for its validation windows, in
-        units of the model's outputs."""
+        """Conformal widths (...) of a client in units of the outputs, given the predictions for its
+        validation windows."""
         raise NotImplementedError
 
     def widened(
-        self,
-        dataset: Dataset,
-        client: int,
-        starts: NDArray[np.int64],
-        predictions: Floats,
-        widths: Floats,
+        self, dataset: Dataset, client: int, starts: Starts, predictions: Floats, widths: Floats
     ) -> Floats:
-        """Predictions for windows, in order of time, of a client whose intervals have the `widths`
-        (...). Adaptive ones follow the loads from the test set on."""
+        """Predictions for windows, in order of time, with intervals of these widths (...)."""
         raise NotImplementedError
 
     def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
-        """The results of `predictions` and `widened` for a model's outputs (B,) or (B, O) in
-        kWh per interval, with `widths` in kWh, computed by operations that PyTorch can trace."""
+        """The results of `predictions` and `widened` for outputs (B,) or (B, O) and widths in kWh,
+        computed by operations that PyTorch can trace."""
         raise NotImplementedError
 
     def scores(
@@ -163,8 +130,7 @@ class Task(Selectable):
         raise NotImplementedError
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
-        """Errors of the predictions for all test windows of a client, day by day, as columns of a
-        table; see `plfl.tasks.metrics.daily_errors`."""
+        """Errors of the predictions for all test windows of a client, day by day, as columns."""
         raise NotImplementedError
 
     def evaluator(self, dataset: Examples, engine: Any) -> Any:
@@ -172,14 +138,9 @@ class Task(Selectable):
         raise NotImplementedError
 
     def week_table(
-        self,
-        dataset: Dataset,
-        client: int,
-        starts: NDArray[np.int64],
-        predictions: Mapping[str, Floats],
+        self, dataset: Dataset, client: int, starts: Starts, predictions: Mapping[str, Floats]
     ) -> DataFrame:
-        """Predictions for windows of a client, by model, beside the truth; for figures of
-        `plfl.tasks.loads.first_week`."""
+        """Predictions for windows of a client, by model, beside the truth, for figures."""
         raise NotImplementedError
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:

@@ -1,13 +1,14 @@
-"""Terms: how a method changes the loss of the local steps, mostly with a teacher. The method names
-a term with its weights; the task says what it means for its loss (`Task.objective`, `Task.taught`).
-"""
+"""What the local steps minimise, and terms: how a method changes that, mostly with a teacher. The
+method names a term with its weights; the task says what it means for its loss (`Task.objective`,
+`Task.mix_teacher`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from plfl.base import Tensor
+from plfl.interfaces.annotations import Loss
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,14 @@ class Restriction:
     """α, by which these logits are multiplied."""
     present: Tensor
     """Mask (N, classes) of the classes that each client has."""
+
+
+class Objective(NamedTuple):
+    """What the local steps minimise."""
+
+    loss: Loss
+    scale: float = 1.0
+    """A factor of the loss."""
 
 
 Term: TypeAlias = Distillation | CorrectedDistillation | NotTrueDistillation | Restriction

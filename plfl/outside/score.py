@@ -25,7 +25,6 @@ from plfl.results.scores import WeeklyScores, pooled, select, weekly
 from plfl.results.validation import best
 from plfl.results.words import baseline_label
 from plfl.study import Study
-from plfl.tasks import task_of
 from plfl.tasks.metrics import OF_DAYS
 from plfl.tasks.quantiles import Quantiles
 
@@ -89,7 +88,7 @@ def score(
     """
     data = data or datasets(study)
     submission = _read(file, study)
-    task = task_of(study)
+    task = study.task
     seeds = sorted(submission["seed"].unique().tolist())
     expected = {
         (origin, name_of(study, state, client))
@@ -245,7 +244,7 @@ def _rival_rows(
                 state,
                 dataset,
                 baseline_keys.fit_settings,
-                task_of(study),
+                study.task,
                 baseline_keys.further,
                 baseline_keys.leave_out,
             )

@@ -2,13 +2,8 @@
 `plfl.interfaces.terms` the terms that methods add to their loss."""
 
 from plfl.base.errors import DataError
-from plfl.interfaces.annotations import Dataset, Study
+from plfl.interfaces.annotations import Dataset
 from plfl.interfaces.task import Task as Task
-
-
-def task_of(study: Study) -> Task:
-    """The task of a study."""
-    return study.task
 
 
 def check_calibration(task: Task, dataset: Dataset) -> None:

@@ -11,11 +11,12 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Dataset, Split
-from plfl.interfaces.task import Floats, Objective, Widening
+from plfl.interfaces.task import Floats, Widening
 from plfl.interfaces.terms import (
     CorrectedDistillation,
     Distillation,
     NotTrueDistillation,
+    Objective,
     Restriction,
     Term,
 )

@@ -12,8 +12,8 @@ from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.config.messages import refusal
 from plfl.interfaces.annotations import Dataset, Split
-from plfl.interfaces.task import Floats, Objective, Widening
-from plfl.interfaces.terms import Term
+from plfl.interfaces.task import Floats, Widening
+from plfl.interfaces.terms import Objective, Term
 from plfl.tasks import metrics
 from plfl.tasks.loads import LoadTask
 from plfl.tasks.losses import Pinball

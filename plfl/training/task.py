@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
-from plfl.interfaces.task import Objective
+from plfl.interfaces.terms import Objective
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.tasks.losses import POINT

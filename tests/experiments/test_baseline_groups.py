@@ -13,7 +13,6 @@ from plfl.experiments.baseline_groups import evaluate_in_groups
 from plfl.experiments.baselines import evaluate
 from plfl.interfaces.baseline import FittedBaseline
 from plfl.study import Study
-from plfl.tasks import task_of
 from tests.helpers import tiny
 from tests.helpers.kept_baselines import FURTHER_BASELINES
 
@@ -33,7 +32,7 @@ def study(**blocks: Any) -> Study:
 )
 def test_groups_give_the_results_of_all_clients(blocks: dict[str, Any]) -> None:
     of, data = study(**blocks), tiny.dataset()
-    task, keys = task_of(of), of.baselines
+    task, keys = of.task, of.baselines
     whole = evaluate("XX", data, keys.fit_settings, task, keys.further)
     found = evaluate_in_groups("XX", data, keys, settings_of(of), task, threads=2, size=2)
     for name in ("scores", "forecasts", "errors"):
@@ -54,7 +53,7 @@ def test_a_baseline_that_fails_for_one_group_fails_for_all(monkeypatch: pytest.M
 
     monkeypatch.setattr(Ridge, "fit", fit)
     of, data = study(), tiny.dataset()
-    results = evaluate_in_groups("XX", data, of.baselines, settings_of(of), task_of(of), size=2)
+    results = evaluate_in_groups("XX", data, of.baselines, settings_of(of), of.task, size=2)
     scores = results.scores.set_index("baseline")
     assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
     lacking = "RuntimeError: there are no forecasts of ridge"

@@ -80,7 +80,7 @@ def test_what_memories_hold(up):
     start, *_ = of_two(30, codecs, made=uploads(seen))
     updates, arrived = (torch.stack(rows).sum(0) for rows in zip(*seen, strict=True))
     assert updates.abs().min() > 0.1
-    kept = start.f.coder.memory["up.sender"]
+    kept = start.f.channel.coder.memory["up.sender"]
     np.testing.assert_allclose(arrived + kept, updates, atol=1e-4)
 
 
@@ -105,9 +105,9 @@ def test_both_ends_of_a_memory_agree_and_only_who_stayed_changes_them(monkeypatc
     closed = local_training.aggregate
 
     def aggregate(f: Federation, t: int, clients: Tensor, result: Any) -> None:
-        before = {key: rows.clone() for key, rows in f.coder.memory.items()}
+        before = {key: rows.clone() for key, rows in f.channel.coder.memory.items()}
         closed(f, t, clients, result)
-        memory = f.coder.memory
+        memory = f.channel.coder.memory
         for direction in ("up", "down"):
             ends = [memory[f"{direction}.{end}"] for end in ("sender", "receiver")]
             assert torch.equal(*ends)

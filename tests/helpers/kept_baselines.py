@@ -18,7 +18,6 @@ from plfl.pipeline.models import keep_baseline
 from plfl.results.collect import describe_clients
 from plfl.results.records import write_about, write_table
 from plfl.study import Study
-from plfl.tasks import task_of
 
 FURTHER_BASELINES: list[dict[str, Any]] = [
     {"name": "lightgbm_bagged", "models": 2},
@@ -35,9 +34,7 @@ def score(
     """Fit and score all further baselines of a study and, of those of every study, these."""
     baselines = study.baselines
     left_out = [name for name in STANDARD if name not in names]
-    return evaluate(
-        state, dataset, baselines.fit_settings, task_of(study), baselines.further, left_out
-    )
+    return evaluate(state, dataset, baselines.fit_settings, study.task, baselines.further, left_out)
 
 
 def pack_all(study: Study, dataset: Dataset, tables: BaselineTables) -> Arrays:

@@ -289,7 +289,9 @@ class DeployedClient:
             rates = agreement.candidate(self.study, self.cell)
             self._f, self._round = self.trainer.federation(self.cell, rates), wanted_round
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
-            self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder, secrets)
+            self._f.channel = ClientChannel(
+                self._f.channel.shared, 1, self._f.channel.coder, secrets
+            )
             if self._f.privacy is not None:
                 self._f.privacy.client_normals = draw_own_system_noise
             self._f.server_average = None  # the server has it, and sends it to be scored

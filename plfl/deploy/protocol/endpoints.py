@@ -36,7 +36,6 @@ from plfl.federated.secure.keys import Secrets, SystemSecrets
 from plfl.federated.secure.sums import SumClient
 from plfl.federated.secure.updates import HEAD, Crowd
 from plfl.study import Study
-from plfl.tasks import task_of
 from plfl.training.task import Engine
 
 _ABOUT = "plfl"
@@ -219,7 +218,7 @@ class Roster(ClientData):
 
     def __init__(self, names: Sequence[str], study: Study, seed: int):
         self.engine = cast(Engine, NoEngine())
-        self.settings, self.seed, self.task = study.federation, seed, task_of(study)
+        self.settings, self.seed, self.task = study.federation, seed, study.task
         self.names, self._study = list(names), study
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
@@ -239,7 +238,7 @@ def as_server(f: Federation) -> ServerChannel:
     """
     secrets = None if f.channel.secrets is None else SystemSecrets()
     clients = len(f.client_data.names)
-    f.channel = channel = ServerChannel(f.channel.shared, clients, f.coder, secrets)
+    f.channel = channel = ServerChannel(f.channel.shared, clients, f.channel.coder, secrets)
     f.local.fill_(torch.nan)
     f.moments.rows.clear()
     f.average = None

@@ -379,7 +379,7 @@ class DeployedServer:
             trial_cohort.close()
 
         shared = cohort.f.channel.shared
-        expected = expected_messages(attempt, shared, len(self.names), trial_cohort.f.coder)
+        expected = expected_messages(attempt, shared, len(self.names), trial_cohort.f.channel.coder)
         size, size_limit = (
             sum(row.nbytes for row in expected),
             largest_answer(cohort.f.layout.width),
@@ -391,7 +391,7 @@ class DeployedServer:
             )
 
         def read(data: bytes, request: str, name: str) -> CheckedAnswer[TrainedFacts]:
-            return read_trained(data, request, name, expected, cohort.f.coder)
+            return read_trained(data, request, name, expected, cohort.f.channel.coder)
 
         return read
 
