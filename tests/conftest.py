@@ -30,8 +30,8 @@ def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 def plug_ins_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test plugs in is gone after it."""
     if (module := sys.modules.get("plfl.plugins.registry")) is not None:
-        before = {room: dict(algorithms) for room, algorithms in module._plugged.items()}
-        monkeypatch.setattr(module, "_plugged", before)
+        before = {room: dict(algorithms) for room, algorithms in module.PLUGGED.items()}
+        monkeypatch.setattr(module, "PLUGGED", before)
 
 
 @pytest.fixture

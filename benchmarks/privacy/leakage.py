@@ -303,7 +303,7 @@ class _Attack:
         steps = int(f.client_data.steps(f.everyone).min())
         settings = self.settings.model_copy(update={"local_steps": steps, "local_epochs": None})
         names, seed = f.client_data.names, self.cell.seed
-        halves = [_only(whole, np.tile(rows, (len(names), 1))) for rows in allowed]
+        halves = [select_windows(whole, np.tile(rows, (len(names), 1))) for rows in allowed]
         counts = [len(half.starts(i, "train")) for half in halves for i in range(len(names))]
         if min(counts) < settings.batch_size:
             yield from ((question, 0.5, label, np.nan) for label in self.views)
@@ -313,7 +313,7 @@ class _Attack:
         kinds = np.stack(drawn)
         seen = []
         for r in range(ROUNDS):
-            data = _only(whole, allowed[kinds[:, r]])
+            data = select_windows(whole, allowed[kinds[:, r]])
             f.client_data = self.trainer.client_data(seed, data, settings)
             seen.append(self._round(f, last + 1 + r))
         clients = _clients(seen)
@@ -327,7 +327,7 @@ def _clients(seen: list[Seen]) -> Kinds:
     return np.concatenate([one.clients for one in seen])
 
 
-def _only(dataset: Dataset, allowed: NDArray[np.bool_]) -> Dataset:
+def select_windows(dataset: Dataset, allowed: NDArray[np.bool_]) -> Dataset:
     """The windows of client i whose last input rows are `allowed[i]`, out of (N, R)."""
     kept = np.zeros(len(dataset.stamps), bool)
     for own, (first, *_, end) in zip(allowed, dataset.view.bounds, strict=True):

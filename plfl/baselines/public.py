@@ -12,15 +12,16 @@ from typing import ClassVar
 import numpy as np
 
 from plfl.base.errors import DataError
+from plfl.baselines.pretrained import PretrainedElsewhere
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Rows
 from plfl.public.inputs import LEADS
 from plfl.public.meter import MeterReadings, predict_intervals
 from plfl.public.models import Kind, PublicModel, load, load_file
 from plfl.public.seen import is_seen
 
 
-class Public(Baseline):
+class Public(PretrainedElsewhere):
     """The median of a public model, for windows of intervals of an hour or a part of it; no
     forecast of targets after the next 24 hours."""
 
@@ -29,7 +30,6 @@ class Public(Baseline):
     about: ClassVar[str] = (
         "Gradient-boosted trees that come with plfl, trained on public meters of other places."
     )
-    needs_training: ClassVar[bool] = False
 
     kind: Kind
     """Of the meters."""
@@ -37,14 +37,6 @@ class Public(Baseline):
     """Of `benchmarks/starter.py`; null: plfl's."""
     trained_on_this_dataset: bool = False
     """Whether it was: then it does not count."""
-
-    @property
-    def is_received(self) -> bool:
-        return True
-
-    @property
-    def has_seen_the_data(self) -> bool:
-        return self.trained_on_this_dataset
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
@@ -77,9 +69,6 @@ class Public(Baseline):
     ) -> FittedBaseline:
         # Whether it has seen the client was found out when the study ran.
         return PublicFit(dataset, self.model)
-
-    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> FittedBaseline:
-        return self.fit(dataset, settings, {})
 
 
 @dataclass(frozen=True)

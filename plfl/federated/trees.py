@@ -358,7 +358,7 @@ class GrowingClient(threading.Thread):
                 self.server.tree = Tree.parse(learner.model_to_string(start_iteration=trees_before))
             self.leaves = self.server.tree.leaves(x)
             if isinstance(self.loss, float):
-                values = self._quantiles(self.leaves, y - scores)
+                values = self.leaf_quantiles(self.leaves, y - scores)
                 if self.rank == 0:  # the others would write the same
                     for leaf, value in enumerate(values[: len(self.server.tree.value)]):
                         learner.set_leaf_output(
@@ -393,7 +393,7 @@ class GrowingClient(threading.Thread):
         errors = (scores - y).astype(np.float32)
         return errors if self.loss == "mse" else errors.clip(-1, 1)
 
-    def _quantiles(self, leaves: Any, residuals: Floats) -> Floats:
+    def leaf_quantiles(self, leaves: Any, residuals: Floats) -> Floats:
         """The quantile of all clients' residuals in each leaf; 0 for no leaf, or if noise could
         have moved it far.
 

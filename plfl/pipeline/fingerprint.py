@@ -29,10 +29,10 @@ def code_digest(*modules: str) -> str:
     """Digest of the source of `modules`, and of all modules that they import from plfl and from
     their own package. They may be those of plug-ins: of a package or of a user's file. Of a
     package, only the base classes are included that its `__init__.py` has."""
-    return digest(sorted(_closure(*modules).items()))
+    return digest(sorted(file_digests(*modules).items()))
 
 
-def _closure(*modules: str) -> dict[str, tuple[str, ...]]:
+def file_digests(*modules: str) -> dict[str, tuple[str, ...]]:
     """The digests of the files of these modules and of all that they import, by module."""
     packages = {OWN, *(module.split(".")[0] for module in modules)}
     digests: dict[str, tuple[str, ...]] = {}
@@ -40,7 +40,7 @@ def _closure(*modules: str) -> dict[str, tuple[str, ...]]:
     while todo:
         module = todo.pop()
         if module not in digests and module.split(".")[0] in packages:
-            files = _files(module)
+            files = files_of(module)
             if files:
                 digests[module] = tuple(map(_digest, files))
                 todo += [name for file in files for name in imports(file, module)]
@@ -48,7 +48,7 @@ def _closure(*modules: str) -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def _files(module: str) -> tuple[Path, ...]:
+def files_of(module: str) -> tuple[Path, ...]:
     """The source of a module and the files beside it, and templates, that it names; of those in
     `FOLDERS`, the files in their folders. Empty: there is no such module."""
     package, *parts = module.split(".")
@@ -86,6 +86,12 @@ def _read_by(source: Path) -> list[Path]:
 
 
 _digest = cache(sha256)
+
+
+def forget() -> None:
+    """Forget what was read of files, which may have changed since."""
+    for function in (imports, files_of, _digest):
+        function.cache_clear()
 
 
 @cache

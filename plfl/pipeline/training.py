@@ -72,10 +72,10 @@ def train_cells(
             key = digest([digests[cell] for cell in group])
             checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
             state_examples = {state: examples[state] for state in _states(group)}
-            log_round = partial(_log_round, label, number * rounds, len(groups) * rounds)
+            log_group_round = partial(log_round, label, number * rounds, len(groups) * rounds)
             with _saving_on_interrupt(checkpoint, label):
                 results = train(
-                    study, group, on_one_table(state_examples, folder), log_round, checkpoint
+                    study, group, on_one_table(state_examples, folder), log_group_round, checkpoint
                 )
             for cell, result in results.items():
                 # Models are written first, because records mean that the cell is finished. One seed
@@ -136,7 +136,7 @@ def _states(cells: Iterable[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.state for cell in cells))
 
 
-def _log_round(label: str, first_round: int, rounds: int, t: int) -> None:
+def log_round(label: str, first_round: int, rounds: int, t: int) -> None:
     """Write a finished round of a training into the log, where `plfl study` reads it."""
     log.info("%s: round %d of %d", label, first_round + t, rounds)
 

@@ -79,7 +79,7 @@ class Plugin:
 
 _origins: dict[str, Plugin] = {}
 """The plug-ins by the names of their modules."""
-_trusted: set[tuple[Path, str]] = set()
+TRUSTED: set[tuple[Path, str]] = set()
 """Files that results may name, with the digests of their code."""
 
 
@@ -91,7 +91,7 @@ def trust(*files: str | os.PathLike[str]) -> None:
     """
     for file in map(Path, files):
         try:
-            _trusted.add((file.resolve(), sha256(file)))
+            TRUSTED.add((file.resolve(), sha256(file)))
         except OSError as error:
             raise PlflError(
                 f"{file}: cannot be read ({error.strerror}); correct the path"
@@ -115,7 +115,7 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
             raise ResultsError(
                 f"{source}: {file} has changed since the training; restore it, or train again"
             )
-        if (file.resolve(), code) not in _trusted:
+        if (file.resolve(), code) not in TRUSTED:
             untrusted.append(str(file))
     if untrusted:
         options = " ".join(f"--trust {file}" for file in untrusted)
@@ -160,7 +160,7 @@ def activate(files_listed: Iterable[Path]) -> list[str]:
     problems = []
     for file in (None, *dict.fromkeys(files_listed)):
         try:
-            plugins += _packaged() if file is None else [_read_file(file)]
+            plugins += packaged() if file is None else [_read_file(file)]
         except PlflError as error:
             problems.append(f"plugins: {error}")
     origin_of: dict[tuple[str, str], str] = {}
@@ -182,7 +182,7 @@ def activate(files_listed: Iterable[Path]) -> list[str]:
 
 def active(plugin_files: Iterable[Path]) -> list[Plugin]:
     """The plug-ins of a study that lists these files, those of installed packages first."""
-    return [*_packaged(), *map(_read_file, plugin_files)]
+    return [*packaged(), *map(_read_file, plugin_files)]
 
 
 def of(cls: type[Algorithm]) -> Plugin | None:
@@ -241,7 +241,7 @@ def _read_file(file: Path) -> Plugin:
 
 
 @cache
-def _packaged() -> list[Plugin]:
+def packaged() -> list[Plugin]:
     """The plug-ins of installed packages. One that cannot be imported stops every study."""
     plugins = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP)):

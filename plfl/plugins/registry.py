@@ -179,7 +179,7 @@ KINDS = {
 }
 """The packages of the algorithms of a grid, by the key that names them."""
 
-_plugged: dict[str, dict[str, type[Algorithm]]] = {}
+PLUGGED: dict[str, dict[str, type[Algorithm]]] = {}
 """Algorithms of plug-ins, by the package that they are added to and their name."""
 
 
@@ -188,12 +188,12 @@ Kind = TypeVar("Kind", bound=Algorithm)
 
 def plug(package: str, cls: type[Algorithm]) -> None:
     """Add an algorithm to those of `package`, or replace the plug-in that had its name."""
-    _plugged.setdefault(package, {})[cls.name] = cls
+    PLUGGED.setdefault(package, {})[cls.name] = cls
 
 
 def plugged(package: str) -> dict[str, type[Algorithm]]:
     """The algorithms that plug-ins have added to those of `package`, by name."""
-    return dict(_plugged.get(package, {}))
+    return dict(PLUGGED.get(package, {}))
 
 
 @cache

@@ -28,7 +28,7 @@ def stream(seed: int, name: str, counter: int) -> np.random.Generator:
 
 def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
     """Minibatches of round `t`, (steps, size), each drawn without replacement."""
-    random, in_kernel = stream(seed, client, t), _draw_in_kernel()
+    random, in_kernel = stream(seed, client, t), kernel_draw()
     # For a larger share of the windows, numpy uses another algorithm, which the kernel lacks.
     if in_kernel is None or (windows > 10_000 and size > windows // 50):
         return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
@@ -40,7 +40,7 @@ def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) ->
 
 
 @cache
-def _draw_in_kernel() -> Callable[..., Any] | None:
+def kernel_draw() -> Callable[..., Any] | None:
     """The kernel's function that draws as numpy does, five times as fast; None without a kernel."""
     try:
         return load_kernel().plfl_draw

@@ -117,7 +117,7 @@ class Fused:
             task.objective.loss.name,
         )
         if rule is None or steps_taken is None or loss not in _LOSSES:
-            _leave_to_stacked(task.optimiser.name if loss in _LOSSES else f"the loss {loss}")
+            leave_to_stacked(task.optimiser.name if loss in _LOSSES else f"the loss {loss}")
             return self._stacked.train(task)
         S, K, B = task.minibatches.starts.shape
         fresh = task.optimiser.init(task.rows[:1])
@@ -344,7 +344,8 @@ _ACTIVATIONS = ("prelu", "silu")
 
 
 @cache
-def _leave_to_stacked(feature: str) -> None:
+def leave_to_stacked(feature: str) -> None:
+    """Say once that the other engine trains what this one does not know."""
     log.warning("the fused engine leaves %s to the stacked engine", feature)
 
 

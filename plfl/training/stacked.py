@@ -171,7 +171,7 @@ class Stacked:
 
         def step(size: int) -> None:
             copies = torch.zeros(size, dtype=torch.int64, device=self.device)
-            _Stack(self, task.select(copies), True).take_step()
+            Stack(self, task.select(copies), True).take_step()
 
         parts = (task.minibatches, task.terms, task.tracked)
         field_names = [
@@ -183,18 +183,18 @@ class Stacked:
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
         losses = []
-        for rows, size in split(len(task.rows), self._sizes(task)):
+        for rows, size in split(len(task.rows), self.stack_sizes(task)):
             part = stack = task.select(rows)
             if size > len(part.rows):
                 numbers = torch.arange(size, device=self.device)
                 stack = part.select(numbers.clamp(max=len(part.rows) - 1))
-            losses.append(_Stack(self, stack, fresh).train()[: len(part.rows)])
+            losses.append(Stack(self, stack, fresh).train()[: len(part.rows)])
             if stack is not part:
                 for target, source in zip(part.trained_tensors, stack.trained_tensors, strict=True):
                     target.copy_(source[: len(target)])
         return torch.cat(losses)
 
-    def _sizes(self, task: LocalTask) -> tuple[int, ...]:
+    def stack_sizes(self, task: LocalTask) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
         layer, (fitting, _) = task.terms.features, self._fits(task)
         minibatches = task.minibatches
@@ -274,7 +274,7 @@ class Stacked:
         all_columns = torch.ones_like(rows[0], dtype=torch.bool)
         task = LocalTask.fresh(STANDING, rows, minibatches, all_columns).with_terms(features=which)
         features = []
-        for block, size in split(len(rows), self._sizes(task)):
+        for block, size in split(len(rows), self.stack_sizes(task)):
             numbers = torch.arange(block.start, block.start + size, device=self.device)
             stack = task.select(numbers.clamp(max=block.stop - 1))
             minibatches_of_stack, steps = stack.minibatches, []
@@ -289,7 +289,7 @@ class Stacked:
         return torch.cat(features)
 
 
-class _Stack:
+class Stack:
     """The rows of a task while they are trained."""
 
     def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):

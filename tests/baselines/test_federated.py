@@ -179,8 +179,8 @@ def test_splits_are_the_messages_of_which_the_server_returns_the_best(
 ) -> None:
     """In a LightGBM with another layout, none would have this size."""
     calls = []
-    best = server_module._best_splits
-    monkeypatch.setattr(server_module, "_best_splits", lambda m: calls.append(len(m)) or best(m))
+    best = server_module.best_splits
+    monkeypatch.setattr(server_module, "best_splits", lambda m: calls.append(len(m)) or best(m))
     forest(parts(), trees=2)
     assert len(calls) > 2 * 12
 
@@ -261,7 +261,7 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
     leaves_in: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some, channel = parts(), Channel(0, 4)
-    find, exchange = GrowingClient._quantiles, Server.exchange
+    find, exchange = GrowingClient.leaf_quantiles, Server.exchange
 
     def is_gone(server: Server, client: int) -> bool:
         is_late = channel.traffic["bytes_up"][1] > 8_000
@@ -278,7 +278,7 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
         return exchange(self, client, message, combine)
 
     if leaves_in == "tree":
-        monkeypatch.setattr(GrowingClient, "_quantiles", quantiles)
+        monkeypatch.setattr(GrowingClient, "leaf_quantiles", quantiles)
     else:
         monkeypatch.setattr(Server, "exchange", counted)
     found = forest(some, channel=channel)
@@ -293,7 +293,7 @@ def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) ->
     def fails(self: GrowingClient, leaves: Any, residuals: Floats) -> Floats:
         raise ConnectionError("gone")
 
-    monkeypatch.setattr(GrowingClient, "_quantiles", fails)
+    monkeypatch.setattr(GrowingClient, "leaf_quantiles", fails)
     with pytest.raises(ConnectionError, match="gone"):
         grow(parts(), BINS, 15, 0.3)
 

@@ -80,7 +80,7 @@ def _foreign(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A copy of these files, in a process that has run none of them."""
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plugins, "_trusted", set())
+    monkeypatch.setattr(plugins, "TRUSTED", set())
     plugins.import_file.cache_clear()
 
 

@@ -45,7 +45,7 @@ class Quadratic(Stacked):
     def block(self, task: Any) -> int:
         return 1000
 
-    def _sizes(self, task: LocalTask) -> tuple[int, ...]:
+    def stack_sizes(self, task: LocalTask) -> tuple[int, ...]:
         return (len(task.rows),)
 
     def inputs(self, starts: Tensor) -> Any:

@@ -134,7 +134,7 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
 ) -> None:
     of, everyone = study(grid={"sharing": ["P1"]}), range(3)
     row = torch.zeros(3, of.plan.layout.width)
-    quantiles = GrowingClient._quantiles
+    quantiles = GrowingClient.leaf_quantiles
 
     def fails(client: GrowingClient, leaves: Any, residuals: Any) -> Any:
         if client.server.clients == 3 and client.rank == 1:
@@ -147,7 +147,7 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
         )
 
     grown = forester()
-    monkeypatch.setattr(GrowingClient, "_quantiles", fails)
+    monkeypatch.setattr(GrowingClient, "leaf_quantiles", fails)
     grown.add(row, everyone, 0, Channel(0, 3))
     losses = [f.add(row, everyone, 1, Channel(0, 3), grows=False) for f in (grown, forester())]
     torch.testing.assert_close(*losses)

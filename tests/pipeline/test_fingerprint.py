@@ -34,13 +34,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    forget()
+    fingerprint.forget()
     return tmp_path / "own"
-
-
-def forget() -> None:
-    for function in (fingerprint.imports, fingerprint._files, fingerprint._digest):
-        function.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,7 @@ def test_a_change_shows_where_it_matters(package, module, changed, matters):
     assert before == fingerprint.code_digest(module)
     path = package / changed
     path.write_text(path.read_text() + "\n# changed")
-    forget()
+    fingerprint.forget()
     assert (fingerprint.code_digest(module) != before) == matters
 
 
@@ -70,13 +65,13 @@ def test_the_file_of_a_user_counts_with_what_it_imports(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import plfl.optimizers.client.sgd")
     module = import_file(file, sha256(file)).__name__
-    covered = fingerprint._closure(module)
+    covered = fingerprint.file_digests(module)
     assert {module, "plfl.optimizers.client.sgd"} <= covered.keys()
-    assert fingerprint._files(module) == (file,)
+    assert fingerprint.files_of(module) == (file,)
 
 
 def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(package):
-    covered = fingerprint._closure("own.uses_plfl")
+    covered = fingerprint.file_digests("own.uses_plfl")
     assert "plfl.optimizers.client" in covered
     assert not {"plfl", "plfl.study", "plfl.optimizers.client.adam"} & covered.keys()
 
@@ -90,7 +85,9 @@ def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(pa
     ],
 )
 def test_what_our_modules_read_counts(module: str, reads: str) -> None:
-    covered = {file for name in fingerprint._closure(module) for file in fingerprint._files(name)}
+    covered = {
+        file for name in fingerprint.file_digests(module) for file in fingerprint.files_of(name)
+    }
     assert fingerprint.ROOT / reads in covered
 
 

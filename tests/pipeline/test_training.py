@@ -109,7 +109,7 @@ def interrupting(
         for _ in range(rounds.count(t)):
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(training, "_log_round", interrupt)
+    monkeypatch.setattr(training, "log_round", interrupt)
     return finished
 
 

@@ -38,10 +38,10 @@ def example(guide: str, place: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is plugged in before a test or after it."""
-    monkeypatch.setattr(registry, "_plugged", {})
-    plugins._packaged.cache_clear()
+    monkeypatch.setattr(registry, "PLUGGED", {})
+    plugins.packaged.cache_clear()
     yield
-    plugins._packaged.cache_clear()
+    plugins.packaged.cache_clear()
 
 
 class Project:
@@ -143,7 +143,7 @@ def test_a_codec_of_a_plugin_codes_messages_and_is_part_of_the_code(project: Pro
 def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Path) -> None:
     """The Snakefile gives jobs the paths from the working directory, where jobs start."""
     config = project.raw | {"plugins": list(map(str, project.load().plugins))}
-    registry._plugged.clear()
+    registry.PLUGGED.clear()
     run = SimpleNamespace(config=config, log=[str(tmp_path / "log")], wildcards={})
     with job(run) as study:
         assert study == project.load()

@@ -23,7 +23,7 @@ from plfl.training.batches import draw, epoch, stream
 @pytest.mark.parametrize("has_kernel", [True, False])
 def test_minibatches_are_those_of_numpy(windows, size, has_kernel, monkeypatch):
     if not has_kernel:
-        monkeypatch.setattr(batches, "_draw_in_kernel", lambda: None)
+        monkeypatch.setattr(batches, "kernel_draw", lambda: None)
     random = stream(3, "a", 7)
     expected = [random.choice(windows, size, replace=False) for _ in range(40)]
     assert np.array_equal(draw(3, "a", 7, windows, 40, size), expected)

@@ -111,7 +111,7 @@ def every_set_agrees(fresh, network, data, most=1e-5):
         ours = copied(fresh)
         engine = Fused(network, data, CPU, instructions=name)
         # What the kernel left to the stacked engine would agree without any of it being tested.
-        with patch.object(fused, "_leave_to_stacked", None):
+        with patch.object(fused, "leave_to_stacked", None):
             found = engine.train(ours)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
         assert error(ours.rows, theirs.rows, start) < most, name

@@ -8,7 +8,7 @@ from plfl.base.errors import PlflError
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.training.gpu import Memory
-from plfl.training.stacked import Stacked, _Stack
+from plfl.training.stacked import Stack, Stacked
 from tests.helpers import tiny
 from tests.helpers.engine_cases import CPU, OPTIMISERS, SMALL, make_dataset, make_task
 
@@ -18,7 +18,7 @@ class Pretended(Memory):
 
     def __init__(self, monkeypatch, total):
         super().__init__(CPU)
-        self.total, self.asked, take_step = total, [], _Stack.take_step
+        self.total, self.asked, take_step = total, [], Stack.take_step
 
         def noted(stack):
             self.asked.append(len(stack.y))
@@ -26,7 +26,7 @@ class Pretended(Memory):
                 raise torch.OutOfMemoryError
             take_step(stack)
 
-        monkeypatch.setattr(_Stack, "take_step", noted)
+        monkeypatch.setattr(Stack, "take_step", noted)
 
     def free(self):
         return self.total
@@ -53,7 +53,7 @@ def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
     asked = len(engine.memory.asked)
     assert torch.equal(engine.train(some), plain.train(whole))
     assert torch.equal(some.rows, whole.rows)
-    assert engine._sizes(some) == sizes
+    assert engine.stack_sizes(some) == sizes
     assert len(engine.memory.asked) == asked, "once for each form of tasks"
     engine.memory = Pretended(monkeypatch, 10)
     with pytest.raises(PlflError, match="does not fit into the memory of the GPU"):

@@ -115,7 +115,7 @@ class DeployedServer:
         """
         self._resume()
         self.gather()
-        f = self._federation()
+        f = self.initial_federation()
         after, _ = self.checkpoint.load([f])
         settings = self.study.federation
         for t in range(after + 1, settings.rounds + 1):
@@ -132,11 +132,12 @@ class DeployedServer:
 
     def gather(self) -> None:
         """Wait until at least `policy.minimum` clients are connected."""
-        self.members.gather(self._message("join"))
+        self.members.gather(self.message("join"))
 
     # -- the round ------------------------------------------------------------------------------
 
-    def _federation(self) -> Federation:
+    def initial_federation(self) -> Federation:
+        """What the server knows of the federation before round 1."""
         study, cell = self.study, self.cell
         client_data = Roster(self.names, study, cell.seed)
         rates, network = (
@@ -151,7 +152,7 @@ class DeployedServer:
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
         beginning = time.monotonic()
-        connected = self.members.connected(self._message("join"))
+        connected = self.members.connected(self.message("join"))
         self.clock.observe(connected, self.names)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
@@ -235,7 +236,7 @@ class DeployedServer:
             messages, count = {}, len(asked_clients)
             for place, name in enumerate(asked_clients):
                 about = {"round": cohort.t, "machines": (place, count) if watch or masked else None}
-                messages[name] = self._message("train", name, rows[name], **about)
+                messages[name] = self.message("train", name, rows[name], **about)
             if watch is None and not masked:
                 return self._ask(messages, "train", read)
             if count < (FEWEST if self.channel.secrets is None else FEWEST_MASKED):
@@ -288,7 +289,7 @@ class DeployedServer:
             )
             self.channel.count_messages("down", client_numbers, [*replies.values()])
             return {
-                name: self._message(
+                name: self.message(
                     "exchange", rows=[as_row(message)], after=answers[name].facts.request
                 )
                 for name, message in replies.items()
@@ -337,7 +338,7 @@ class DeployedServer:
             nonlocal messages, answers
             if way == "down":
                 messages = {
-                    name: self._message("exchange", rows=[as_row(data)], after=answer.facts.request)
+                    name: self.message("exchange", rows=[as_row(data)], after=answer.facts.request)
                     for (name, answer), data in zip(answers.items(), messages_carried, strict=True)
                 }
                 return [*messages_carried]
@@ -399,10 +400,10 @@ class DeployedServer:
         """The scores of all connected clients, which score their models."""
         held = f.server_rows if f.channel.shared else None
         messages = {
-            name: self._message(
+            name: self.message(
                 "evaluate", name, [] if held is None else [held[self.names.index(name)]]
             )
-            for name in self.members.connected(self._message("join"))
+            for name in self.members.connected(self.message("join"))
         }
         answers = self._ask(messages, "query", read_scored)
         score_rows = [row for answer in answers.values() for row in answer.facts.scores]
@@ -421,9 +422,11 @@ class DeployedServer:
 
     # -- messages -------------------------------------------------------------------------------
 
-    def _message(
+    def message(
         self, kind: str, name: str | None = None, rows: list[Tensor] | None = None, **about: Any
     ) -> Message:
+        """A message of this run to the client `name`, if that is known already, with `rows` of
+        parameters or masks and what else is `about` it."""
         about |= {"kind": kind, "run": self.run_id, "epoch": self.epoch}
         about["request"] = secrets.token_hex(8)
         about["agreement"] = self.agreement

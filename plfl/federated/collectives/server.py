@@ -217,7 +217,7 @@ class Server:
 
     def _splits(self, messages: Sequence[bytes]) -> list[bytes]:
         """The best of the splits of each of two leaves, in the place of each."""
-        best = _best_splits(messages)
+        best = best_splits(messages)
         if self.masked is not None:
             self.masked.growth.add_splits(np.frombuffer(best, SPLIT))
         return self._close([compressed(best)] * len(messages))
@@ -306,7 +306,7 @@ def _join_messages(messages: Sequence[bytes]) -> list[bytes]:
     return [b"".join(messages)] * len(messages)
 
 
-def _best_splits(messages: Sequence[bytes]) -> bytes:
+def best_splits(messages: Sequence[bytes]) -> bytes:
     """The best of the splits of each of two leaves, as LightGBM compares them: the larger gain, or
     else the first feature."""
     split = [zlib.decompress(message) for message in messages]

@@ -39,7 +39,7 @@ def test_a_round_without_answers_has_noise(drawn, clients, tmp_path):
     deployed.run()
     moved = load_file(deployed.folder / "server" / MODEL)["x"]
     # Four rounds of 0.2 C each, divided by the expected clients, around the initial parameters.
-    start = deployed.server._federation().x0
+    start = deployed.server.initial_federation().x0
     assert (moved - start).std().item() == pytest.approx(4**0.5 * 0.2 * 0.05 / clients, rel=0.25)
     assert torch.isfinite(moved).all()
 

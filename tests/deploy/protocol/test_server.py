@@ -81,7 +81,7 @@ def test_a_server_that_was_replaced_is_refused(deployed):
     later = deployed.new_server()
     later.gather()
     answers = [
-        Message.unpack(client.answer(replaced._message("join").pack()))
+        Message.unpack(client.answer(replaced.message("join").pack()))
         for client in deployed.loopback.clients.values()
     ]
     assert all("was replaced" in answer.about["error"] for answer in answers)
@@ -184,7 +184,7 @@ def test_a_message_that_is_sent_again_changes_nothing(tmp_path, restarts):
 
 def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
     client = deployed.loopback.clients["101"]
-    about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
+    about = {**deployed.server.message("join").about, "run": "../../elsewhere"}
     answer = Message.unpack(client.answer(Message(about).pack()))
     assert "../../elsewhere" in answer.about["error"]
     assert not (deployed.folder.parent / "elsewhere").exists()

@@ -73,7 +73,7 @@ def test_large_noise_hides_everything(found):
 def test_the_windows_are_those_of_the_kind():
     dataset = tiny.dataset(2, 3000)
     hours = pd.DatetimeIndex(dataset.stamps).hour
-    only = module._only(dataset, np.stack([hours < 6, hours >= 6]))
+    only = module.select_windows(dataset, np.stack([hours < 6, hours >= 6]))
     for client, is_night in ((0, True), (1, False)):
         starts = only.starts(client, "train")
         assert len(starts) > 100
