@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from plfl.base.errors import ConfigError
+from plfl.base.errors import ConfigError, Problem
 from plfl.baselines import find
 from plfl.baselines.fitting import fit
 from plfl.config.messages import allowed
@@ -90,7 +90,9 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
     """
     study, _ = opened(name)
     if baseline not in STANDARD:
-        raise ConfigError("forecast", [f"{baseline!r} is unknown; {allowed(baseline, STANDARD)}"])
+        raise ConfigError(
+            "forecast", [Problem("", f"{baseline!r} is unknown", allowed(baseline, STANDARD))]
+        )
     parts = []
     for (origin, state), dataset in datasets(study).items():
         fitted_baseline = fit(find(baseline)(), dataset, study.baselines.fit_settings, {})

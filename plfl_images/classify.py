@@ -9,6 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from plfl.base import Tensor
+from plfl.base.errors import Problem
+from plfl.base.keys import Key
 from plfl.base.lazy import torch
 from plfl.base.rounding import drawn_of
 from plfl.config.sections import Data, FederationSettings, Windows
@@ -54,33 +56,38 @@ class Classify(Task):
 
     def problems(
         self, data: Data, windows: Windows, federation: FederationSettings
-    ) -> Iterator[str]:
+    ) -> Iterator[Problem]:
         source, skew = _source_of(data), skew_of(data)
         if len(data.states) != 1:
-            yield (
-                f"data.states: {data.states} are {len(data.states)} federations, but {data.source} "
-                f"is one; give one name, such as [{data.source}]"
+            yield Problem(
+                Key("data.states"),
+                f"{data.states} are {len(data.states)} federations, but {data.source} is one",
+                f"give one name, such as [{data.source}]",
             )
         shards = data.most_clients * skew.s
         if skew.split == "sort_and_partition" and shards % source.classes:
-            yield (
-                f"data.skew.s: {data.most_clients} clients (data.clients) with {skew.s} shards "
-                f"each are {shards} shards, no multiple of the {source.classes} classes of "
-                f"{data.source}; change one of the two"
+            yield Problem(
+                Key("data.skew.s"),
+                f"{data.most_clients} clients (data.clients) with {skew.s} shards each are "
+                f"{shards} shards, no multiple of the {source.classes} classes of {data.source}",
+                "change one of the two",
             )
         if federation.keep == "best":
-            yield (
-                "federation.keep: 'best' needs the local models after every evaluated round, but "
-                "those of classifiers are scored after the last round only; set it to last"
+            yield Problem(
+                Key("federation.keep"),
+                "'best' needs the local models after every evaluated round, but those of "
+                "classifiers are scored after the last round only",
+                "set it to last",
             )
         labels = drawn_of(data.most_clients, federation.participation) * skew.s
         aware = federation.selection == "data_aware" and skew.split == "sort_and_partition"
         if aware and labels < source.classes:
-            yield (
-                f"federation.selection: 'data_aware' is impossible: {labels // skew.s} of "
-                f"{data.most_clients} clients (federation.participation) with at most {skew.s} "
-                f"labels each (data.skew.s) have at most {labels} of the {source.classes} classes "
-                f"of {data.source}; raise one of the two"
+            yield Problem(
+                Key("federation.selection"),
+                f"'data_aware' is impossible: {labels // skew.s} of {data.most_clients} clients "
+                f"(federation.participation) with at most {skew.s} labels each (data.skew.s) "
+                f"have at most {labels} of the {source.classes} classes of {data.source}",
+                "raise one of the two",
             )
 
     def refuses_teacher(self, loss: str) -> str | None:

@@ -36,7 +36,7 @@ class Problem:
     """What is wrong."""
     remedy: str = ""
     """What to do about it; empty if the text says it."""
-    meter: str = ""
+    meter: str = field(default="", compare=False)
     """The meter that it is about; empty if it is not about a single one."""
     kind: str = field(default="", compare=False)
     """Problems of a kind are told once for many meters, even if texts and remedies differ in names

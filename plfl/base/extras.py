@@ -3,7 +3,7 @@
 
 from importlib.util import find_spec
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.text import list_names
 
 _OF_STUDIES = (
@@ -40,6 +40,9 @@ def require(extra: str, purpose: str) -> None:
     """
     if missing := [name for name in EXTRAS[extra] if find_spec(name) is None]:
         raise PlflError(
-            f"{purpose} needs packages that are not installed ({list_names(missing, 3)}); run "
-            f"{install_command(extra)}"
+            Problem(
+                "",
+                f"{purpose} needs packages that are not installed ({list_names(missing, 3)})",
+                f"run {install_command(extra)}",
+            )
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 
 _TEMPORARY = ".tmp-"
 _LOCK = ".lock"
@@ -103,12 +103,17 @@ def digest(*parts: object) -> str:
 def explained(error: OSError, path: Path) -> PlflError:
     """An error in writing a file, with what the user can do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return PlflError(f"{path}: the disk is full; free some space, then run again")
+        return PlflError(Problem(path, "the disk is full", "free some space, then run again"))
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return PlflError(f"{path}: cannot be written ({error.strerror}); check its permissions")
+        return PlflError(
+            Problem(path, f"cannot be written ({error.strerror})", "check its permissions")
+        )
     return PlflError(
-        f"{path}: cannot be written ({error}); check the path, and the limits of the disk and of "
-        "your account, then run again"
+        Problem(
+            path,
+            f"cannot be written ({error})",
+            "check the path, and the limits of the disk and of your account, then run again",
+        )
     )
 
 
@@ -130,7 +135,7 @@ def hold(
         except Timeout:
             words = _held_by(holder)
             if busy is not None:
-                raise PlflError(f"{path.parent}: {busy} ({words})") from None
+                raise PlflError(Problem(path.parent, f"{busy} ({words})")) from None
             if waiting is not None:
                 waiting(words)
             lock.acquire()
@@ -138,7 +143,7 @@ def hold(
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         raise PlflError(
-            f"{path.parent}: cannot be written ({error.strerror}); check its permissions"
+            Problem(path.parent, f"cannot be written ({error.strerror})", "check its permissions")
         ) from None
     since = datetime.now().strftime("%Y-%m-%d %H:%M")
     with suppress(OSError):  # only for messages

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import PUBLIC, SETTINGS
@@ -33,8 +33,12 @@ class Growth:
             check_installed()
         if secure and clients < FEWEST:
             raise PlflError(
-                f"baselines: lightgbm_federated: secure: {clients} clients train together, and "
-                f"masks hide {FEWEST} or more; set secure to false, or take more clients"
+                Problem(
+                    "baselines",
+                    f"lightgbm_federated: secure: {clients} clients train together, and masks "
+                    f"hide {FEWEST} or more",
+                    "set secure to false, or take more clients",
+                )
             )
         secrets = SimulatedSecrets(SETTINGS["seed"]) if secure else None
         self.channel = Channel(0, clients, secrets=secrets)

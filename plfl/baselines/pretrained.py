@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.extras import require
+from plfl.base.keys import Key
 from plfl.base.lazy import torch
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
@@ -78,11 +79,18 @@ class Pretrained(PretrainedElsewhere):
         readers = {".onnx": _load_onnx, ".pt": _load_torchscript}
         if self.file.suffix not in readers:
             raise DataError(
-                f"baselines.further: pretrained: {self.file} ends neither in .onnx nor in .pt"
+                Problem(
+                    Key("baselines.further"),
+                    f"pretrained: {self.file} ends neither in .onnx nor in .pt",
+                )
             )
         if not self.file.is_file():
             raise DataError(
-                f"baselines.further: pretrained: {self.file} does not exist; check `file`"
+                Problem(
+                    Key("baselines.further"),
+                    f"pretrained: {self.file} does not exist",
+                    "check `file`",
+                )
             )
         forecasts = readers[self.file.suffix](self.file)
         return PretrainedFit(dataset, forecasts, self.context, (), (), self.fill)
@@ -157,12 +165,15 @@ def _load_onnx(path: Path) -> Forecasts:
     try:
         program = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common class of errors
-        raise DataError(f"{path}: cannot be read as an ONNX program: {error}") from None
+        raise DataError(Problem(path, f"cannot be read as an ONNX program: {error}")) from None
     inputs = [node.name for node in program.get_inputs()]
     if len(inputs) != 1:
         raise DataError(
-            f"{path}: has the inputs {', '.join(inputs)}; a pretrained forecaster has one, the "
-            "last loads"
+            Problem(
+                path,
+                f"has the inputs {', '.join(inputs)}",
+                "a pretrained forecaster has one, the last loads",
+            )
         )
 
     def forecasts(loads: Floats, steps: int) -> Floats:
@@ -175,7 +186,7 @@ def _load_torchscript(path: Path) -> Forecasts:
     try:
         module = torch.jit.load(str(path), map_location="cpu").eval()
     except (RuntimeError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as a TorchScript module: {error}") from None
+        raise DataError(Problem(path, f"cannot be read as a TorchScript module: {error}")) from None
 
     def forecasts(loads: Floats, steps: int) -> Floats:
         with torch.no_grad():
@@ -189,7 +200,11 @@ def _checked(path: Path, output: Floats, loads: Floats, steps: int) -> Floats:
     """The first steps (W, S) of the output of a model; DataError if it has fewer."""
     if output.ndim != 2 or output.shape[0] != len(loads) or output.shape[1] < steps:
         raise DataError(
-            f"{path}: returns {output.shape} for {loads.shape} loads; {len(loads)} rows of at "
-            f"least {steps} loads are needed, the intervals to the last target"
+            Problem(
+                path,
+                f"returns {output.shape} for {loads.shape} loads",
+                f"{len(loads)} rows of at least {steps} loads are needed, the intervals to the "
+                "last target",
+            )
         )
     return output[:, :steps].astype(float)

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
+from plfl.base.keys import Key
 from plfl.baselines.pretrained import PretrainedElsewhere
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Rows
@@ -43,15 +44,21 @@ class Public(PretrainedElsewhere):
     ) -> FittedBaseline:
         if dataset.interval > 60 or 60 % dataset.interval:
             raise DataError(
-                f"baselines.further: public: readings every {dataset.interval} minutes do not add "
-                "up to hours; remove it"
+                Problem(
+                    Key("baselines.further"),
+                    f"public: readings every {dataset.interval} minutes do not add up to hours",
+                    "remove it",
+                )
             )
         public_fit = PublicFit(dataset, self.model)
         if not self.trained_on_this_dataset and (client := public_fit.seen_client()):
             raise DataError(
-                f"baselines.further: the public model of {self.kind} was trained on readings of "
-                f"{client}; set `trained_on_this_dataset: true` beside `name: public`, so that it "
-                "does not count, or `file` to a model without this site"
+                Problem(
+                    Key("baselines.further"),
+                    f"the public model of {self.kind} was trained on readings of {client}",
+                    "set `trained_on_this_dataset: true` beside `name: public`, so that it does "
+                    "not count, or `file` to a model without this site",
+                )
             )
         return public_fit
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.baselines import features
 from plfl.baselines.fitting import join_sent
@@ -443,7 +443,7 @@ def texts_of(arrays: Arrays) -> list[str]:
     texts = []
     for k in range(sum(key.startswith("trees_") for key in arrays)):
         if f"trees_{k}" not in arrays:
-            raise DataError(f"the models have no array trees_{k}; train them again")
+            raise DataError(Problem("", f"the models have no array trees_{k}", "train them again"))
         texts.append(arrays[f"trees_{k}"].tobytes().decode("ascii", "backslashreplace"))
         check_model(texts[-1], f"trees_{k}")
     return texts

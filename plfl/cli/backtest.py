@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import atomic, write_text
 from plfl.base.keys import word_keys
@@ -49,16 +49,20 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
-        raise PlflError(f"--plot {options.plot}: name a file that ends in .png, .svg or .pdf")
+        raise PlflError(
+            Problem(f"--plot {options.plot}", "name a file that ends in .png, .svg or .pdf")
+        )
     if options.plot is not None:
         require("study", "--plot")
     if not first_day.is_study(options):
         return first_day.backtest(options, options.paths)
     if options.timezone is not None:
-        raise PlflError("--timezone: only without a study; of new files, say --read-timezone")
+        raise PlflError(
+            Problem("--timezone", "only without a study", "of new files, say --read-timezone")
+        )
     results, *new = options.paths
     if not new:
-        raise PlflError(f"{results}: name files of new readings after it")
+        raise PlflError(Problem(results, "name files of new readings after it"))
     forecasters = Forecasters(results, options.accept_misfits)
     with share_messages():
         return _backtest_study(options, forecasters, new)

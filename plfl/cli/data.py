@@ -100,7 +100,7 @@ def run_fetch(options: argparse.Namespace) -> None:
     """Print what is downloaded from where, and whether the data are those of the task."""
     study, task = opened(options.task)
     if task is None:
-        raise PlflError(f"{options.task}: is no frozen task; `plfl score --help` says more")
+        raise PlflError(Problem(options.task, "is no frozen task", "`plfl score --help` says more"))
     original = original_of(task)
     if original is None:
         print(f"{task.name}: needs no download of an original; {study.data.origin}")

@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.cli.common import Commands, add_parser
 from plfl.deploy import flower, forecasts, local
 from plfl.deploy.client_host import attend
@@ -160,7 +160,11 @@ def _attend(options: argparse.Namespace) -> None:
     address = re.fullmatch(r"([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", server)
     if address is None or not 0 < int(address[2]) < 1 << 16:
         raise PlflError(
-            f"--server: {server!r} is not HOST:PORT; write it as in 10.0.0.1:{DEFAULT_PORT}"
+            Problem(
+                "--server",
+                f"{server!r} is not HOST:PORT",
+                f"write it as in 10.0.0.1:{DEFAULT_PORT}",
+            )
         )
     study, cell = _read_choice(options)
     folder = options.folder or CellFolders(study, cell).client(name)

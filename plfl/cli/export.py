@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError, PlflError, Problem
 from plfl.cli.common import Commands, add_model, add_parser
 from plfl.cli.forecast import add_with, check_with, choose_model
 from plfl.cli.score import opened
@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> None:
     """Write the file, or the folder."""
     if str(options.file) == "clients":
         if options.study is None:
-            raise PlflError("export: `clients` needs a study, as in `plfl export clients STUDY`")
+            raise PlflError(
+                Problem("export", "`clients` needs a study, as in `plfl export clients STUDY`")
+            )
         paths = outside.export(opened(options)[0], options.to)
         print(
             f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
@@ -46,7 +48,11 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.study is not None:
         raise PlflError(
-            f"export: {options.study} is one file too many; `plfl export clients` takes a study"
+            Problem(
+                "export",
+                f"{options.study} is one file too many",
+                "`plfl export clients` takes a study",
+            )
         )
     kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
     check_with(options, kept_forecasters is not None)
@@ -54,7 +60,9 @@ def run(options: argparse.Namespace) -> None:
     known_clients = [*kept_forecasters.clients] if kept_forecasters else model.clients
     clients = [options.client] if options.client else known_clients
     if options.to.suffix and len(clients) > 1:
-        raise DataError("--to: name a folder for the programs of all meters, or one with --client")
+        raise DataError(
+            Problem("--to", "name a folder for the programs of all meters, or one with --client")
+        )
     for client in clients:
         path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -116,7 +116,7 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     except ConfigError as error:
         raise DataError(*error.problems) from None
     if options.remember and not study_path.is_dir():
-        raise PlflError(f"--remember: {study_path} is no results folder; name one")
+        raise PlflError(Problem("--remember", f"{study_path} is no results folder", "name one"))
     return keys
 
 
@@ -134,7 +134,7 @@ def _read_remembered(file: Path) -> dict[str, Any]:
     try:
         meters = Meters.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
     except (ValueError, yaml.YAMLError) as error:
-        raise PlflError(f"{file}: cannot be read; correct or remove it: {error}") from None
+        raise PlflError(Problem(file, "cannot be read", f"correct or remove it: {error}")) from None
     return meters.model_dump(exclude_unset=True)
 
 
@@ -159,14 +159,18 @@ def read(
 ) -> tuple[dict[str, RawMeter], list[Problem]]:
     """The meters in raw exports, and the problems of what cannot be used."""
     if options.read_timezone is not None:
-        raise PlflError("--read-timezone: is --timezone where no study forecasts")
+        raise PlflError(Problem("--read-timezone", "is --timezone where no study forecasts"))
     for key, name in ABOUT_STUDIES.items():
         if getattr(options, key, None):
-            raise PlflError(f"{name}: needs the results folder of a study before the files")
+            raise PlflError(Problem(name, "needs the results folder of a study before the files"))
     if options.kind is None:
         raise PlflError(
-            f"{paths[0]}: is no results folder; to forecast its meters without a study, say what "
-            "they are: --kind homes or --kind buildings"
+            Problem(
+                paths[0],
+                "is no results folder",
+                "to forecast its meters without a study, say what they are: --kind homes or "
+                "--kind buildings",
+            )
         )
     try:
         meters = meters_of(layout_given(options))
@@ -196,7 +200,9 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     if options.client is not None:
         if options.client not in meters:
             has = ", ".join(map(repr, meters))
-            raise DataError(f"--client {options.client}: is not among the meters, {has}")
+            raise DataError(
+                Problem(f"--client {options.client}", f"is not among the meters, {has}")
+            )
         meters = {options.client: meters[options.client]}
     lead_time: LeadTime = options.ahead or "day"
     forecasts = for_each_meter(
@@ -258,7 +264,7 @@ def can_add_up(options: argparse.Namespace, names: list[str], problems: list[Pro
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the errors of forecasts of the last weeks, meter by meter."""
     if options.plot is not None:
-        raise PlflError("--plot: needs the results folder of a study before the files")
+        raise PlflError(Problem("--plot", "needs the results folder of a study before the files"))
     meters, problems = read(options, paths)
     lead_time: LeadTime = options.ahead or "day"
     results = for_each_meter(

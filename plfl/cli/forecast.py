@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.keys import word_keys
 from plfl.base.lazy import avoid
 from plfl.base.lazy import pandas as pd
@@ -77,13 +77,15 @@ def run(options: argparse.Namespace) -> int:
         print(card(options.card), end="")
         return 0
     if not options.paths:
-        raise PlflError("forecast: name a results folder and files of readings, or only files")
+        raise PlflError(
+            Problem("forecast", "name a results folder and files of readings, or only files")
+        )
     _check_out(options)
     if not first_day.is_study(options):
         return first_day.forecast(options, options.paths)
     options.file, *options.new = options.paths
     if not options.new:
-        raise PlflError(f"{options.file}: name files of new readings after it")
+        raise PlflError(Problem(options.file, "name files of new readings after it"))
     with share_messages() as say:
         return _forecast_with_study(options, say)
 
@@ -108,7 +110,9 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     with word_keys(first_day.word_for_study):
         tables, problems = reader.read_all(options.new, client, keys)
     if options.save is not None and len(tables) > 1:
-        raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
+        raise DataError(
+            Problem("--save", f"keeps one model, but the files have {len(tables)} meters")
+        )
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         model = _model(kept_forecasters, reader, name, readings, options, say)
@@ -139,21 +143,23 @@ def _check_out(options: argparse.Namespace) -> None:
     """Refuse a file of forecasts in an unknown format."""
     if options.out is not None and options.out.suffix.lower() not in FORMATS:
         raise PlflError(
-            f"--out {options.out}: name a file that ends in one of {', '.join(FORMATS)}"
+            Problem(f"--out {options.out}", f"name a file that ends in one of {', '.join(FORMATS)}")
         )
 
 
 def _check(options: argparse.Namespace, is_folder: bool) -> None:
     """Refuse options that do not fit together."""
     if not options.newcomer and options.save is not None:
-        raise DataError("--save: only with --new, for a meter that did not take part")
+        raise DataError(Problem("--save", "only with --new, for a meter that did not take part"))
     check_with(options, is_folder)
 
 
 def check_with(options: argparse.Namespace, is_folder: bool) -> None:
     """Refuse `--with` where there is no choice."""
     if options.wanted and not is_folder:
-        raise DataError("--with: chooses among the forecasters of a results folder; name one")
+        raise DataError(
+            Problem("--with", "chooses among the forecasters of a results folder", "name one")
+        )
 
 
 def choose_model(
@@ -200,7 +206,11 @@ def _forecasts(
     forecasts = predict(readings, client, options.model)
     if forecasts.empty:
         raise DataError(
-            f"{client}: no forecast after the last reading, {readings.index[-1]}, because there is "
-            f"a gap in the {model.look_back} readings before it; add readings"
+            Problem(
+                client,
+                f"no forecast after the last reading, {readings.index[-1]}, because there is a "
+                f"gap in the {model.look_back} readings before it",
+                "add readings",
+            )
         )
     return model.with_offsets(forecasts, client)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
         key = keys[0].replace("_", "-")
         raise PlflError(f"--{key}: needs exports: plfl init meters FILE --{key} …")
     if exports and options.study != "meters":
-        raise PlflError(f"{exports[0]}: files need the study `meters`: plfl init meters FILE")
+        raise PlflError(Problem(exports[0], "files need the study `meters`: plfl init meters FILE"))
     if options.study is None:
         width = max(map(len, shipped.studies()))
         for name in shipped.studies():
@@ -151,7 +151,9 @@ def _write_study_of_exports(
     kind: Kind | None = options.kind
     format_file: Path | None = options.save_format
     if path.exists():
-        raise PlflError(f"{path}: exists already; remove it, or choose another study with --name")
+        raise PlflError(
+            Problem(path, "exists already", "remove it, or choose another study with --name")
+        )
     try:
         meters = meters_of(layout_keys)
         check_own_samples(meters.format)
@@ -214,7 +216,7 @@ def holidays_of(text: str) -> Holidays:
         return Holidays(name="holidays", country=country, subdivision=subdivision or None)
     except ValidationError as error:
         reason = error.errors()[0]["ctx"]["error"]
-        raise DataError(f"--holidays {text}: {reason}") from None
+        raise DataError(Problem(f"--holidays {text}", reason)) from None
 
 
 def word_as_option(key: Key, wording: Wording, names: Mapping[str, str] = {}) -> str:

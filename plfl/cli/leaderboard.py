@@ -66,7 +66,7 @@ def run_add(options: argparse.Namespace) -> None:
 def run_check(options: argparse.Namespace) -> None:
     """Print a line for each leaderboard; DataError: rows are wrong, with a line for each."""
     if options.predictions is not None and len(options.tasks) != 1:
-        raise PlflError("leaderboard check: --predictions needs the name of one task")
+        raise PlflError(Problem("leaderboard check", "--predictions needs the name of one task"))
     problems: list[Problem] = []
     for task, board in _boards(options.tasks):
         row_faults = [*faults(task, board, options.predictions)]
@@ -103,5 +103,5 @@ def _boards(names: list[str]) -> Iterator[tuple[BenchmarkTask, Path]]:
         _, task = opened(name)
         file = folder / f"{name}.csv"
         if task is None or not file.is_file():
-            raise PlflError(f"{name}: is no task with a leaderboard in {folder}")
+            raise PlflError(Problem(name, f"is no task with a leaderboard in {folder}"))
         yield task, file

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.data import sources
 from plfl.data.dataset import Dataset
@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> None:
     study, cell = Study.load(options.config).find(options.cell)
     if options.models and not study.task.forecasts:
         raise PlflError(
-            f"--models: the task {study.task.name} does not forecast loads; leave it out"
+            Problem(
+                "--models", f"the task {study.task.name} does not forecast loads", "leave it out"
+            )
         )
     dataset = sources.source_of(study.data).examples_of(study, cell.state)
     cells, total = study.plan.with_all_seeds([cell]), study.federation.rounds
@@ -55,6 +57,6 @@ def _write_models(
 ) -> None:
     models = result.models
     if models is None:
-        raise PlflError(f"{cell}: has diverged, so it has no models")
+        raise PlflError(Problem(str(cell), "has diverged, so it has no models"))
     widths = Trainer.for_study(study, dataset).evaluator.widths(models)
     write_models(path, models, describe(study, cell, dataset, widths))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
@@ -74,9 +74,11 @@ def run(options: argparse.Namespace) -> None:
     """Print the scores, and add rows to the leaderboard."""
     study, task = opened(options)
     if options.submit == Path() and not task:
-        raise PlflError("score: --submit needs a file, as the study is no task with a leaderboard")
+        raise PlflError(
+            Problem("score", "--submit needs a file, as the study is no task with a leaderboard")
+        )
     if not (options.predictions or options.results):
-        raise PlflError("score: name a file of predictions, or --results")
+        raise PlflError(Problem("score", "name a file of predictions, or --results"))
     options_given = {
         name: getattr(options, name) for name in (key.replace("-", "_") for key in MEANINGS)
     }
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
         if missing_flags := [
             f"--{name.replace('_', '-')}" for name in required_keys if submission[name] == ""
         ]:
-            raise PlflError(f"score: --submit needs {', '.join(missing_flags)}")
+            raise PlflError(Problem("score", f"--submit needs {', '.join(missing_flags)}"))
     data = datasets(study) if options.predictions else examples(study)
     if task:
         task.check(data)
@@ -99,7 +101,9 @@ def run(options: argparse.Namespace) -> None:
         return
     if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
         if options.predictions and any(exceeded.values()):
-            raise PlflError(f"score: {task.name}: {exceeded[options.method]}; no row is added")
+            raise PlflError(
+                Problem("score", f"{task.name}: {exceeded[options.method]}", "no row is added")
+            )
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
     methods = append(rows, file, template=root() / file)

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import hold
 from plfl.cli.common import Commands, add_parser
@@ -40,8 +40,11 @@ def run(options: argparse.Namespace) -> None:
     elsewhere = any(option.startswith(("-d", "--directory")) for option in snakemake_options)
     if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
         raise PlflError(
-            f"{Path.cwd()}: cannot be written, but the results go there; change to a folder of "
-            "your own"
+            Problem(
+                Path.cwd(),
+                "cannot be written, but the results go there",
+                "change to a folder of your own",
+            )
         )
     with_data = {
         study.plan.inputs[label]: variant.data for label, variant in study.variants.items()

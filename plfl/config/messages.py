@@ -56,9 +56,13 @@ def read(path: str | Path) -> object:
         misread = list(dict.fromkeys(_misread(node, "", set()))) if node else []
         content: object = loader.construct_document(node) if node else None
     except FileNotFoundError:
-        raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
+        raise ConfigError(
+            str(path), [Problem("", "the file does not exist", "check the path")]
+        ) from None
     except IsADirectoryError:
-        raise ConfigError(str(path), ["is a folder; name the YAML file of a study"]) from None
+        raise ConfigError(
+            str(path), [Problem("", "is a folder", "name the YAML file of a study")]
+        ) from None
     except Exception as error:  # a malformed value can raise any error inside PyYAML
         message = " ".join(str(error).split())
         raise ConfigError(str(path), [f"cannot be read as YAML: {message}"]) from None

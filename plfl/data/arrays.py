@@ -13,7 +13,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.lib import format as npy
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic, explained
 
 T = TypeVar("T")
@@ -85,6 +85,7 @@ def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
 def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
     """The result of `make` on the arrays that `save` wrote. Large ones stay in the file. DataError
     if the file is missing or damaged, or there is too little memory."""
+    path = Path(path)
     try:
         with ZipFile(path) as archive:
             if damaged := archive.testzip():
@@ -96,12 +97,15 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
             return make(arrays)
     except MemoryError:  # checksums have found no damage, so the lengths of arrays are right
         raise DataError(
-            f"{path}: there is too little memory to read it; close other programs"
+            Problem(path, "there is too little memory to read it", "close other programs")
         ) from None
     except DAMAGE as error:
         raise DataError(
-            f"{path}: is damaged, or of another version ({error}); make it again with `plfl study "
-            "… --forcerun windows`"
+            Problem(
+                path,
+                f"is damaged, or of another version ({error})",
+                "make it again with `plfl study … --forcerun windows`",
+            )
         ) from None
 
 

@@ -27,14 +27,19 @@ def check_stamps(place: Path | Place | str, stamps: pd.DatetimeIndex, interval: 
     """Refuse stamps that do not advance in steps of `interval` minutes with a DataError, which
     names the file, the first wrong one, their number and the remedy."""
     if len(stamps) == 0:
-        raise DataError(f"{place}: has no rows; replace the file or leave this building out")
+        raise DataError(
+            Problem(place, "has no rows", "replace the file or leave this building out")
+        )
     is_wrong = np.asarray(stamps[1:] - stamps[:-1] != pd.Timedelta(minutes=interval))
     if is_wrong.any():
         row = int(is_wrong.argmax())
         raise DataError(
-            f"{place}: {stamps[row]} is followed by {stamps[row + 1]} "
-            f"({_count(is_wrong, 'such step')}), but rows must be {interval} minutes apart; sort "
-            "them, keep one for each time, and fill gaps with empty rows"
+            Problem(
+                place,
+                f"{stamps[row]} is followed by {stamps[row + 1]} "
+                f"({_count(is_wrong, 'such step')}), but rows must be {interval} minutes apart",
+                "sort them, keep one for each time, and fill gaps with empty rows",
+            )
         )
 
 
@@ -49,14 +54,20 @@ def check_load(
     load = load.dropna()
     if load.empty:
         raise DataError(
-            f"{place}: column {load.name!r} has no values; replace the file or leave this building "
-            "out"
+            Problem(
+                place,
+                f"column {load.name!r} has no values",
+                "replace the file or leave this building out",
+            )
         )
     if (load == load.iloc[0]).all():
         raise DataError(
-            f"{place}: column {load.name!r} is constant, all {len(load)} values from "
-            f"{load.index[0]} on are {load.iloc[0]:g}; there is nothing to forecast, leave this "
-            "building out"
+            Problem(
+                place,
+                f"column {load.name!r} is constant, all {len(load)} values from {load.index[0]} "
+                f"on are {load.iloc[0]:g}",
+                "there is nothing to forecast, leave this building out",
+            )
         )
 
 

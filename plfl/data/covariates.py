@@ -15,7 +15,8 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
+from plfl.base.keys import Key
 from plfl.config.sections import (
     Calendar,
     Encoding,
@@ -261,8 +262,11 @@ def known_future(series: Series, features: Sequence[str]) -> NDArray[np.float32]
     of the first target, then those of the next. Series without such a feature are refused."""
     if missing := [name for name in features if name not in series.columns]:
         raise DataError(
-            f"windows.covariates: known_future: the clients have no {', '.join(missing)}; "
-            "remove it, or add it to data.features and to the series"
+            Problem(
+                Key("windows.covariates"),
+                f"known_future: the clients have no {', '.join(missing)}",
+                "remove it, or add it to data.features and to the series",
+            )
         )
     columns = [series.columns.index(name) for name in features]
     parts = [series.features[series.target(h)][:, columns] for h in range(series.windows.horizons)]

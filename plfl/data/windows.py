@@ -133,7 +133,11 @@ def _check_equal(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.D
                 f"{minutes} min ({name})" for minutes, name in intervals.items()
             )
             raise DataError(
-                f"the clients of a state have different intervals: {interval_list}; resample them"
+                Problem(
+                    "",
+                    f"the clients of a state have different intervals: {interval_list}",
+                    "resample them",
+                )
             )
         yield name, table
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.files import hold
 from plfl.data import sources
 from plfl.deploy import flower
@@ -94,7 +94,7 @@ def attend(
             except SystemExit:
                 if not problems:
                     raise
-                raise PlflError(f"client {building}: {problems[0]}") from None
+                raise problems[0].within(f"client {building}") from None
             finally:
                 # Before the processes end, so that it does not start them again.
                 is_over.set()
@@ -197,9 +197,12 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
     table = pd.read_parquet(path)
     if missing := [name for name in study.data.inputs if name not in table]:
         raise DataError(
-            f"{path}: has no column {', '.join(missing)}, which data.features lists; add it, "
-            "remove it from data.features on all hosts, or remove the file to use the series of "
-            f"data.source {study.data.source}"
+            Problem(
+                path,
+                f"has no column {', '.join(missing)}, which data.features lists",
+                "add it, remove it from data.features on all hosts, or remove the file to use "
+                f"the series of data.source {study.data.source}",
+            )
         )
     return table[study.data.inputs]
 
@@ -222,6 +225,9 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
         if building in tables:
             return tables[building]
     raise DataError(
-        f"--building {building}: data.source {data.source} has no series of it; choose another "
-        "building, or put series.parquet into the client's folder"
+        Problem(
+            f"--building {building}",
+            f"data.source {data.source} has no series of it",
+            "choose another building, or put series.parquet into the client's folder",
+        )
     )

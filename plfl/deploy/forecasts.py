@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from plfl import __version__
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError, PlflError, Problem
 from plfl.deploy.protocol.client import LATEST, MODEL
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import load
@@ -58,8 +58,12 @@ class Forecasts:
         forecasts = model.predict_next(table, self.name)
         if forecasts.empty:
             raise DataError(
-                f"{self.name}: no forecast after the last reading, {table.index[-1]}, because "
-                f"there is a gap in the {model.look_back} readings before it; add readings"
+                Problem(
+                    self.name,
+                    f"no forecast after the last reading, {table.index[-1]}, because there is a "
+                    f"gap in the {model.look_back} readings before it",
+                    "add readings",
+                )
             )
         rows = model.with_offsets(forecasts, self.name).reset_index()
         for column in ("timestamp", "made_at"):
@@ -85,7 +89,9 @@ class ForecastServer(ThreadingHTTPServer):
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
             raise PlflError(
-                f"{HOST}:{port}: cannot listen there ({error}); choose another --port"
+                Problem(
+                    "", f"{HOST}:{port}: cannot listen there ({error})", "choose another --port"
+                )
             ) from None
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.files import atomic
 
 GRACE = 5.0
@@ -89,7 +89,11 @@ class Processes:
         code = self.running[name].poll()
         if code is not None:
             raise PlflError(
-                f"{name} ended with status {code}; {self.log(name)} ends with\n{self.tail(name)}"
+                Problem(
+                    "",
+                    f"{name} ended with status {code}",
+                    f"{self.log(name)} ends with\n{self.tail(name)}",
+                )
             )
 
     def stop(self, *names: str) -> None:
@@ -196,7 +200,11 @@ def check_private(path: Path) -> None:
     """Check that only its user can read a file or folder."""
     if path.stat().st_mode & 0o077:
         raise PlflError(
-            f"{path}: other users can read it; run `chmod {700 if path.is_dir() else 600} {path}`"
+            Problem(
+                path,
+                "other users can read it",
+                f"run `chmod {700 if path.is_dir() else 600} {path}`",
+            )
         )
 
 

@@ -41,7 +41,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.deploy.host import check_private, private, private_folder
 
 SERVER_KEY, SERVER, CLIENT_KEY = "server.key", "server.crt", "client.key"
@@ -182,8 +182,12 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
     names = [_alternative(host) for host in (*ALWAYS, *hosts)]
     if existing := [str(path) for path in folders if path.exists()]:
         raise PlflError(
-            f"keys exist already: {', '.join(existing)}; to replace them, remove the folder first "
-            "and copy the new one to its host. With a new server, replace those of all clients"
+            Problem(
+                "",
+                f"keys exist already: {', '.join(existing)}",
+                "to replace them, remove the folder first and copy the new one to its host. "
+                "With a new server, replace those of all clients",
+            )
         )
     for path in (folder, folder / "clients", server, server / "clients", *folders):
         private_folder(path)
@@ -203,7 +207,7 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
 def _check_name(name: str) -> None:
     """Check that a client's name can be that of a file everywhere, and an option of Flower."""
     if name in ("", ".", "..") or "/" in name or "\\" in name:
-        raise PlflError(f"--client {name[:LONGEST_SHOWN]!r}: give a name, not a path")
+        raise PlflError(Problem(f"--client {name[:LONGEST_SHOWN]!r}", "give a name, not a path"))
     problem = ""
     if not name.isprintable():
         problem = "it has characters that cannot be printed"
@@ -215,8 +219,11 @@ def _check_name(name: str) -> None:
         problem = f"it has {size} bytes, and may have {LONGEST_NAME}"
     if problem:
         raise PlflError(
-            f"--client {name[:LONGEST_SHOWN]!r}: {problem}; give another name, such as letters and "
-            "digits"
+            Problem(
+                f"--client {name[:LONGEST_SHOWN]!r}",
+                problem,
+                "give another name, such as letters and digits",
+            )
         )
 
 
@@ -224,8 +231,12 @@ def _check(folder: Path, key: str, option: str) -> None:
     for path in (folder / SERVER, folder / key):
         if not path.exists():
             raise PlflError(
-                f"{path}: not found; create it with `plfl deploy keys {option}` and copy the "
-                "whole folder to this host"
+                Problem(
+                    path,
+                    "not found",
+                    f"create it with `plfl deploy keys {option}` and copy the whole folder to "
+                    "this host",
+                )
             )
     check_private(folder)
     check_private(folder / key)
@@ -256,7 +267,9 @@ def _alternative(host: str) -> x509.GeneralName:
     except ValueError:
         if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", host):
             raise PlflError(
-                f"--host {host[:LONGEST_SHOWN]!r}: give a name or an address, without a port"
+                Problem(
+                    f"--host {host[:LONGEST_SHOWN]!r}", "give a name or an address, without a port"
+                )
             ) from None
         return x509.DNSName(host)
 

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 import yaml
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.data.dataset import Dataset
 from plfl.data.sources import load_dataset
 from plfl.deploy import flower
@@ -82,7 +82,9 @@ def federate(
                 processes.check(name)
             time.sleep(PAUSE)
         if code:
-            raise PlflError(f"the server ended with status {code}; see its messages above")
+            raise PlflError(
+                Problem("", f"the server ended with status {code}", "see its messages above")
+            )
 
 
 MASKED: dict[str, dict[str, Any]] = {

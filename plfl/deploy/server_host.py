@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.files import hold, write_text
 from plfl.deploy import flower
 from plfl.deploy.annotations import ServerKeys
@@ -74,8 +74,11 @@ class ServerProcesses:
             self.group.check("superlink")
             if time.monotonic() > end:
                 raise PlflError(
-                    f"the SuperLink does not listen on {self.link.address} after {START:.0f} s; "
-                    f"see {self.group.log('superlink')}"
+                    Problem(
+                        "",
+                        f"the SuperLink does not listen on {self.link.address} after {START:.0f} s",
+                        f"see {self.group.log('superlink')}",
+                    )
                 )
             time.sleep(PAUSE)
 
@@ -91,8 +94,11 @@ class ServerProcesses:
         state = flower.status(self.run, self.home)
         if state.startswith("finished") and not (self.folder / OUTCOME).exists():
             raise PlflError(
-                f"the ServerApp ended ({state}); {self.group.log('superexec')} ends with\n"
-                f"{self.group.tail('superexec')}"
+                Problem(
+                    "",
+                    f"the ServerApp ended ({state})",
+                    f"{self.group.log('superexec')} ends with\n{self.group.tail('superexec')}",
+                )
             )
 
 
@@ -197,7 +203,11 @@ def _bound(host: str, port: int) -> Iterator[Door]:
         listener.bind((host.strip("[]"), port))
     except (OSError, OverflowError, UnicodeError) as error:
         raise PlflError(
-            f"{host}:{port}: cannot listen there ({error}); choose another --host or --port"
+            Problem(
+                "",
+                f"{host}:{port}: cannot listen there ({error})",
+                "choose another --host or --port",
+            )
         ) from None
     with listener:
         yield listener

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.results.records import read_models
 from plfl.study import Study
 
@@ -27,13 +27,19 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
     where = f"federation.start: {path}"
     if "global" not in models:
         raise DataError(
-            f"{where}: has no global model; name the file of a sharing scheme that shares "
-            "parameters, such as P1"
+            Problem(
+                where,
+                "has no global model",
+                "name the file of a sharing scheme that shares parameters, such as P1",
+            )
         )
     if differing := [*_differences(study, about)]:
         raise DataError(
-            f"{where}: its model differs from that of the study in {', '.join(differing)}; train "
-            "it with these keys as here"
+            Problem(
+                where,
+                f"its model differs from that of the study in {', '.join(differing)}",
+                "train it with these keys as here",
+            )
         )
     rows = models["global"]
     start: NDArray[np.float32] = rows[0]

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.config.sections import FederationSettings, Windows
 from plfl.data import covariates
 from plfl.data.dataset import Split
@@ -52,8 +52,12 @@ class ClientData:
         for name, count in zip(self.names, counts, strict=True):
             if count < settings.batch_size:
                 raise DataError(
-                    f"client {name}: {count} training windows are fewer than "
-                    f"federation.batch_size {settings.batch_size}; lower it or give a longer series"
+                    Problem(
+                        f"client {name}",
+                        f"{count} training windows are fewer than federation.batch_size "
+                        f"{settings.batch_size}",
+                        "lower it or give a longer series",
+                    )
                 )
         self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
         """Training windows n_i (N,) of each client."""

@@ -14,7 +14,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 
 MOST_LEAVES = 131_072
@@ -194,6 +194,9 @@ def _count_values(values: str) -> int:
 
 def _make_refusal(place: str, problem: str) -> DataError:
     return DataError(
-        f"{place}: {problem}; plfl has made no such model of LightGBM. Train the model again, or "
-        "restore its file"
+        Problem(
+            place,
+            problem,
+            "plfl has made no such model of LightGBM. Train the model again, or restore its file",
+        )
     )

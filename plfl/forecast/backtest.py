@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.data.dataset import NEGLIGIBLE, WEEK
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
@@ -72,8 +72,12 @@ def pairs(
     table = table.assign(made_at=made_at)[at > after].dropna()
     if table.empty:
         raise DataError(
-            f"{client}: no reading after {after}, until when {model.name} was trained and chosen, "
-            "with a week of readings before it; give later readings, with the week before them"
+            Problem(
+                client,
+                f"no reading after {after}, until when {model.name} was trained and chosen, "
+                "with a week of readings before it",
+                "give later readings, with the week before them",
+            )
         )
     return table
 

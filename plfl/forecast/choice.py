@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import ResultsError, did_you_mean
+from plfl.base.errors import Problem, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
@@ -76,10 +76,10 @@ class Forecasters:
         _ = self.tables.about  # says what is wrong with the folder
         path = self.folder / "index.csv"
         if not path.is_file():
-            raise ResultsError(f"{path}: is missing; run the study to its end")
+            raise ResultsError(Problem(path, "is missing", "run the study to its end"))
         table = pd.read_csv(path, keep_default_na=False, dtype=str)
         if table.empty:
-            raise ResultsError(f"{path}: lists no model; train again")
+            raise ResultsError(Problem(path, "lists no model", "train again"))
         is_baseline = table["sharing"] == BASELINE
         return table.assign(name=table["sharing"].where(~is_baseline, table["cell"]))
 
@@ -117,14 +117,19 @@ class Forecasters:
         forecast it is kept."""
         if client not in self.clients:
             raise ResultsError(
-                f"{client}: did not take part in {self.results}"
-                f"{did_you_mean(client, self.clients)}; forecast it as a new meter with --new"
+                Problem(
+                    client,
+                    f"did not take part in {self.results}{did_you_mean(client, self.clients)}",
+                    "forecast it as a new meter with --new",
+                )
             )
         here = self.index[self.index["state"] == self.clients[client]]
         if wanted:
             return self._wanted(here, wanted)
         if (assignment := self._assignments.get(client)) is None:
-            raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
+            raise ResultsError(
+                Problem(client, "no forecaster has a score", "choose one with --with")
+            )
         return self._choice(here, assignment.forecaster, assignment.reason)
 
     @cached_property
@@ -189,8 +194,11 @@ class Forecasters:
             )
         if all(name in STANDARD for name in by_name):
             raise ResultsError(
-                f"{self.results}: keeps no model that a new meter could begin with; a sharing "
-                "scheme that shares parameters, such as P1, gives one"
+                Problem(
+                    self.results,
+                    "keeps no model that a new meter could begin with",
+                    "a sharing scheme that shares parameters, such as P1, gives one",
+                )
             )
         common = pd.DataFrame(by_name).dropna().mean().sort_values()
         if common.isna().all():
@@ -209,7 +217,9 @@ class Forecasters:
             files = [folder / "data" / f"{state}.npz" for folder in folders]
             file = next(filter(Path.is_file, files), files[0])
             if not file.is_file():
-                raise ResultsError(f"{file}: the study's readings are missing; run it again")
+                raise ResultsError(
+                    Problem(file, "the study's readings are missing", "run it again")
+                )
             tables |= readings_of(Dataset.load_file(file), wanted)
         return tables
 
@@ -244,8 +254,11 @@ class Forecasters:
         known_names = among["name"].drop_duplicates().tolist()
         if wanted not in known_names:
             raise ResultsError(
-                f"--with {wanted}: {self.folder} keeps {', '.join(known_names) or 'none'}"
-                f"{did_you_mean(wanted, known_names)}"
+                Problem(
+                    f"--with {wanted}",
+                    f"{self.folder} keeps "
+                    f"{', '.join(known_names) or 'none'}{did_you_mean(wanted, known_names)}",
+                )
             )
         return self._choice(among, wanted, "chosen with --with")
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from plfl import __version__
-from plfl.base.errors import ConfigError, PlflError
+from plfl.base.errors import ConfigError, PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import atomic
 from plfl.data.dataset import WEEK
@@ -30,7 +30,7 @@ def export(path: Path, program: Program, rows_after: int, about: dict[str, Any])
     not one that PyTorch can export. PlflError: the file has another suffix, or packages are
     missing."""
     if path.suffix != ".onnx":
-        raise PlflError(f"{path}: name a file that ends in .onnx")
+        raise PlflError(Problem(path, "name a file that ends in .onnx"))
     require("onnx", f"{path}: ONNX")
     rows = program.rows + rows_after
     form = {"readings": ["windows", rows, len(program.scale)], "minute": ["windows"]}

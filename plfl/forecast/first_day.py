@@ -110,7 +110,9 @@ def tested(client: str, forecast: MeterForecast) -> dict[str, Any]:
     of loads in the interval; DataError if none was made."""
     pairs = forecast.pairs.dropna(subset=["last", "naive_day"])
     if pairs.empty:
-        raise DataError(f"{client}: has too few readings for forecasts of earlier days; give more")
+        raise DataError(
+            Problem(client, "has too few readings for forecasts of earlier days", "give more")
+        )
     is_inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
     forecaster = "public" if not forecast.own_weight else "public and own"
     table = pairs.drop(columns=["low", "high"])

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.baselines.storage import fit_to_new, save, settings_of
 from plfl.config.sections import Calibration
 from plfl.data.dataset import WEEK, Dataset, Split
@@ -46,8 +46,11 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
         return _refitted(model, client, table, scaling), 0
     if "global" not in model.models:
         raise DataError(
-            f"{model.cell}: its clients shared nothing that a new meter could begin with; use a "
-            "model of a scheme that shares parameters, such as P1 or P2"
+            Problem(
+                str(model.cell),
+                "its clients shared nothing that a new meter could begin with",
+                "use a model of a scheme that shares parameters, such as P1 or P2",
+            )
         )
     start = np.asarray(model.models["global"].mean(axis=0), np.float32)
     shared = study.plan.layout.mask(study.plan.schemes.patterns[model.cell.sharing])
@@ -81,7 +84,7 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
         cut == first or not all(len(dataset.starts(0, split)) for split in sets)
     ):
         raise DataError(
-            f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
+            Problem(client, f"has too few readings to fit {model.name} to them", "add earlier ones")
         )
     received_arrays = next(iter(model.fitted.values()))
     fitted_baselines = fit_to_new(baselines, name, received_arrays, dataset, settings)

@@ -220,8 +220,12 @@ class ForecastModel(Contents):
         is_finite = np.isfinite(predictions).reshape(len(starts), -1).all(axis=1)
         if not is_finite.any():
             raise DataError(
-                f"{client}: {self.name} reads {self.look_back} readings before a forecast, and the "
-                "file has too few of them; add earlier ones"
+                Problem(
+                    client,
+                    f"{self.name} reads {self.look_back} readings before a forecast, and the "
+                    "file has too few of them",
+                    "add earlier ones",
+                )
             )
         last, starts, predictions = last[is_finite], starts[is_finite], predictions[is_finite]
         if (widths := self._widths(client, model)) is not None:
@@ -276,7 +280,9 @@ class ForecastModel(Contents):
         from plfl.forecast.fitting import fitted_to_new
 
         if client in self.clients:
-            raise DataError(f"{client}: took part and has a model; a new meter needs another name")
+            raise DataError(
+                Problem(client, "took part and has a model", "a new meter needs another name")
+            )
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
         weeks = len(table) * self.interval / WEEK
@@ -390,11 +396,15 @@ class ForecastModel(Contents):
 
     def _check_model(self, model: Model) -> None:
         if self.baseline and model != "local":
-            raise DataError(f"{self.name}: a baseline has no {model} model; leave out --model")
+            raise DataError(
+                Problem(self.name, f"a baseline has no {model} model", "leave out --model")
+            )
 
     def _row(self, client: str, model: Model) -> NDArray[np.float32]:
         if model not in self.models:
-            raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
+            raise DataError(
+                Problem(str(self.cell), f"has no {model} model", f"it has {', '.join(self.models)}")
+            )
         row: NDArray[np.float32] = self.models[model][self.clients.index(client)]
         return row
 
@@ -418,24 +428,37 @@ class ForecastModel(Contents):
         if client not in self.clients:
             client_list = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
             if client is None:
-                raise DataError(f"name the client; the model was trained with {client_list}")
+                raise DataError(
+                    Problem("", "name the client", f"the model was trained with {client_list}")
+                )
             raise DataError(
-                f"client {client!r} did not take part; the model was trained with {client_list}"
-                f"{did_you_mean(client, self.clients)}; name one of them with --client, or train "
-                "a model for a new meter with `plfl forecast --new` (in Python: adapt)"
+                Problem(
+                    "",
+                    f"client {client!r} did not take part",
+                    "the model was trained with "
+                    f"{client_list}{did_you_mean(client, self.clients)}; name one of them with "
+                    "--client, or train a model for a new meter with `plfl forecast --new` (in "
+                    "Python: adapt)",
+                )
             )
         return client
 
     def _check(self, frame: pd.DataFrame, client: str) -> None:
         if not isinstance(frame.index, pd.DatetimeIndex) or frame.index.tz is not None:
             raise DataError(
-                f"{client}: the index must be timestamps without a UTC offset, the standard time "
-                "at the ends of the intervals"
+                Problem(
+                    client,
+                    "the index must be timestamps without a UTC offset, the standard time at "
+                    "the ends of the intervals",
+                )
             )
         if missing := [name for name in self.readings if name not in frame]:
             raise DataError(
-                f"{client}: has no column {', '.join(missing)}; the model reads "
-                f"{', '.join(self.readings)}; add it"
+                Problem(
+                    client,
+                    f"has no column {', '.join(missing)}",
+                    f"the model reads {', '.join(self.readings)}; add it",
+                )
             )
         check_stamps(client, frame.index, self.interval)
         for name in self.readings:
@@ -443,8 +466,12 @@ class ForecastModel(Contents):
         needed_rows = self.study.windows.look_back
         if len(frame) < needed_rows:
             raise DataError(
-                f"{client}: has {len(frame)} readings, but a forecast needs {needed_rows} in a "
-                f"row, {self.interval} minutes apart; add earlier ones"
+                Problem(
+                    client,
+                    f"has {len(frame)} readings, but a forecast needs {needed_rows} in a row, "
+                    f"{self.interval} minutes apart",
+                    "add earlier ones",
+                )
             )
         if client in self.clients:
             self.check_unit(frame["load"], client)
@@ -467,9 +494,12 @@ class ForecastModel(Contents):
             above = largest >= lowest_load or (unit == "kW" and median > high)
             if above and largest <= 1.2 * factor * high and low <= median / factor <= high:
                 raise DataError(
-                    f"{client}: its readings are about {largest / high:.2g} times the range of its "
-                    f"training data, {low:.4g} to {high:.4g} kWh: {unit} instead of kWh? Divide "
-                    f"them by {factor:g}, or say so with --read-as {unit}"
+                    Problem(
+                        client,
+                        f"its readings are about {largest / high:.2g} times the range of its "
+                        f"training data, {low:.4g} to {high:.4g} kWh: {unit} instead of kWh? "
+                        f"Divide them by {factor:g}, or say so with --read-as {unit}",
+                    )
                 )
 
     def _report_outside(self, table: pd.DataFrame, client: str) -> None:
@@ -502,21 +532,25 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         ResultsError: the file is missing or damaged, another format of plfl wrote it, or a Python
             file that its study names is missing, has changed since, or is not trusted.
     """
-    arrays, about = read_arrays(Path(path))
+    path = Path(path)
+    arrays, about = read_arrays(path)
     if about.get("format") != FORMAT:
         raise ResultsError(
-            f"{path}: holds no model of format {FORMAT}, which this plfl ({__version__}) reads; "
-            "use a file of results/NAME/models, or train it again with this version"
+            Problem(
+                path,
+                f"holds no model of format {FORMAT}, which this plfl ({__version__}) reads",
+                "use a file of results/NAME/models, or train it again with this version",
+            )
         )
     try:
         return _checked(str(path), arrays, Header.model_validate(about))
     except ResultsError:
         raise
     except PlflError as error:
-        raise ResultsError(f"{path}: its study cannot be read here: {error}") from None
+        raise ResultsError(Problem(path, f"its study cannot be read here: {error}")) from None
     except DAMAGE as error:
         raise ResultsError(
-            f"{path}: its header is damaged ({error}); train the model again"
+            Problem(path, f"its header is damaged ({error})", "train the model again")
         ) from None
 
 
@@ -535,14 +569,20 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         arrays_of_baselines.update(zip(header.clients, saved, strict=True))
     if study.model.settings != header.model:
         raise ResultsError(
-            f"{path}: the file of the model, {study.model.summary}, is not the one of the "
-            "training; restore it, run plfl in the folder of the study, or train again"
+            Problem(
+                path,
+                f"the file of the model, {study.model.summary}, is not the one of the training",
+                "restore it, run plfl in the folder of the study, or train again",
+            )
         )
     known_shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
     if known_shapes != header.parameters:
         raise ResultsError(
-            f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
-            f"{header.version}, or train it again"
+            Problem(
+                path,
+                f"has other parameters than this plfl's {study.model.summary}",
+                f"use version {header.version}, or train it again",
+            )
         )
     scalings = {name: Scaling.from_record(**stored) for name, stored in header.clients.items()}
     widths = {name: np.array(rows, float) for name, rows in header.widths.items()}

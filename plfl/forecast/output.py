@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic
 from plfl.base.spreadsheets import as_csv, write_workbook
 from plfl.data.meters.stamps import standard_offset
@@ -64,7 +64,9 @@ class Form:
             labels = {"unit": self.unit_of_loads, "timezone": zone_name, "stamp": self.stamp}
             return all_rows.assign(**labels, forecaster=all_rows["client"].map(forecasters))
         if all_rows.duplicated(["client", "timestamp"]).any():
-            raise DataError("--wide: a time has several forecasts (--all); leave one of them out")
+            raise DataError(
+                Problem("--wide", "a time has several forecasts (--all)", "leave one of them out")
+            )
 
         def name(column: tuple[str, str]) -> str:
             client, quantile = column[0], column[1].removeprefix("forecast")
@@ -80,8 +82,11 @@ class Form:
         if zone is not None:
             if stamps.tz is None:
                 raise DataError(
-                    f"{client}: the time zone of its readings is not known, so --timezone cannot "
-                    "convert; leave it out"
+                    Problem(
+                        client,
+                        "the time zone of its readings is not known, so --timezone cannot convert",
+                        "leave it out",
+                    )
                 )
             stamps, made_at = stamps.tz_convert(zone), made_at.tz_convert(zone)
         if self.stamp == "start":
@@ -118,7 +123,7 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise DataError(
-            f"--timezone {name}: is no time zone; use a name such as Europe/Berlin"
+            Problem(f"--timezone {name}", "is no time zone", "use a name such as Europe/Berlin")
         ) from None
 
 

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
+from plfl.base.keys import Key
 from plfl.baselines import features as designs
 from plfl.baselines.fitting import RESIDUALS
 from plfl.baselines.storage import part_of
@@ -155,9 +156,12 @@ class PastReadings:
                 return torch.where(width > 0, ramps, (above > 0).double()).flatten(1)
             case Holidays():
                 raise DataError(
-                    "windows.covariates: holidays: a program knows the day of the week but not the "
-                    "date; use `plfl forecast`, or choose a forecaster that reads no covariates, "
-                    "--with NAME"
+                    Problem(
+                        Key("windows.covariates"),
+                        "holidays: a program knows the day of the week but not the date",
+                        "use `plfl forecast`, or choose a forecaster that reads no covariates, "
+                        "--with NAME",
+                    )
                 )
             case KnownFuture():
                 columns = [self.model.columns.index(name) for name in transform.features]
@@ -251,7 +255,7 @@ class Boosters(nn.Module):
         self.unit = torch.from_numpy(stored["unit"])
         texts = texts_of(stored)
         if not texts:
-            raise DataError(f"{name}: no other meter has trained a model for this one")
+            raise DataError(Problem(name, "no other meter has trained a model for this one"))
         trees = [[Tree.parse(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
         sizes = [len(tree.value) for output in trees for tree in output]
         self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()
@@ -411,7 +415,9 @@ class Parts:
         baseline = self.model.study.baselines.find(name)
         forecaster = baseline.program(self.arrays, self)
         if forecaster is None:
-            raise DataError(f"{name}: cannot be exported; choose another forecaster, --with NAME")
+            raise DataError(
+                Problem(name, "cannot be exported", "choose another forecaster, --with NAME")
+            )
         if RESIDUALS not in self.arrays:
             return forecaster
         residuals = torch.from_numpy(self.arrays[RESIDUALS])

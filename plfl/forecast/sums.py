@@ -7,7 +7,7 @@ from functools import reduce
 
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 
 SUM = "sum"
 """The name of the sum among those of the meters."""
@@ -16,9 +16,11 @@ SUM = "sum"
 def check_members(names: Sequence[str]) -> None:
     """Refuse a sum of one meter, or beside a meter of its name, with a DataError."""
     if len(names) < 2:
-        raise DataError(f"--sum: needs several meters, but only {''.join(names)!r} is there")
+        raise DataError(
+            Problem("--sum", f"needs several meters, but only {''.join(names)!r} is there")
+        )
     if SUM in names:
-        raise DataError(f"--sum: a meter has the name {SUM!r}; rename it in its file")
+        raise DataError(Problem("--sum", f"a meter has the name {SUM!r}", "rename it in its file"))
 
 
 def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
@@ -40,7 +42,9 @@ def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.Dat
     common = reduce(pd.Index.intersection, [table.index for table in keyed]).sort_values()
     if common.empty:
         raise DataError(
-            f"{SUM}: {', '.join(tables)} have no time in common; give readings of the same span"
+            Problem(
+                SUM, f"{', '.join(tables)} have no time in common", "give readings of the same span"
+            )
         )
     parts = [table.loc[common] for table in keyed]
     total: pd.DataFrame = sum((part[[*columns]] for part in parts[1:]), parts[0][[*columns]])

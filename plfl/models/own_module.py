@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import Field
 from torch import nn
 
-from plfl.base.errors import PlflError, did_you_mean
+from plfl.base.errors import PlflError, Problem, did_you_mean
 from plfl.base.files import sha256
+from plfl.base.keys import Key
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
 from plfl.interfaces.model import Model
@@ -83,16 +84,22 @@ class OwnModule(Model):
             return sha256(self._file)
         except FileNotFoundError:
             problem = "the file does not exist; correct the path, which is relative to the working "
-            raise PlflError(f"model.module: {self._file}: {problem}directory") from None
+            raise PlflError(
+                Problem(Key("model.module"), f"{self._file}: {problem}directory")
+            ) from None
         except OSError as error:
             problem = error.strerror or "cannot be read"
-            raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None
+            raise PlflError(
+                Problem(Key("model.module"), f"{self._file}: {problem}", "correct the path")
+            ) from None
 
     def build(self, shape: WindowShape) -> nn.Module:
         module_class, sizes = self._class(), shape._asdict()
         if follows := sizes.keys() & self.arguments.keys():
             names = ", ".join(sorted(follows))
-            raise PlflError(f"model.arguments: {names} follows from the study; remove it")
+            raise PlflError(
+                Problem(Key("model.arguments"), f"{names} follows from the study", "remove it")
+            )
         module: nn.Module = module_class(**self._choose_arguments(module_class, sizes))
         return module
 
@@ -131,7 +138,7 @@ class OwnModule(Model):
         try:
             content = vars(import_file(self._file, self._digest))
         except PlflError as error:
-            raise PlflError(f"model.module: {error}") from None
+            raise error.within(Key("model.module")) from None
         if name in content:
             return content[name]
         classes = [
@@ -140,7 +147,9 @@ class OwnModule(Model):
             if isinstance(value, type) and issubclass(value, nn.Module) and not key.startswith("_")
         ]
         suggestion = allowed(name, classes) if classes else "it defines no torch.nn.Module"
-        raise PlflError(f"model.module: {self._file} has no class {name!r}; {suggestion}")
+        raise PlflError(
+            Problem(Key("model.module"), f"{self._file} has no class {name!r}", suggestion)
+        )
 
 
 _EITHER, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.networks.row_random import RowGenerators
 from plfl.networks.traced import TensorsByName, TracedPasses, make_passes
@@ -335,8 +335,12 @@ class ModuleNetwork:
         except Exception as error:  # whatever a module of the user's own raises
             reason = f"{type(error).__name__}: {shorten(str(error), 160, placeholder=' …')}"
             raise PlflError(
-                f"{self.model.summary} cannot train on a minibatch of {len(inputs[0])} windows "
-                f"({reason}); change its forward, or federation.batch_size"
+                Problem(
+                    "",
+                    f"{self.model.summary} cannot train on a minibatch of {len(inputs[0])} "
+                    f"windows ({reason})",
+                    "change its forward, or federation.batch_size",
+                )
             ) from error
 
     def backward_pass(

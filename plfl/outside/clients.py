@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import ConfigError, DataError
+from plfl.base.errors import ConfigError, DataError, Problem
 from plfl.base.files import atomic
+from plfl.base.keys import Key
 from plfl.base.text import list_names
 from plfl.config.sections import Windows
 from plfl.data import sources
@@ -114,8 +115,11 @@ class Client:
         outputs, expected_shape = np.asarray(outputs, float), (*self.y_test.shape, *last)
         if [n for n in outputs.shape if n != 1] != [n for n in expected_shape if n != 1]:
             raise DataError(
-                f"client {self.name}: outputs have the shape {outputs.shape}, but the test set "
-                f"needs {expected_shape}"
+                Problem(
+                    f"client {self.name}",
+                    f"outputs have the shape {outputs.shape}, but the test set needs "
+                    f"{expected_shape}",
+                )
             )
         loads = self.kwh(outputs.reshape(expected_shape)).reshape(-1, *last)
         columns = {"forecast": loads}
@@ -175,7 +179,9 @@ def datasets(study: Study) -> Datasets:
         problem = f"grid: the study has variants with data of their own; name one: {labels}"
         raise ConfigError(study.name, [problem])
     if not isinstance(study.task, LoadTask):
-        raise ConfigError(study.name, ["task: only forecasts of loads have these arrays"])
+        raise ConfigError(
+            study.name, [Problem(Key("task"), "only forecasts of loads have these arrays")]
+        )
     return cast(Datasets, examples(study))
 
 

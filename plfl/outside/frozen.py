@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from plfl.base.errors import ConfigError, DataError, PlflError, did_you_mean
+from plfl.base.errors import ConfigError, DataError, PlflError, Problem, did_you_mean
 from plfl.config.messages import explain, read
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
@@ -75,14 +75,20 @@ class BenchmarkTask(Section):
         """
         digest = digest_of(data, self.seeds)
         if self.digest is None:
-            raise DataError(f"{self.name}: is a draft; the digest of these data is {digest}")
+            raise DataError(
+                Problem(self.name, "is a draft", f"the digest of these data is {digest}")
+            )
         if digest != self.digest:
             origins = len({origin for origin, _ in data})
             clients = sum(len(part.clients) for part in data.values()) // origins
             raise DataError(
-                f"{self.name}: the data are not those of version {self.version} of the task: "
-                f"{clients} clients (the task has {self.clients}) with the digest {digest}, not "
-                f"{self.digest}; docs/leaderboard.md says where the data come from"
+                Problem(
+                    self.name,
+                    f"the data are not those of version {self.version} of the task: {clients} "
+                    f"clients (the task has {self.clients}) with the digest {digest}, not "
+                    f"{self.digest}",
+                    "docs/leaderboard.md says where the data come from",
+                )
             )
 
     def exceeded(self, row: Mapping[str, Any]) -> str:
@@ -113,8 +119,11 @@ def opened(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
         tasks = {task.stem: task for task in sorted((root() / "tasks").glob("*.yaml"))}
         if str(path) not in tasks:
             raise PlflError(
-                f"{path}: no file, and no frozen task; these are {', '.join(tasks)}"
-                f"{did_you_mean(str(path), list(tasks))}"
+                Problem(
+                    path,
+                    "no file, and no frozen task",
+                    f"these are {', '.join(tasks)}{did_you_mean(str(path), list(tasks))}",
+                )
             )
         path = tasks[str(path)]
     raw = read(path) if path.is_file() else None

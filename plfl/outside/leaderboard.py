@@ -95,7 +95,7 @@ def append(
         earlier_rows = pd.read_csv(older, keep_default_na=False, dtype=str)
         if list(earlier_rows) != COLUMNS:
             raise PlflError(
-                f"{older}: its columns are {list(earlier_rows)}, but a row's are {COLUMNS}"
+                Problem(older, f"its columns are {list(earlier_rows)}, but a row's are {COLUMNS}")
             )
         for number, values in enumerate(earlier_rows.to_dict("records"), 2):
             check_row(
@@ -204,9 +204,12 @@ def fitting_variants(
     ]
     if len(variants) != len(study.variants):
         raise ResultsError(
-            f"{results}: has {len(variants)} variants with the windows, the task, the states and "
-            f"the origins of {study.name}, which has {len(study.variants)}; name the results of a "
-            "study on its data, with no other axes than these"
+            Problem(
+                results,
+                f"has {len(variants)} variants with the windows, the task, the states and the "
+                f"origins of {study.name}, which has {len(study.variants)}",
+                "name the results of a study on its data, with no other axes than these",
+            )
         )
     for variant in variants:
         origin = str(variant.tables.study.data.cut) if study.plan.axes else ""
@@ -225,8 +228,11 @@ def _check_data(variant: Variant, state: str, dataset: Dataset) -> None:
         error = metrics.mae(dataset.truth(starts), dataset.persistence(starts))
         if not np.isclose(own_errors.get(client, np.nan), error, rtol=1e-5):
             raise ResultsError(
-                f"{variant.tables.folder}: was made from other data: the error of persistence of "
-                f"{client} differs; run the study again, or score without its results"
+                Problem(
+                    variant.tables.folder,
+                    f"was made from other data: the error of persistence of {client} differs",
+                    "run the study again, or score without its results",
+                )
             )
 
 

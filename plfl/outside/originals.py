@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urljoin
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
 from plfl.data.checks import counted
 from plfl.outside.frozen import BenchmarkTask
@@ -108,8 +108,12 @@ def fetch(original: Original, data: Path, base: str = "", say: Say = print) -> d
     folder = data / "originals" / original.name
     if not original.files and not (folder.is_dir() and any(folder.iterdir())):
         raise DataError(
-            f"{original.title}: no address of it has a fixed content; download "
-            f"{original.by_hand} from {original.page} into {folder}, then run this again"
+            Problem(
+                original.title,
+                "no address of it has a fixed content",
+                f"download {original.by_hand} from {original.page} into {folder}, then run this "
+                "again",
+            )
         )
     address = base or original.base
     for number, file in enumerate(original.files, 1):
@@ -121,7 +125,7 @@ def fetch(original: Original, data: Path, base: str = "", say: Say = print) -> d
         say(f"{number} of {len(original.files)}: {path}")
     tables = write_tables(folder, data)
     if not tables:
-        raise DataError(f"{folder}: holds no original from which a table can be made")
+        raise DataError(Problem(folder, "holds no original from which a table can be made"))
     return tables
 
 
@@ -148,14 +152,21 @@ def download(source: str, path: Path, file: OriginalFile) -> None:
                 return
             part.unlink()
             raise DataError(
-                f"{source}: its content has the SHA-256 {digest}, not {file.sha256} of plfl's "
-                "list; it was damaged on the way or changed by its publisher; try again, or name "
-                "another copy with --from"
+                Problem(
+                    source,
+                    f"its content has the SHA-256 {digest}, not {file.sha256} of plfl's list",
+                    "it was damaged on the way or changed by its publisher; try again, or name "
+                    "another copy with --from",
+                )
             )
     size_here = part.stat().st_size if part.is_file() else 0
     raise DataError(
-        f"{source}: cannot be downloaded ({problem or 'the server sent less than it said'}); "
-        f"{size_here:,} of {file.size:,} bytes are here, and the same command goes on from there"
+        Problem(
+            source,
+            f"cannot be downloaded ({problem or 'the server sent less than it said'})",
+            f"{size_here:,} of {file.size:,} bytes are here, and the same command goes on from "
+            "there",
+        )
     )
 
 
@@ -184,6 +195,9 @@ def _go_on(source: str, part: Path, file: OriginalFile) -> None:
                 missing_bytes -= len(piece)
             if missing_bytes == 0 and answer.read(1):
                 raise DataError(
-                    f"{source}: is larger than {file.size:,} bytes, its size in plfl's list; its "
-                    "publisher has changed it"
+                    Problem(
+                        source,
+                        f"is larger than {file.size:,} bytes, its size in plfl's list",
+                        "its publisher has changed it",
+                    )
                 )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE
@@ -135,12 +135,16 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     try:
         table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
-        raise DataError(f"{file}: the file does not exist") from None
+        raise DataError(Problem(file, "the file does not exist")) from None
     except DAMAGE as error:
-        raise DataError(f"{file}: cannot be read ({error}); write Parquet or .csv") from None
+        raise DataError(
+            Problem(file, f"cannot be read ({error})", "write Parquet or .csv")
+        ) from None
     if missing_columns := [name for name in required_columns if name not in table]:
         raise DataError(
-            f"{file}: has no column {', '.join(missing_columns)}; docs/benchmark.md lists them"
+            Problem(
+                file, f"has no column {', '.join(missing_columns)}", "docs/benchmark.md lists them"
+            )
         )
     origins = table["origin"].astype(str).str[:10] if study.plan.axes else ""
     table = table.assign(client=table["client"].astype(str), origin=origins)
@@ -149,17 +153,21 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
             try:
                 table[column] = pd.to_datetime(table[column]).astype("datetime64[s]")
             except (ValueError, TypeError) as error:
-                raise DataError(f"{file}: {column}: {error}; write local times") from None
+                raise DataError(Problem(file, f"{column}: {error}", "write local times")) from None
     numbers = [name for name in required_columns if name.startswith("forecast")]
     try:
         table[numbers] = table[numbers].astype(float)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{file}: a forecast is no number ({error})") from None
+        raise DataError(Problem(file, f"a forecast is no number ({error})")) from None
     if not (finite := np.isfinite(table[numbers]).all(axis=1)).all():
         first = table[~finite].iloc[0]
         raise DataError(
-            f"{file}: {(~finite).sum()} rows have a forecast that is missing or infinite, first "
-            f"{first['client']} at {first['stamp']}; every window of the test set needs one"
+            Problem(
+                file,
+                f"{(~finite).sum()} rows have a forecast that is missing or infinite, first "
+                f"{first['client']} at {first['stamp']}",
+                "every window of the test set needs one",
+            )
         )
     return table if "seed" in table else table.assign(seed=0)
 
@@ -174,9 +182,11 @@ def _check_names(
         seed_rows = submission[submission["seed"] == seed]
         names = set(zip(seed_rows["origin"], seed_rows["client"], strict=True))
         if missing := expected - names:
-            raise DataError(f"{file}: seed {seed} has no predictions for {list_pairs(missing)}")
+            raise DataError(
+                Problem(file, f"seed {seed} has no predictions for {list_pairs(missing)}")
+            )
         if unknown := names - expected:
-            raise DataError(f"{file}: {list_pairs(unknown)} are no clients of the study")
+            raise DataError(Problem(file, f"{list_pairs(unknown)} are no clients of the study"))
 
 
 def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place: str) -> Floats:
@@ -190,14 +200,18 @@ def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place
     keys = ["stamp"] if stamps.shape[1] == 1 else ["made_at", "stamp"]
     if (double := rows.duplicated(keys)).any():
         first = ", ".join(f"{key} {rows.loc[double, key].iloc[0]}" for key in keys)
-        raise DataError(f"{place}: has two forecasts for {first}; write one")
+        raise DataError(Problem(place, f"has two forecasts for {first}", "write one"))
     merged_rows = index[keys].merge(rows, on=keys, how="left", indicator=True)
     missing = int((merged_rows["_merge"] != "both").sum())
     if missing or len(rows) != len(index):
         raise DataError(
-            f"{place}: {len(rows)} forecasts, of which {len(index) - missing} are at the stamps of "
-            f"the test set, but it has {len(index)}, from {index['stamp'].iloc[0]} to "
-            f"{index['stamp'].iloc[-1]}; stamps are the ends of intervals (`stamp_test`)"
+            Problem(
+                place,
+                f"{len(rows)} forecasts, of which {len(index) - missing} are at the stamps of "
+                f"the test set, but it has {len(index)}, from {index['stamp'].iloc[0]} to "
+                f"{index['stamp'].iloc[-1]}",
+                "stamps are the ends of intervals (`stamp_test`)",
+            )
         )
     if not isinstance(task, Quantiles):
         return merged_rows["forecast"].to_numpy(float).reshape(dataset.truth(starts).shape)

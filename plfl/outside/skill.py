@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import ResultsError, did_you_mean
+from plfl.base.errors import Problem, ResultsError, did_you_mean
 from plfl.results.words import baseline_label
 
 YESTERDAY = baseline_label("naive_day")
@@ -38,9 +38,11 @@ def standings(boards: Mapping[str, pd.DataFrame], baseline: str = YESTERDAY) -> 
     if baseline not in errors.index or errors.loc[baseline].isna().any():
         absent = [name for name in boards if baseline not in set(boards[name]["method"])]
         raise ResultsError(
-            f"{', '.join(absent)}: has no row of {baseline!r}"
-            f"{did_you_mean(baseline, errors.index.tolist())}; name the other tasks, or another "
-            "--baseline"
+            Problem(
+                ", ".join(absent),
+                f"has no row of {baseline!r}{did_you_mean(baseline, errors.index.tolist())}",
+                "name the other tasks, or another --baseline",
+            )
         )
     common = errors.dropna()
     ratios = (common / common.loc[baseline]).clip(*RATIOS)

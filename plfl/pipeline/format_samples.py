@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.config.sections import Meters
 from plfl.data.meters.formats.schema import FOLDER, Sample, load_format
 from plfl.pipeline.starter import recognise
@@ -39,8 +39,11 @@ def read_samples(name: str) -> Iterator[SampleReading]:
     form, is_own = load_format(name), name.endswith(".toml")
     if not form.sample:
         raise DataError(
-            f"{name}: has no [[sample]]; add one with file, minutes, first, rows and kwh "
-            "(docs/own-data.md)"
+            Problem(
+                name,
+                "has no [[sample]]",
+                "add one with file, minutes, first, rows and kwh (docs/own-data.md)",
+            )
         )
     for sample in form.sample:
         yield _read(name, is_own, sample)

@@ -8,7 +8,7 @@ A clone has them at its root. A wheel has them in `plfl/shipped/`, arranged in t
 import re
 from pathlib import Path
 
-from plfl.base.errors import PlflError, did_you_mean
+from plfl.base.errors import PlflError, Problem, did_you_mean
 from plfl.pipeline.fingerprint import ROOT
 
 PAPER = "paper"
@@ -50,7 +50,9 @@ def write_study(name: str, folder: Path) -> Path:
     PlflError: there is no such study, its file exists already, or it cannot be written."""
     if name not in studies():
         hint = did_you_mean(name, studies())
-        raise PlflError(f"there is no ready-made study {name!r}{hint}; `plfl init` lists them")
+        raise PlflError(
+            Problem("", f"there is no ready-made study {name!r}{hint}", "`plfl init` lists them")
+        )
     text = _adapted(studies()[name].read_text(encoding="utf-8"))
     return write_new(folder / f"{name}.yaml", text)
 
@@ -61,9 +63,9 @@ def write_new(path: Path, text: str) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise PlflError(f"{path}: exists already; rename or remove it first") from None
+        raise PlflError(Problem(path, "exists already", "rename or remove it first")) from None
     except OSError as error:
-        raise PlflError(f"{path}: {error.strerror}; choose another folder") from None
+        raise PlflError(Problem(path, str(error.strerror), "choose another folder")) from None
     return path
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.config.messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, warn_of_replacement
@@ -21,7 +21,11 @@ def read_study(config: dict[str, Any], files: Sequence[Path | str]) -> Study:
     try:
         if len(files) > 1:
             raise PlflError(
-                f"a study is one file, but --configfile lists {len(files)}: {names}; list one"
+                Problem(
+                    "",
+                    f"a study is one file, but --configfile lists {len(files)}: {names}",
+                    "list one",
+                )
             )
         read(files[0])  # refuses duplicate keys, which Snakemake accepts
         study = Study.parse(config, names, Path(files[0]).parent)
@@ -40,11 +44,19 @@ def read_module(config: dict[str, Any], folder: str) -> Study:
     source = "the configuration of the module"
     try:
         if not config:
-            raise PlflError(f"{source} is empty; give the module the keys of a study as `config:`")
+            raise PlflError(
+                Problem(
+                    "", f"{source} is empty", "give the module the keys of a study as `config:`"
+                )
+            )
         if folder != "results":
             raise PlflError(
-                "the module has a `prefix:` or `replace_prefix:`, but the files of a study are in"
-                " results/NAME and figures/NAME; leave it out"
+                Problem(
+                    "",
+                    "the module has a `prefix:` or `replace_prefix:`, but the files of a study "
+                    "are in results/NAME and figures/NAME",
+                    "leave it out",
+                )
             )
         return Study.parse(config, source, Path())
     except PlflError as error:

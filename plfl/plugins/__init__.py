@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from plfl.base.errors import PlflError, ResultsError
+from plfl.base.errors import PlflError, Problem, ResultsError
 from plfl.base.files import digest, sha256
 from plfl.plugins.registry import (
     GROUP,
@@ -94,7 +94,7 @@ def trust(*files: str | os.PathLike[str]) -> None:
             TRUSTED.add((file.resolve(), sha256(file)))
         except OSError as error:
             raise PlflError(
-                f"{file}: cannot be read ({error.strerror}); correct the path"
+                Problem(file, f"cannot be read ({error.strerror})", "correct the path")
             ) from None
 
 
@@ -108,12 +108,17 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
             code = sha256(file)
         except (OSError, ValueError):
             raise ResultsError(
-                f"{source}: its study needs the Python file {file}, which cannot be read; restore "
-                "it, or run plfl in the folder in which the study ran"
+                Problem(
+                    source,
+                    f"its study needs the Python file {file}, which cannot be read",
+                    "restore it, or run plfl in the folder in which the study ran",
+                )
             ) from None
         if digests and digests.get(file.as_posix(), code) != code:
             raise ResultsError(
-                f"{source}: {file} has changed since the training; restore it, or train again"
+                Problem(
+                    source, f"{file} has changed since the training", "restore it, or train again"
+                )
             )
         if (file.resolve(), code) not in TRUSTED:
             untrusted.append(str(file))
@@ -121,9 +126,12 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
         options = " ".join(f"--trust {file}" for file in untrusted)
         quoted = ", ".join(f'"{file}"' for file in untrusted)
         raise ResultsError(
-            f"{source}: its study would run Python code: {', '.join(untrusted)}. Read it; if you "
-            f"trust it, repeat the command with {options} (in Python: call plfl.trust({quoted}) "
-            "first)"
+            Problem(
+                source,
+                f"its study would run Python code: {', '.join(untrusted)}. Read it",
+                f"if you trust it, repeat the command with {options} (in Python: call "
+                f"plfl.trust({quoted}) first)",
+            )
         )
 
 
@@ -228,13 +236,13 @@ def line_of(error: BaseException, file: Path) -> str:
 
 def _read_file(file: Path) -> Plugin:
     if file.suffix != ".py":
-        raise PlflError(f"{file} is not a Python file; list files that end in .py")
+        raise PlflError(Problem("", f"{file} is not a Python file", "list files that end in .py"))
     try:
         code = sha256(file)
     except OSError as error:
-        problem = "the file does not exist" if not file.exists() else error.strerror
+        problem = "the file does not exist" if not file.exists() else str(error.strerror)
         raise PlflError(
-            f"{file}: {problem}; correct the path, which is relative to the file of the study"
+            Problem(file, problem, "correct the path, which is relative to the file of the study")
         ) from None
     module = import_file(file, code)
     return _plugin(str(file), module, code)
@@ -250,8 +258,12 @@ def packaged() -> list[Plugin]:
             module = point.load()
         except Exception as error:
             raise PlflError(
-                f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
-                f"{describe_error(error)}; fix the package or remove it"
+                Problem(
+                    "",
+                    f"the entry point {point.name} = {point.value} of {package} cannot be "
+                    f"imported: {describe_error(error)}",
+                    "fix the package or remove it",
+                )
             ) from None
         if defined_in(module) or not folders_of(point.value, ROOMS):
             plugins.append(_plugin(package, module, _code_of(module)))
@@ -285,16 +297,23 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
     """Refuse functions that plfl would never call, and those that are missing."""
     if missing := sorted(cls.__abstractmethods__):
         raise PlflError(
-            f"{origin}: {cls.__name__} lacks {', '.join(missing)}, which plfl calls; define it, or "
-            "derive the class from one that does"
+            Problem(
+                origin,
+                f"{cls.__name__} lacks {', '.join(missing)}, which plfl calls",
+                "define it, or derive the class from one that does",
+            )
         )
     hook_names = {name for base in cls.__mro__[1:] for name in vars(base) if name[0] != "_"}
     own_names = {name for name, value in vars(cls).items() if isinstance(value, FunctionType)}
     for name in own_names - hook_names:
         if name[0] != "_" and (similar_names := get_close_matches(name, hook_names, 1, 0.85)):
             raise PlflError(
-                f"{origin}: {cls.__name__}.{name} is never called; did you mean "
-                f"{similar_names[0]!r}? If it is a function of your own, call it _{name}"
+                Problem(
+                    origin,
+                    f"{cls.__name__}.{name} is never called",
+                    f"did you mean {similar_names[0]!r}? If it is a function of your own, call "
+                    f"it _{name}",
+                )
             )
 
 

@@ -29,7 +29,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 
 Value = bool | int | float | str | None
 """The value of a key of a study, other than lists and blocks."""
@@ -213,7 +213,11 @@ def files(package: str) -> dict[str, str]:
             module = f"{folder}.{info.name}"
             if (other_module := files_of.setdefault(info.name, module)) != module:
                 raise PlflError(
-                    f"the modules {other_module} and {module} have one name; rename a file"
+                    Problem(
+                        "",
+                        f"the modules {other_module} and {module} have one name",
+                        "rename a file",
+                    )
                 )
     return files_of
 
@@ -269,8 +273,11 @@ def _in_file(package: str, name: str) -> type[Algorithm] | None:
     for cls in classes:
         if cls.name != name:
             raise PlflError(
-                f"{module.__file__}: {cls.__name__} has the name {cls.name!r}; "
-                "rename the file or the algorithm"
+                Problem(
+                    str(module.__file__),
+                    f"{cls.__name__} has the name {cls.name!r}",
+                    "rename the file or the algorithm",
+                )
             )
     return next(iter(classes), None)
 
@@ -280,7 +287,11 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:  # whatever a package raises
         raise PlflError(
-            f"{name} cannot be imported: {describe_error(error)}; fix the package or remove it"
+            Problem(
+                "",
+                f"{name} cannot be imported: {describe_error(error)}",
+                "fix the package or remove it",
+            )
         ) from error
 
 

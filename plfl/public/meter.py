@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.public.inputs import (
     CONTEXT,
     DAY,
@@ -68,7 +68,11 @@ class MeterReadings:
         are no part of an hour, less than a day is known, or all loads are 0."""
         if minutes > 60 or 60 % minutes:
             raise DataError(
-                f"its readings are {minutes} minutes apart; an hour or a part of it is needed"
+                Problem(
+                    "",
+                    f"its readings are {minutes} minutes apart",
+                    "an hour or a part of it is needed",
+                )
             )
         known_rows = np.flatnonzero(load.notna().to_numpy())
         if not len(known_rows):
@@ -85,11 +89,18 @@ class MeterReadings:
         hours = readings.hours.load[-CONTEXT:]
         if np.isfinite(hours).sum() < FEWEST:
             raise DataError(
-                f"{np.isfinite(hours).sum()} hours of its last four weeks are known; a forecast "
-                f"needs {FEWEST}: give more readings"
+                Problem(
+                    "",
+                    f"{np.isfinite(hours).sum()} hours of its last four weeks are known",
+                    f"a forecast needs {FEWEST}: give more readings",
+                )
             )
         if not np.nansum(hours) > 0:
-            raise DataError("the loads of its last four weeks are 0 or negative; look at the meter")
+            raise DataError(
+                Problem(
+                    "", "the loads of its last four weeks are 0 or negative", "look at the meter"
+                )
+            )
         return readings
 
     @cached_property

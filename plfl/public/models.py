@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.public.inputs import Floats, HourlyLoads, LeadTime, Rows, inputs_of
 from plfl.public.packing import unpack
@@ -78,8 +78,11 @@ def load(kind: Kind) -> PublicModel:
     content = file_of(kind).read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[kind]:
         raise DataError(
-            f"{file_of(kind)}: is not the file that came with plfl (its digest differs); install "
-            "plfl again"
+            Problem(
+                file_of(kind),
+                "is not the file that came with plfl (its digest differs)",
+                "install plfl again",
+            )
         )
     return _unpacked(kind, content)
 
@@ -91,10 +94,12 @@ def load_file(kind: Kind, path: Path) -> PublicModel:
         return _unpacked(kind, path.read_bytes())
     except FileNotFoundError:
         raise DataError(
-            f"{path}: is missing; `python -m benchmarks.starter` makes models of public meters"
+            Problem(
+                path, "is missing", "`python -m benchmarks.starter` makes models of public meters"
+            )
         ) from None
     except (LZMAError, SafetensorError, KeyError):
-        raise DataError(f"{path}: is no model of public meters, or is damaged") from None
+        raise DataError(Problem(path, "is no model of public meters, or is damaged")) from None
 
 
 def _unpacked(kind: Kind, content: bytes) -> PublicModel:

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from plfl.base.errors import PlflError, ResultsError
+from plfl.base.errors import PlflError, Problem, ResultsError
 from plfl.base.files import sha256
 from plfl.base.text import list_names
 from plfl.federated.privacy.statement import state_for_readers
@@ -78,8 +78,12 @@ def read_citation(path: Path) -> Citation:
         errors = error.errors() if isinstance(error, ValidationError) else []
         keys = [f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in errors]
         raise PlflError(
-            f"{path}: cannot be used ({'; '.join(keys) or error}). It names the title, the authors "
-            "and the licence: write it as docs/publish.md shows, or name another with --citation"
+            Problem(
+                path,
+                f"cannot be used ({'; '.join(keys) or error}). It names the title, the authors "
+                "and the licence: write it as docs/publish.md shows, or name another with "
+                "--citation",
+            )
         ) from None
 
 
@@ -99,7 +103,9 @@ def publish(
         ResultsError: the study is not finished, or a file is damaged or lies outside.
     """
     if to.exists() or to.is_symlink():
-        raise PlflError(f"{to}: exists already; remove it first, or name another folder or file")
+        raise PlflError(
+            Problem(to, "exists already", "remove it first, or name another folder or file")
+        )
     study, about = study_of(results), read_about(results)
     own_meters = study.data.source == "meters"
     places = [results / label for label in about.get("variants", [])] or [results]
@@ -121,7 +127,7 @@ def publish(
             folder.rename(to)
     except OSError as error:
         raise PlflError(
-            f"{to}: cannot be written ({error}); check the disk and the path"
+            Problem(to, f"cannot be written ({error})", "check the disk and the path")
         ) from error
     left_out = ["left out: readings of the meters, and all that shows them"] if own_meters else []
     return [*left_out, privacy] if privacy else left_out
@@ -134,8 +140,11 @@ def _choose_files(
     variants, or its own."""
     if not (results / "index.html").is_file():
         raise ResultsError(
-            f"{results / 'index.html'}: is missing, so the study is not finished; run it with "
-            "`plfl study`"
+            Problem(
+                results / "index.html",
+                "is missing, so the study is not finished",
+                "run it with `plfl study`",
+            )
         )
     kinds = ["*.csv", "*.parquet", "study.json", f"models/{LEADS_FILE}", f"models/{SUMS_FILE}"]
     kinds += ["models/*"] * models
@@ -147,7 +156,9 @@ def _choose_files(
         for path in place.glob(kind)
     }
     if models and not any(name.endswith(".safetensors") for name in files):
-        raise ResultsError(f"{results}: holds no models; leave out --models, or run the study")
+        raise ResultsError(
+            Problem(results, "holds no models", "leave out --models, or run the study")
+        )
     figures, own_code = figures_of(results, study), digests_of(study.description())
     figure_files = [] if own_meters else figures.glob("*.*")
     files |= {f"figures/{path.name}": path for path in figure_files}
@@ -159,9 +170,12 @@ def _choose_files(
     ]
     if outside_files:
         raise ResultsError(
-            f"{list_names(outside_files, 3)}: outside of the results, the figures and the current "
-            "folder; to publish it, move it there, correct its path in the study, and run the "
-            "study again"
+            Problem(
+                list_names(outside_files, 3),
+                "outside of the results, the figures and the current folder",
+                "to publish it, move it there, correct its path in the study, and run the study "
+                "again",
+            )
         )
     return files
 

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
@@ -102,9 +102,13 @@ def serve(port: int) -> None:
     installed, nothing has been logged, or a server exists elsewhere."""
     uri = location()
     if uri.startswith("http"):
-        raise PlflError(f"MLFLOW_TRACKING_URI names a server; open {uri} in a browser")
+        raise PlflError(
+            Problem("", "MLFLOW_TRACKING_URI names a server", f"open {uri} in a browser")
+        )
     if uri.startswith("sqlite") and not Path(uri.removeprefix("sqlite:///")).is_file():
-        raise PlflError(f"{uri}: there is no such database; run a study, or `plfl track` one")
+        raise PlflError(
+            Problem(uri, "there is no such database", "run a study, or `plfl track` one")
+        )
     print(f"MLflow starts; open http://127.0.0.1:{port} and stop it with Ctrl-C", flush=True)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
@@ -147,8 +151,12 @@ def _explained(uri: str) -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, OSError) as error:
         message = str(error).strip().partition("\n")[0]
         raise PlflError(
-            f"{uri}: MLflow cannot use it ({message}); correct that, or move it away and log the "
-            "studies again with `plfl track`: their tables contain everything"
+            Problem(
+                uri,
+                f"MLflow cannot use it ({message})",
+                "correct that, or move it away and log the studies again with `plfl track`: "
+                "their tables contain everything",
+            )
         ) from error
 
 
@@ -174,8 +182,12 @@ def _await_server(uri: str) -> None:
             has_told = True
         if time.monotonic() >= end:
             raise PlflError(
-                f"{uri}: the MLflow server does not answer ({cause}); start it, or correct or "
-                "unset MLFLOW_TRACKING_URI, then run `plfl track` again"
+                Problem(
+                    uri,
+                    f"the MLflow server does not answer ({cause})",
+                    "start it, or correct or unset MLFLOW_TRACKING_URI, then run `plfl track` "
+                    "again",
+                )
             )
         time.sleep(min(5.0, PATIENCE))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from plfl.base.errors import ResultsError
+from plfl.base.errors import Problem, ResultsError
 from plfl.forecast.kept_errors import LEADS, LEADS_FILE, SUMS, SUMS_FILE
 from plfl.report.rendering import score
 from plfl.results.words import baseline_label
@@ -79,7 +79,7 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     try:
         return pd.read_csv(path)[[*columns]]
     except (ValueError, KeyError, OSError) as error:
-        raise ResultsError(f"{path}: is damaged ({error}); run the study again") from None
+        raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None
 
 
 def _label(name: str) -> str:

@@ -17,7 +17,7 @@ import pandas as pd
 import yaml
 from markupsafe import Markup
 
-from plfl.base.errors import ResultsError
+from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import write_text
 from plfl.report import figures
 from plfl.results.tables import Tables
@@ -99,7 +99,7 @@ def drawing(path: Path, text: str) -> Markup:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ResultsError(
-            f"{path}: the figure is missing; run the study again to draw it"
+            Problem(path, "the figure is missing", "run the study again to draw it")
         ) from None
     size = _SIZE.search(content)
     assert size is not None, "matplotlib writes the size of every SVG"

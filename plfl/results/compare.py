@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import ResultsError, did_you_mean
+from plfl.base.errors import Problem, ResultsError, did_you_mean
 from plfl.base.text import list_names, print_table
 from plfl.results.contest import comparison_columns
 from plfl.results.dominance import deciding
@@ -46,7 +46,11 @@ def compare(a: str, b: str) -> Compared:
     (first, first_cell), (second, second_cell) = _side(a), _side(b)
     if bool(first_cell) != bool(second_cell):
         raise ResultsError(
-            f"{a} and {b}: one is a study, the other a cell; name two folders or two FOLDER:CELL"
+            Problem(
+                "",
+                f"{a} and {b}: one is a study, the other a cell",
+                "name two folders or two FOLDER:CELL",
+            )
         )
     rows, clients = [], []
     with fitting(first.folder, second.folder):
@@ -84,7 +88,9 @@ def _cells(tables: Tables, cell: str, model: Model) -> dict[str, Forecaster]:
     scores_by_state = scores(tables, model, baselines=bool(cell))
     cells = {f.label: f for forecasters in scores_by_state.values() for f in forecasters}
     if cell and cell not in cells:
-        raise ResultsError(f"{tables.folder}: has no cell {cell!r}{did_you_mean(cell, cells)}")
+        raise ResultsError(
+            Problem(tables.folder, f"has no cell {cell!r}{did_you_mean(cell, cells)}")
+        )
     return {cell: cells[cell]} if cell else cells
 
 
@@ -99,7 +105,9 @@ def _pairs(
     common = [name for name in first if name in second]
     if not common:
         raise ResultsError(
-            f"{a} and {b}: have no cell in common; name one cell of each as FOLDER:CELL"
+            Problem(
+                "", f"{a} and {b}: have no cell in common", "name one cell of each as FOLDER:CELL"
+            )
         )
     for label, names in sides:
         if unpaired := len(names) - len(common):
@@ -122,8 +130,11 @@ def _compare(
     if not clients or not seeds or a.weekly.shape[2] != b.weekly.shape[2]:
         missing_factor = "client" if not clients else "seed" if not seeds else "test period"
         raise ResultsError(
-            f"{names}: have no {missing_factor} in common; compare results of the same data and "
-            "state"
+            Problem(
+                names,
+                f"have no {missing_factor} in common",
+                "compare results of the same data and state",
+            )
         )
     if lone := len({*a.clients} ^ {*b.clients}):
         notes.append(f"{lone} clients of {names} exist on one side only")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import ResultsError
+from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.config.sections import BASELINE
 from plfl.data.dataset import WEEK
@@ -85,7 +85,7 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
         rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})
         return rows[COLUMNS].astype(kinds)
     except DAMAGE as error:
-        raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
+        raise ResultsError(Problem(path, f"cannot be read ({error})", REMEDY)) from None
 
 
 def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import ResultsError
+from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
@@ -260,7 +260,7 @@ class Overview:
         try:
             return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
         except (OSError, ValueError) as error:
-            raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
+            raise ResultsError(Problem(path, f"cannot be read ({error})", REMEDY)) from None
 
 
 def is_overview(folder: Path) -> bool:

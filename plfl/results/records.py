@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from plfl import __version__
-from plfl.base.errors import ResultsError
+from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import atomic, write_text
 from plfl.results import checksums
 from plfl.results.totals import Totals
@@ -213,8 +213,10 @@ def schema(path: Path) -> pa.Schema:
 def unreadable(path: Path, error: Exception) -> ResultsError:
     """The error of a table that cannot be read, given the one that reading it raised."""
     if isinstance(error, MemoryError):
-        return ResultsError(f"{path}: there is too little memory to read it; close other programs")
-    return ResultsError(f"{path}: cannot be read ({error}); {REMEDY}")
+        return ResultsError(
+            Problem(path, "there is too little memory to read it", "close other programs")
+        )
+    return ResultsError(Problem(path, f"cannot be read ({error})", REMEDY))
 
 
 def cell_digest(path: Path) -> str | None:
@@ -246,16 +248,23 @@ def read_about(folder: Path) -> dict[str, Any]:
             _About.model_validate(about)
     except (FileNotFoundError, NotADirectoryError):
         raise ResultsError(
-            f"{folder}: holds no study (no study.json); run the study first, or name the folder "
-            "below results/ that has one"
+            Problem(
+                folder,
+                "holds no study (no study.json)",
+                "run the study first, or name the folder below results/ that has one",
+            )
         ) from None
     except DAMAGE as error:
-        raise ResultsError(f"{path}: is damaged ({error}); {REMEDY}") from None
+        raise ResultsError(Problem(path, f"is damaged ({error})", REMEDY)) from None
     if made_by != FORMAT:
         raise ResultsError(
-            f"{path}: has configuration format {made_by}, but this plfl ({__version__}) reads "
-            f"format {FORMAT}; move the folder away and run the study again, or use the version of "
-            "plfl that made it"
+            Problem(
+                path,
+                f"has configuration format {made_by}, but this plfl ({__version__}) reads "
+                f"format {FORMAT}",
+                "move the folder away and run the study again, or use the version of plfl that "
+                "made it",
+            )
         )
     return about
 
@@ -313,11 +322,14 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
             raise ValueError("its numbers have changed")
         return arrays, header["about"]
     except FileNotFoundError:
-        raise ResultsError(f"{path}: the file does not exist; check the path") from None
+        raise ResultsError(Problem(path, "the file does not exist", "check the path")) from None
     except (*DAMAGE, safetensors.SafetensorError) as error:
         raise ResultsError(
-            f"{path}: is no model that can be read ({error}); name a file of results/NAME/models, "
-            "or train it again"
+            Problem(
+                path,
+                f"is no model that can be read ({error})",
+                "name a file of results/NAME/models, or train it again",
+            )
         ) from None
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
-from plfl.base.errors import ConfigError, ResultsError
+from plfl.base.errors import ConfigError, Problem, ResultsError
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
 from plfl.results.validation import best
 from plfl.study import Cell, Study
@@ -54,7 +54,7 @@ class Tables:
         path = Path(self.folder) / name
         if not path.is_file():
             raise ResultsError(
-                f"{path}: the file is missing, so the results are incomplete; run the study"
+                Problem(path, "the file is missing, so the results are incomplete", "run the study")
             )
         return path
 
@@ -64,8 +64,11 @@ class Tables:
         about = read_about(Path(self.folder))
         if variants := about.get("variants"):
             raise ResultsError(
-                f"{self.folder}: holds {len(variants)} variants of a study; name the folder of "
-                f"one, such as {Path(self.folder) / next(iter(variants))}"
+                Problem(
+                    self.folder,
+                    f"holds {len(variants)} variants of a study",
+                    f"name the folder of one, such as {Path(self.folder) / next(iter(variants))}",
+                )
             )
         return about
 
@@ -77,9 +80,12 @@ class Tables:
             return Study.from_record(self.about.get("study"), str(path))
         except ConfigError as error:
             raise ResultsError(
-                f"{error}\n{path}: was made by plfl {self.about.get('version')}, this is "
-                f"{__version__}; use that one, in the folder in which the study was run, or run it "
-                "again"
+                str(error),
+                Problem(
+                    path,
+                    f"was made by plfl {self.about.get('version')}, this is {__version__}",
+                    "use that one, in the folder in which the study was run, or run it again",
+                ),
             ) from None
 
     @property
@@ -175,7 +181,7 @@ class Tables:
             return self.errors(columns, model=model).rename(columns={column: "error"})
         if not self._is_deployed:
             raise ResultsError(
-                f"{Path(self.folder) / 'errors.parquet'}: is missing; run the study again"
+                Problem(Path(self.folder) / "errors.parquet", "is missing", "run the study again")
             )
         last = self.study.federation.rounds
         errors = self.records([*CELL, "client", score], split="test", model=model, round=last)
@@ -245,8 +251,11 @@ class Tables:
         path = self._file(name)
         if missing_columns := [c for c in [*columns, *equal] if c not in self._columns(name)]:
             raise ResultsError(
-                f"{path}: has no column {', '.join(missing_columns)}; it may be from another "
-                f"version of plfl; {REMEDY}"
+                Problem(
+                    path,
+                    f"has no column {', '.join(missing_columns)}",
+                    f"it may be from another version of plfl; {REMEDY}",
+                )
             )
         with readable(path):
             return pd.read_parquet(
@@ -322,7 +331,10 @@ def fitting(*folders: Path) -> Iterator[None]:
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         log.info("the tables do not fit together", exc_info=True)
         raise ResultsError(
-            f"{' or '.join(map(str, folders))}: the tables do not fit together "
-            f"({type(error).__name__}: {error}); make them again with "
-            "`plfl study … --forcerun collect`; if nobody has changed them, please report it"
+            Problem(
+                " or ".join(map(str, folders)),
+                f"the tables do not fit together ({type(error).__name__}: {error})",
+                "make them again with `plfl study … --forcerun collect`; if nobody has changed "
+                "them, please report it",
+            )
         ) from None

@@ -52,7 +52,8 @@ class Study(StudyKeys):
             raise ConfigError(source, ["the top level must be a block of keys"])
         if {"format", "study"} <= raw.keys():
             raise ConfigError(
-                source, ["holds results, not a study; name the YAML file of the study"]
+                source,
+                [Problem("", "holds results, not a study", "name the YAML file of the study")],
             )
         raw, broken = _with_plugins(raw, folder)
         if broken:  # they may define what seems to be unknown

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plfl.base.errors import Problem
+from plfl.base.keys import Key
 from plfl.config.messages import allowed
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
@@ -134,43 +136,44 @@ def keys_at(
     return written_keys
 
 
-def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
+def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[Problem]:
     """Why dotted keys of a grid cannot be axes of a `study`: they begin with no key of the study,
     cannot vary, or a value has no label. All else is checked with the variants."""
     for key in grid.model_extra or {}:
         yield from _problems(key, grid, tuning, study)
 
 
-def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
+def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[Problem]:
     axis_keys = grid.model_extra or {}
     values = axis_keys[key]
-    place = f"grid.{key}"
+    place = Key(f"grid.{key}")
     if problem := _unknown(key, study):
-        yield f"{place}: {problem}"
+        yield Problem(place, problem)
         return
     overlapping = [other_key for other_key in axis_keys if key.startswith(f"{other_key}.")]
     if overlapping:
-        yield f"{place}: is a part of the axis {overlapping[0]!r}; keep one of them"
+        yield Problem(place, f"is a part of the axis {overlapping[0]!r}", "keep one of them")
     searched = (path for search in (tuning.search, tuning.alone) for path in search)
     for path in filter(None, (_tuned(key, path) for path in searched)):
-        yield f"{place}: `tuning` chooses it, too ({path}); remove one of them"
+        yield Problem(place, f"`tuning` chooses it, too ({path})", "remove one of them")
     if isinstance(values, Mapping):
         labels = list(values)
     elif isinstance(values, list):
         labels = [as_label(value) for value in values]
     else:
-        yield f"{place}: {values!r} is not a list; list its values, such as [{values}]"
+        yield Problem(place, f"{values!r} is not a list", f"list its values, such as [{values}]")
         return
     if not labels:
-        yield f"{place}: has no value; list one or more, or remove the axis"
+        yield Problem(place, "has no value", "list one or more, or remove the axis")
     for label in labels:
         if not isinstance(label, str) or not _LABEL.fullmatch(label):
-            yield (
-                f"{place}: {label!r} cannot be part of a name; give each value a label of "
-                "letters, digits and _.+-, as in {label: value}"
+            yield Problem(
+                place,
+                f"{label!r} cannot be part of a name",
+                "give each value a label of letters, digits and _.+-, as in {label: value}",
             )
     if len(set(labels)) < len(labels):
-        yield f"{place}: lists a value twice; remove duplicates"
+        yield Problem(place, "lists a value twice", "remove duplicates")
 
 
 def _labelled(values: Any) -> dict[str, Any]:

@@ -49,24 +49,25 @@ MASKED = 3
 
 def check_names(
     sharing: Sequence[str], schemes: Collection[str], task: Task, data: Data
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report sharing schemes with taken or unknown names, and sources without a task's targets."""
     if BASELINE in schemes:
-        yield (
-            f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
-            "another name for the sharing scheme"
+        yield Problem(
+            Key(f"sharing.{BASELINE}"),
+            "this name marks the rows of baselines in the tables",
+            "choose another name for the sharing scheme",
         )
     for name in sharing:
         if name not in schemes:
-            yield f"grid.sharing: {name!r} is unknown; {allowed(name, schemes)}"
+            yield Problem(Key("grid.sharing"), f"{name!r} is unknown", allowed(name, schemes))
     if (examples := data.source_class.examples) != task.examples:
         tasks = [n for n, cls in available_tasks().items() if cls.examples == examples]
         fitting = available_sources().items()
         source_names = [name for name, cls in fitting if cls.examples == task.examples]
-        yield (
-            f"task.name: {task.name!r} needs {task.examples}, but data.source {data.source} has "
-            f"{examples}; set data.source to {' or '.join(source_names)}, or task.name to "
-            f"{' or '.join(tasks)}"
+        yield Problem(
+            Key("task.name"),
+            f"{task.name!r} needs {task.examples}, but data.source {data.source} has {examples}",
+            f"set data.source to {' or '.join(source_names)}, or task.name to {' or '.join(tasks)}",
         )
 
 
@@ -76,7 +77,7 @@ def check_claims(
     axes: Sequence[Axis],
     states: Sequence[str],
     baselines: Baselines,
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report claims about values that the grid lacks, and about baselines that the study lacks.
     Those about states that it lacks are left out (see `left_out_claims`), so that a study can be
     run on some of its states."""
@@ -85,27 +86,33 @@ def check_claims(
         sides = 0 if claim.score == "loads" else 2
         if sum(map(bool, (claim.better, claim.than))) != sides:
             fault = "compares no sides; remove" if sides == 0 else "has two sides; fill"
-            yield f"claims.{i}: {fault} `better` and `than`"
+            yield Problem(Key(f"claims.{i}"), f"{fault} `better` and `than`")
         for name in (*claim.better, *claim.than):
             try:
                 _, forecaster = parsed(name, axes)
             except ValueError as error:
-                yield f"claims.{i}: {name!r}: {error}"
+                yield Problem(Key(f"claims.{i}"), f"{name!r}: {error}")
                 continue
             for part, allowed_names in _parts_of(forecaster, grid, baselines):
                 if part not in allowed_names:
-                    yield f"claims.{i}: {name!r} is unknown; {allowed(part, allowed_names)}"
+                    yield Problem(
+                        Key(f"claims.{i}"), f"{name!r} is unknown", allowed(part, allowed_names)
+                    )
                     break
         for key in claim.where:
             if key not in values:
-                yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"
+                yield Problem(
+                    Key(f"claims.{i}.where"), f"{key} is no axis of the grid", allowed(key, values)
+                )
                 continue
             for value in claim.labels(key):
                 if value not in values[key] and key != "data.states":
                     allowed_names = allowed(value, values[key])
-                    yield f"claims.{i}.where.{key}: {value} is unknown; {allowed_names}"
+                    yield Problem(
+                        Key(f"claims.{i}.where.{key}"), f"{value} is unknown", allowed_names
+                    )
         if set(claim.better) & set(claim.than):
-            yield f"claims.{i}: a forecaster is on both sides; remove it from one"
+            yield Problem(Key(f"claims.{i}"), "a forecaster is on both sides", "remove it from one")
 
 
 def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[str]:
@@ -141,28 +148,39 @@ def _parts_of(
         yield part, [*allowed_names, "*"]
 
 
-def check_combinations(grid: Grid, refusals: Refusals, partners: str, count: int) -> Iterator[str]:
+def check_combinations(
+    grid: Grid, refusals: Refusals, partners: str, count: int
+) -> Iterator[Problem]:
     """Report methods that do not work with their `partners`, of which each has a `count`, unless
     `grid.refused` skips such combinations, and some are left."""
     for method in grid.method:
         reasons = {names[1:]: reason for names, reason in refusals.items() if names[0] == method}
         if grid.refused == "error":
             for names, reason in reasons.items():
-                yield f"grid: {method} does not work with {' and '.join(names)}: {reason}"
+                yield Problem(
+                    Key("grid"), f"{method} does not work with {' and '.join(names)}: {reason}"
+                )
         elif len(reasons) == count:
             reason_list = "; ".join(dict.fromkeys(reasons.values()))
-            yield f"grid: {method} does not work with any of the {partners}: {reason_list}"
+            yield Problem(
+                Key("grid"), f"{method} does not work with any of the {partners}: {reason_list}"
+            )
 
 
-def check_data(data: Data) -> Iterator[str]:
+def check_data(data: Data) -> Iterator[Problem]:
     """Check states, buildings, features and the columns of own meters."""
     for state in data.buildings:
         if state not in data.states:
-            yield f"data.buildings.{state}: not one of data.states {data.states}; add or remove it"
+            yield Problem(
+                Key(f"data.buildings.{state}"),
+                f"not one of data.states {data.states}",
+                "add or remove it",
+            )
     if data.resample and data.resample <= data.read_interval:
-        yield (
-            f"data.resample: {data.resample} minutes are not more than the {data.read_interval} "
-            "between readings; remove it, or choose a longer interval"
+        yield Problem(
+            Key("data.resample"),
+            f"{data.resample} minutes are not more than the {data.read_interval} between readings",
+            "remove it, or choose a longer interval",
         )
     yield from _check_features(data)
     yield from _check_columns(data.meters, data.features)
@@ -170,7 +188,7 @@ def check_data(data: Data) -> Iterator[str]:
     yield from _check_exports(data)
 
 
-def _check_features(data: Data) -> Iterator[str]:
+def _check_features(data: Data) -> Iterator[Problem]:
     features, is_meters = data.features, data.source == "meters"
     feature_names = dict.fromkeys([*FEATURES, *(data.meters.inputs if is_meters else ())])
     for feature in features:
@@ -180,43 +198,50 @@ def _check_features(data: Data) -> Iterator[str]:
                 if is_meters
                 else ""
             )
-            yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
+            yield Problem(
+                Key("data.features"),
+                f"{feature!r} is unknown",
+                f"{allowed(feature, FEATURES)}{remedy}",
+            )
 
 
-def _check_columns(meters: Meters, features: list[str]) -> Iterator[str]:
+def _check_columns(meters: Meters, features: list[str]) -> Iterator[Problem]:
     columns = meters.columns
     mappable = [*METER_ROLES, *(name for name in FEATURES if name not in CALENDAR)]
     for role, column in columns.items():
         if role not in mappable and (role in CALENDAR or role not in features):
-            yield (
-                f"{Key('data.meters.columns')}: {role!r} is unknown; {allowed(role, mappable)}, "
-                "or a name "
-                "of your own that data.features lists, too"
+            yield Problem(
+                Key("data.meters.columns"),
+                f"{role!r} is unknown",
+                f"{allowed(role, mappable)}, or a name of your own that data.features lists, too",
             )
         if (first := next(r for r, c in columns.items() if c == column)) != role:
-            yield (
-                f"{Key('data.meters.columns')}: {first!r} and {role!r} are both {column!r}; name "
-                "different "
-                "columns, or remove one"
+            yield Problem(
+                Key("data.meters.columns"),
+                f"{first!r} and {role!r} are both {column!r}",
+                "name different columns, or remove one",
             )
     if "time_of_day" in columns and "timestamp" not in columns:
-        yield (
-            f"{Key('data.meters.columns')}: 'time_of_day' is a column beside one of dates; add "
-            "that as "
-            "'timestamp'"
+        yield Problem(
+            Key("data.meters.columns"),
+            "'time_of_day' is a column beside one of dates",
+            "add that as 'timestamp'",
         )
 
 
-def check_selection(task: Task, data: Data, federation: FederationSettings) -> Iterator[str]:
+def check_selection(task: Task, data: Data, federation: FederationSettings) -> Iterator[Problem]:
     """Report a selection of clients by labels that they do not have."""
     if federation.selection == "data_aware" and not task.has_labels:
-        yield (
-            f"federation.selection: 'data_aware' is about labels, which data.source {data.source} "
-            "does not have; set it to uniform"
+        yield Problem(
+            Key("federation.selection"),
+            f"'data_aware' is about labels, which data.source {data.source} does not have",
+            "set it to uniform",
         )
 
 
-def check_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) -> Iterator[str]:
+def check_simulation(
+    simulation: Simulation, data: Data, joining: Sequence[str]
+) -> Iterator[Problem]:
     """Report lists of speeds that do not fit the clients of a federation. `joining`: the sharing
     schemes in which clients join after the rounds."""
     for key in (key for keys in SPREADS.values() for key in keys):
@@ -225,69 +250,76 @@ def check_simulation(simulation: Simulation, data: Data, joining: Sequence[str])
         path = f"federation.simulation.{key}"
         if data.federations or joining:
             divides = "data.federations" if data.federations else f"sharing.{joining[0]}"
-            yield (
-                f"{path}: a list is in the order of the clients of a state, but {divides} divides "
-                "them; give the speeds by name, or as a column of a file"
+            yield Problem(
+                Key(path),
+                f"a list is in the order of the clients of a state, but {divides} divides them",
+                "give the speeds by name, or as a column of a file",
             )
         for state in data.states:
             if len(speeds) != (clients := data.clients_of(state)):
-                yield (
-                    f"{path}: lists {len(speeds)} speeds for {clients} clients of {state}; give "
-                    "one for each, or the speeds by name"
+                yield Problem(
+                    Key(path),
+                    f"lists {len(speeds)} speeds for {clients} clients of {state}",
+                    "give one for each, or the speeds by name",
                 )
 
 
-def check_calibration(federation: FederationSettings, task: Task) -> Iterator[str]:
+def check_calibration(federation: FederationSettings, task: Task) -> Iterator[Problem]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, path = federation.calibration, "federation.calibration"
     if not federation.calibrates:
         return
     if federation.ema is not None:
-        yield (
-            f"{path}: starts from the server's models, of which federation.ema is no average; "
-            "remove one of them"
+        yield Problem(
+            Key(path),
+            "starts from the server's models, of which federation.ema is no average",
+            "remove one of them",
         )
     if calibration.variant == "kd" and (reason := task.refuses_teacher(federation.loss)):
-        yield f"{path}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
+        yield Problem(
+            Key(f"{path}.variant"),
+            f"'kd' mixes forecasts of a teacher into the targets, which {reason}",
+        )
 
 
-def _check_units(meters: Meters) -> Iterator[str]:
+def _check_units(meters: Meters) -> Iterator[Problem]:
     roles = list(meters.inputs)
     for role, unit in meters.units.items():
         if role not in roles:
             remedy = (
                 f"; the unit of the load is {Key('data.meters.unit')}" if role == "load" else ""
             )
-            yield (
-                f"{Key('data.meters.units')}: {role!r} is not one of the inputs in "
-                f"{Key('data.meters.columns')}; "
-                f"{allowed(role, roles)}{remedy}"
+            yield Problem(
+                Key("data.meters.units"),
+                f"{role!r} is not one of the inputs in {Key('data.meters.columns')}",
+                f"{allowed(role, roles)}{remedy}",
             )
         elif role in UNITS and unit not in UNITS[role]:
             key = Key(f"data.meters.units.{role}")
-            yield f"{key}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
+            yield Problem(key, f"{unit!r} is unknown", allowed(unit, UNITS[role]))
 
 
-def _check_exports(data: Data) -> Iterator[str]:
+def _check_exports(data: Data) -> Iterator[Problem]:
     """Report exports that do not fit the study, and options that exclude each other."""
     meters = data.meters
     patterns = [*map(str, meters.exports), *meters.only]
     if meters.exports and len(data.states) > 1 and not any("{state}" in text for text in patterns):
-        yield (
-            f"{Key('data.meters.exports')}: the {len(data.states)} states would have the same "
-            "meters; "
-            "write {state} into a path, or into a pattern of data.meters.only"
+        yield Problem(
+            Key("data.meters.exports"),
+            f"the {len(data.states)} states would have the same meters",
+            "write {state} into a path, or into a pattern of data.meters.only",
         )
     if meters.cumulative and meters.unit in ("kW", "W", "MW"):
-        yield (
-            f"{Key('data.meters.cumulative')}: a register counts energy, but "
-            f"{Key('data.meters.unit')} is "
-            f"{meters.unit}; use kWh, Wh or MWh, or remove {Key('data.meters.cumulative')}"
+        yield Problem(
+            Key("data.meters.cumulative"),
+            f"a register counts energy, but {Key('data.meters.unit')} is {meters.unit}",
+            f"use kWh, Wh or MWh, or remove {Key('data.meters.cumulative')}",
         )
     if meters.cumulative and meters.stamp == "start":
-        yield (
-            f"{Key('data.meters.cumulative')}: the reading of a register belongs to the end of its "
-            f"interval; set {Key('data.meters.stamp', 'end')}"
+        yield Problem(
+            Key("data.meters.cumulative"),
+            "the reading of a register belongs to the end of its interval",
+            f"set {Key('data.meters.stamp', 'end')}",
         )
 
 
@@ -301,7 +333,7 @@ def check_history(
     task: Task,
     federation: FederationSettings,
     tuning: Tuning,
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report keys that contradict `WITHOUT_VALIDATION` or tuned numbers of rounds."""
     in_history = not windows.has_validation or bool(data.cuts)
     if data.source_class.examples != "loads" and (in_history or data.federations):
@@ -312,56 +344,74 @@ def check_history(
             "data.federations": data.federations,
         }
         key = next(key for key, is_set in keys.items() if is_set)
-        yield f"{key}: is for series of loads, but data.source is {data.source}; remove it"
+        yield Problem(
+            Key(key), f"is for series of loads, but data.source is {data.source}", "remove it"
+        )
     if tuning.rounds and (last_rounds := tuning.rounds[-1]) > federation.rounds:
-        yield (
-            f"tuning.search.{ROUNDS}: {last_rounds} is more than federation.rounds "
-            f"{federation.rounds}, which the training has; raise that, or remove it here"
+        yield Problem(
+            Key(f"tuning.search.{ROUNDS}"),
+            f"{last_rounds} is more than federation.rounds {federation.rounds}, which the "
+            "training has",
+            "raise that, or remove it here",
         )
     if tuning.rounds and federation.schedule.shape == "cosine":
-        yield (
-            f"federation.schedule.shape: 'cosine' depends on federation.rounds, so that no smaller "
-            f"number can be tried within a training; set it to step, or remove "
-            f"tuning.search.{ROUNDS}"
+        yield Problem(
+            Key("federation.schedule.shape"),
+            "'cosine' depends on federation.rounds, so that no smaller number can be tried "
+            "within a training",
+            f"set it to step, or remove tuning.search.{ROUNDS}",
         )
     retrains = WITHOUT_VALIDATION if in_history else f"tuning.search.{ROUNDS}"
     if (in_history or tuning.rounds) and federation.keep == "best":
-        yield (
-            f"federation.keep: 'best' is another choice of rounds than {retrains}; set it to last "
-            f"and list numbers of rounds under tuning.search.{ROUNDS}"
+        yield Problem(
+            Key("federation.keep"),
+            f"'best' is another choice of rounds than {retrains}",
+            f"set it to last and list numbers of rounds under tuning.search.{ROUNDS}",
         )
     if in_history and task.widening != "none":
-        yield (
-            f"task.conformal: {task.widening!r} needs a validation set that the models do not "
-            f"train on, but {WITHOUT_VALIDATION} have none; set it to none, or remove them"
+        yield Problem(
+            Key("task.conformal"),
+            f"{task.widening!r} needs a validation set that the models do not train on, but "
+            f"{WITHOUT_VALIDATION} have none",
+            "set it to none, or remove them",
         )
 
 
 def check_joining(
     schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: FederationSettings
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report sharing schemes that contradict other keys."""
     for name, scheme in schemes.items():
         if scheme.join == "unseen" and windows.scaling == "pooled":
-            yield (
-                "windows.scaling: 'pooled' would tell a federation the limits of clients that join "
-                f"later (sharing.{name}); set it to per_client"
+            yield Problem(
+                Key("windows.scaling"),
+                "'pooled' would tell a federation the limits of clients that join later "
+                f"(sharing.{name})",
+                "set it to per_client",
             )
         if scheme.history and scheme.join == "raw":
-            yield f"sharing.{name}.history: works only with join: unseen; remove it"
+            yield Problem(
+                Key(f"sharing.{name}.history"), "works only with join: unseen", "remove it"
+            )
         elif scheme.history and (not windows.has_validation or data.cuts):
-            yield f"sharing.{name}.history: works only without {WITHOUT_VALIDATION}; remove it"
+            yield Problem(
+                Key(f"sharing.{name}.history"),
+                f"works only without {WITHOUT_VALIDATION}",
+                "remove it",
+            )
         if scheme.history and len({s.history for s in schemes.values() if s.history}) > 1:
-            yield f"sharing.{name}.history: all schemes must have the same number of weeks"
+            yield Problem(
+                Key(f"sharing.{name}.history"), "all schemes must have the same number of weeks"
+            )
         if federation.calibrates or federation.ema is not None:
-            yield (
-                f"sharing.{name}: clients that do not train in the rounds have no average and no "
-                "calibration; use the method fine_tuning, or remove federation.ema and "
-                "federation.calibration"
+            yield Problem(
+                Key(f"sharing.{name}"),
+                "clients that do not train in the rounds have no average and no calibration",
+                "use the method fine_tuning, or remove federation.ema and federation.calibration",
             )
 
 
-def check_covariates(windows: Windows, data: Data) -> Iterator[str]:
+def check_covariates(windows: Windows, data: Data) -> Iterator[Problem]:
     """Report features that are not known in advance."""
     for i, transform in enumerate(windows.covariates):
         path = f"windows.covariates.{i}.{transform.name}"
@@ -369,36 +419,42 @@ def check_covariates(windows: Windows, data: Data) -> Iterator[str]:
             column_names = [name for name in data.inputs if name != "load"]
             for name in transform.features:
                 if name == "load":
-                    yield f"{path}.features: 'load' is not known in advance; remove it"
+                    yield Problem(
+                        Key(f"{path}.features"), "'load' is not known in advance", "remove it"
+                    )
                 elif name not in column_names:
-                    yield (
-                        f"{path}.features: {name!r} is not among the inputs of data.features; "
-                        f"{allowed(name, column_names)}"
+                    yield Problem(
+                        Key(f"{path}.features"),
+                        f"{name!r} is not among the inputs of data.features",
+                        allowed(name, column_names),
                     )
     lead_hours, farthest_hours = data.meters.weather_ahead, windows.farthest * data.interval / 60
     if data.source == "meters" and lead_hours is not None and lead_hours < farthest_hours:
-        yield (
-            f"data.meters.weather_ahead: is {lead_hours:g} hours, but the farthest target is "
-            f"{farthest_hours:g} hours ahead, when these forecasts were not yet known; set it to "
-            f"{farthest_hours:g} or more"
+        yield Problem(
+            Key("data.meters.weather_ahead"),
+            f"is {lead_hours:g} hours, but the farthest target is {farthest_hours:g} hours "
+            "ahead, when these forecasts were not yet known",
+            f"set it to {farthest_hours:g} or more",
         )
 
 
-def check_target(windows: Windows, model: Model) -> Iterator[str]:
+def check_target(windows: Windows, model: Model) -> Iterator[Problem]:
     """Report an output of the model that cannot be the target."""
     if model.only_target not in (None, windows.target):
-        yield (
-            f"windows.target: the model {model.name} cannot predict {windows.target!r}; set it to "
-            f"{model.only_target}"
+        yield Problem(
+            Key("windows.target"),
+            f"the model {model.name} cannot predict {windows.target!r}",
+            f"set it to {model.only_target}",
         )
     if windows.is_relative and model.is_nonnegative:
-        yield (
-            "model.output: 'abs' cannot predict a fall of the load, but windows.target is "
-            f"{windows.target}; set it to linear"
+        yield Problem(
+            Key("model.output"),
+            f"'abs' cannot predict a fall of the load, but windows.target is {windows.target}",
+            "set it to linear",
         )
 
 
-def check_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[str]:
+def check_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[Problem]:
     """Report patterns that match no parameter of the model."""
     names = layout.names
     for scheme, patterns in sharing.items():
@@ -407,24 +463,29 @@ def check_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> 
             if layout.matching(pattern):
                 continue
             if buffers := [name for name in layout.buffers if fnmatchcase(name, pattern)]:
-                yield (
-                    f"{path}: {pattern!r} means {', '.join(buffers)}, which belong to one client "
-                    "and are never sent; remove it, and list parameters"
+                yield Problem(
+                    Key(path),
+                    f"{pattern!r} means {', '.join(buffers)}, which belong to one client and "
+                    "are never sent",
+                    "remove it, and list parameters",
                 )
             elif pattern in GROUPS:
-                yield (
-                    f"{path}: {pattern!r} has no parameter: all are in the other group; correct "
-                    "model.head, or list other patterns"
+                yield Problem(
+                    Key(path),
+                    f"{pattern!r} has no parameter: all are in the other group",
+                    "correct model.head, or list other patterns",
                 )
             else:
                 suggestion = allowed(pattern, [*GROUPS, *names])
-                yield f"{path}: {pattern!r} matches no parameter; {suggestion}"
+                yield Problem(Key(path), f"{pattern!r} matches no parameter", suggestion)
 
 
-def check_engine(compute: Compute, model: Model) -> Iterator[str]:
+def check_engine(compute: Compute, model: Model) -> Iterator[Problem]:
     """Report a device on which the model cannot grow."""
     if compute.device == "cuda" and model.only_method:
-        yield f"compute.device: the model {model.name} grows on the CPU; set cpu or auto"
+        yield Problem(
+            Key("compute.device"), f"the model {model.name} grows on the CPU", "set cpu or auto"
+        )
 
 
 def check_methods(
@@ -432,28 +493,33 @@ def check_methods(
     model: Model,
     task: Task,
     federation: FederationSettings,
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report methods that cannot train the model, or with the settings."""
     for name, method in methods.items():
         if model.only_method not in (None, name):
-            yield f"grid.method: {name!r} cannot train {model.summary}; use {model.only_method}"
+            yield Problem(
+                Key("grid.method"),
+                f"{name!r} cannot train {model.summary}",
+                f"use {model.only_method}",
+            )
             continue
         reasons = (
             unfit_by_facts(method, model, task, federation),
             method.unfit(model, task, federation),
         )
         for reason in chain(*reasons):
-            yield f"grid.method: {name!r} {reason}"
+            yield Problem(Key("grid.method"), f"{name!r} {reason}")
 
 
-def check_buffers(methods: Mapping[str, Method], layout: ParameterLayout) -> Iterator[str]:
+def check_buffers(methods: Mapping[str, Method], layout: ParameterLayout) -> Iterator[Problem]:
     """Report methods that cannot train a model with buffers that training changes."""
     for name, method in methods.items():
         if layout.buffers and method.no_buffers:
-            yield (
-                f"grid.method: {name!r} cannot train a model with {', '.join(layout.buffers)}, "
-                f"since {method.no_buffers}; remove the method, or replace layers such as "
-                "BatchNorm by LayerNorm"
+            yield Problem(
+                Key("grid.method"),
+                f"{name!r} cannot train a model with {', '.join(layout.buffers)}, since "
+                f"{method.no_buffers}",
+                "remove the method, or replace layers such as BatchNorm by LayerNorm",
             )
 
 
@@ -517,13 +583,14 @@ def _unfit_scores(method: Method, federation: FederationSettings) -> Iterator[st
         )
 
 
-def check_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Iterator[str]:
+def check_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> Iterator[Problem]:
     """Report methods whose messages cannot be coded."""
     for name, method in methods.items():
         if channel.is_coded and (reason := method.no_codec):
-            yield (
-                f"channel: {name!r} works without codecs only, since {reason}; remove the method, "
-                "or set channel.up and channel.down to none"
+            yield Problem(
+                Key("channel"),
+                f"{name!r} works without codecs only, since {reason}",
+                "remove the method, or set channel.up and channel.down to none",
             )
 
 
@@ -533,28 +600,35 @@ def check_sums(
     data: Data,
     task: Task,
     algorithms: Iterable[tuple[str, Algorithm]],
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report keys that need more than sums over clients, or would make these reveal more."""
     if channel.up != "none":
-        yield (
-            f"channel.up: {channel.up!r} sends other things than numbers that can be added, but "
-            f"{SECURE} needs sums; set channel.up to none"
+        yield Problem(
+            Key("channel.up"),
+            f"{channel.up!r} sends other things than numbers that can be added, but {SECURE} "
+            "needs sums",
+            "set channel.up to none",
         )
     fewest = int(federation.participants(data.fewest_in_federation))
     if fewest < MASKED:
-        yield (
-            f"{SECURE}: a round has {fewest} clients, and each of two knows what the other sends; "
-            f"it needs {MASKED}"
+        yield Problem(
+            SECURE,
+            f"a round has {fewest} clients, and each of two knows what the other sends",
+            f"it needs {MASKED}",
         )
     if federation.selection == "data_aware":
-        yield (
-            f"federation.selection: 'data_aware' tells the server the labels of single clients, "
-            f"but with {SECURE} it sees sums only; set it to uniform, poisson or allocation"
+        yield Problem(
+            Key("federation.selection"),
+            f"'data_aware' tells the server the labels of single clients, but with {SECURE} it "
+            "sees sums only",
+            "set it to uniform, poisson or allocation",
         )
     if federation.privacy.quantile is not None:
-        yield (
-            f"{PRIVACY}.quantile: each client tells the server whether its norm is within the "
-            f"bound, but with {SECURE} it sees sums only; remove one of them"
+        yield Problem(
+            Key(f"{PRIVACY}.quantile"),
+            "each client tells the server whether its norm is within the bound, but with "
+            f"{SECURE} it sees sums only",
+            "remove one of them",
         )
     for kind, algorithm in algorithms:
         if isinstance(algorithm, Method):
@@ -562,35 +636,40 @@ def check_sums(
             if not (reasons or algorithm.adds_numbers or sends_only_updates(algorithm)):
                 reasons = ["needs more than the clients' mean update; remove one of them"]
             for reason in reasons:
-                yield f"grid.{kind}: with {SECURE}, {algorithm.name!r} {reason}"
+                yield Problem(Key(f"grid.{kind}"), f"with {SECURE}, {algorithm.name!r} {reason}")
         if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
-            yield (
-                f"grid.{kind}: {algorithm.name!r} uses the updates of single clients, but with "
-                f"{SECURE} there are only sums; remove one of them"
+            yield Problem(
+                Key(f"grid.{kind}"),
+                f"{algorithm.name!r} uses the updates of single clients, but with {SECURE} "
+                "there are only sums",
+                "remove one of them",
             )
 
 
-def check_variants(cells: Mapping[str, object]) -> Iterator[str]:
+def check_variants(cells: Mapping[str, object]) -> Iterator[Problem]:
     """Report variants of a study with different `cells`, given by the labels of the variants."""
     (first, expected), *other_cells = cells.items()
     for label, problems in other_cells:
         if problems != expected:
-            yield (
-                f"grid: the variants {first} and {label} have different cells, because one of them "
-                "refuses a combination or shares other parameters; make studies of their own"
+            yield Problem(
+                Key("grid"),
+                f"the variants {first} and {label} have different cells, because one of them "
+                "refuses a combination or shares other parameters",
+                "make studies of their own",
             )
             return
 
 
-def check_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
+def check_paths(tuning: Tuning, grid: Grid) -> Iterator[Problem]:
     """Report paths of hyperparameters that no algorithm of the grid has."""
     algorithms = {kind: {name: find(kind, name) for name in getattr(grid, kind)} for kind in KINDS}
     for key in ("search", "alone"):
         for path in getattr(tuning, key):
             if path != ROUNDS and not combinations.matches(path, algorithms):
-                yield (
-                    f"tuning.{key}: {path!r} is not a hyperparameter of an algorithm in this grid; "
-                    "a valid path is, for example, server_opt.*.lr"
+                yield Problem(
+                    Key(f"tuning.{key}"),
+                    f"{path!r} is not a hyperparameter of an algorithm in this grid",
+                    "a valid path is, for example, server_opt.*.lr",
                 )
 
 
@@ -605,7 +684,7 @@ def check_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) ->
     yield from dict.fromkeys(refusals)
 
 
-def check_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
+def check_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[Problem]:
     """Report cells that cannot have equally many trials. `cells`: some cells, by name: their
     algorithms, and whether their clients train alone."""
     counts: dict[int, str] = {}
@@ -614,65 +693,89 @@ def check_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -
     trial_counts = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
     if tuning.trials is None:
         if len(counts) > 1:
-            yield (
-                f"tuning: cells try different numbers of combinations ({trial_counts}); set "
-                "tuning.trials, and add values for the cells with the fewest combinations "
-                "(tuning.alone for cells without a server)"
+            yield Problem(
+                Key("tuning"),
+                f"cells try different numbers of combinations ({trial_counts})",
+                "set tuning.trials, and add values for the cells with the fewest combinations "
+                "(tuning.alone for cells without a server)",
             )
     elif counts and min(counts) < tuning.trials:
-        yield (
-            f"tuning.trials: some cells have fewer than {tuning.trials} combinations "
-            f"({trial_counts}); add values for them (tuning.alone for cells without a server)"
+        yield Problem(
+            Key("tuning.trials"),
+            f"some cells have fewer than {tuning.trials} combinations ({trial_counts})",
+            "add values for them (tuning.alone for cells without a server)",
         )
 
 
 def check_privacy(
     federation: FederationSettings, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Report keys that would make ε wrong."""
     block = federation.privacy
     if block.clip is None:
         noise_keys = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
         if noise_keys and block != PrivacySettings(delta=block.delta):
-            yield f"{PRIVACY}.{noise_keys[0]}: has no effect without a bound; set clip, such as 1"
+            yield Problem(
+                Key(f"{PRIVACY}.{noise_keys[0]}"),
+                "has no effect without a bound",
+                "set clip, such as 1",
+            )
         return
     clients = data.federations or data.most_clients
     if len({data.clients_of(state) for state in data.states}) > 1:
-        yield f"data.clients: {PRIVACY} needs equally many clients in every state; give one number"
+        yield Problem(
+            Key("data.clients"),
+            f"{PRIVACY} needs equally many clients in every state",
+            "give one number",
+        )
     if federation.weighting != "uniform":
-        yield (
-            f"federation.weighting: '{federation.weighting}' lets the data of a client decide how "
-            f"much it moves the mean, which {PRIVACY} bounds; set it to uniform"
+        yield Problem(
+            Key("federation.weighting"),
+            f"'{federation.weighting}' lets the data of a client decide how much it moves the "
+            f"mean, which {PRIVACY} bounds",
+            "set it to uniform",
         )
     if federation.selection == "data_aware":
-        yield (
-            f"federation.selection: 'data_aware' tells the server the clients' labels, outside of "
-            f"{PRIVACY}; set it to uniform, poisson or allocation"
+        yield Problem(
+            Key("federation.selection"),
+            f"'data_aware' tells the server the clients' labels, outside of {PRIVACY}",
+            "set it to uniform, poisson or allocation",
         )
     if block.delta * clients >= 1:
-        yield (
-            f"{PRIVACY}.delta: {block.delta:g} is not below 1/{clients}: publishing the data of a "
-            f"client drawn at random would count as private; set it to {0.01 / clients:.0e} or so"
+        yield Problem(
+            Key(f"{PRIVACY}.delta"),
+            f"{block.delta:g} is not below 1/{clients}: publishing the data of a client drawn "
+            "at random would count as private",
+            f"set it to {0.01 / clients:.0e} or so",
         )
     if block.noise_as_of is not None and block.noise_as_of < clients:
-        yield f"{PRIVACY}.noise_as_of: {block.noise_as_of} is less than {clients} clients; raise it"
+        yield Problem(
+            Key(f"{PRIVACY}.noise_as_of"),
+            f"{block.noise_as_of} is less than {clients} clients",
+            "raise it",
+        )
     most_noise = 2 * federation.count_noise(data.fewest_in_federation)
     if block.quantile is not None and block.noise >= most_noise:
-        yield (
-            f"{PRIVACY}.noise: {block.noise:g} is not below {most_noise:g}, a tenth of the "
-            "participants: the number of norms within the bound, which the server learns, would "
-            f"tell more; lower it, or remove {PRIVACY}.quantile"
+        yield Problem(
+            Key(f"{PRIVACY}.noise"),
+            f"{block.noise:g} is not below {most_noise:g}, a tenth of the participants: the "
+            "number of norms within the bound, which the server learns, would tell more",
+            f"lower it, or remove {PRIVACY}.quantile",
         )
     for kind, algorithm in algorithms:
         if isinstance(algorithm, Method) and not sends_only_updates(algorithm):
-            yield (
-                f"grid.{kind}: {algorithm.name!r} learns more from the clients than their mean "
-                f"update, which {PRIVACY} does not cover; remove one of them"
+            yield Problem(
+                Key(f"grid.{kind}"),
+                f"{algorithm.name!r} learns more from the clients than their mean update, which "
+                f"{PRIVACY} does not cover",
+                "remove one of them",
             )
         if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
-            yield (
-                f"grid.{kind}: {algorithm.name!r} uses the updates of single clients, but with "
-                f"{PRIVACY} there is only a noisy mean; remove one of them"
+            yield Problem(
+                Key(f"grid.{kind}"),
+                f"{algorithm.name!r} uses the updates of single clients, but with {PRIVACY} "
+                "there is only a noisy mean",
+                "remove one of them",
             )
 
 
@@ -684,12 +787,14 @@ def sends_only_updates(method: Method) -> bool:
     return has_plain_hooks and bool(vars(cls).get("updates_only"))
 
 
-def check_private_schemes(grid: Grid, joining: Container[str]) -> Iterator[str]:
+def check_private_schemes(grid: Grid, joining: Container[str]) -> Iterator[Problem]:
     """Report sharing schemes of the grid for which ε is unknown: those of `joining`, in which
     clients join after the rounds."""
     for name in grid.sharing:
         if name in joining:
-            yield (
-                f"sharing.{name}: with `join`, clients send raw data or train in several "
-                f"federations, which {PRIVACY} does not count; remove one of them"
+            yield Problem(
+                Key(f"sharing.{name}"),
+                "with `join`, clients send raw data or train in several federations, which "
+                f"{PRIVACY} does not count",
+                "remove one of them",
             )

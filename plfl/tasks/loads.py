@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import DataFrame, Tensor
+from plfl.base.errors import Problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.lazy import torch
 from plfl.data.dataset import SPLITS, WEEK
@@ -71,17 +72,18 @@ class LoadTask(Task):
         widest = next(iter(self.shares.values()), 0.0)
         return 1 if self.widening == "none" else conformal.fewest_scores(widest)
 
-    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
+    def uncalibrated(self, dataset: Dataset) -> Iterator[Problem]:
         if self.widening == "none":
             return
         percent, needed_windows = next(iter(self.shares)), self.fewest_windows
         for i, name in enumerate(dataset.clients.tolist()):
             if (windows := len(dataset.starts(i, "validation"))) < needed_windows:
-                yield (
-                    f"client {name}: has {windows} windows in its validation set, but "
-                    f"task.conformal needs {needed_windows} for the width of the {percent} % "
-                    "interval; use more rows for validation in windows.split, or set "
-                    "task.conformal to none"
+                yield Problem(
+                    f"client {name}",
+                    f"has {windows} windows in its validation set, but task.conformal needs "
+                    f"{needed_windows} for the width of the {percent} % interval",
+                    "use more rows for validation in windows.split, or set task.conformal to none",
+                    name,
                 )
 
     def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:

@@ -4,7 +4,7 @@ import logging
 
 import torch
 
-from plfl.base.errors import ConfigError
+from plfl.base.errors import ConfigError, Problem
 from plfl.config.sections import Compute
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
@@ -24,7 +24,8 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     has_gpu = torch.cuda.is_available()
     if compute.device == "cuda" and not has_gpu:
         raise ConfigError(
-            "compute.device", ["is 'cuda', but torch finds no GPU; set it to cpu or auto"]
+            "compute.device",
+            [Problem("", "is 'cuda', but torch finds no GPU", "set it to cpu or auto")],
         )
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
     if compute.engine == "stacked":

@@ -13,7 +13,7 @@ from functools import cache
 
 import torch
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +135,11 @@ class Memory:
                 self.sizes_found[form] = sizes[:count], stacks * size
                 return self.sizes_found[form]
         raise PlflError(
-            f"{subject} of {sizes[0]} models does not fit into the memory of the GPU; "
-            "lower federation.batch_size or set compute.device to cpu"
+            Problem(
+                "",
+                f"{subject} of {sizes[0]} models does not fit into the memory of the GPU",
+                "lower federation.batch_size or set compute.device to cpu",
+            )
         )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic
 from plfl_images.data.pool import ImagePool
 
@@ -93,8 +93,11 @@ def _download(archive: Archive, temporary: Path, path: Path) -> None:
             shutil.copyfileobj(answer, file)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{archive.url}: cannot be downloaded ({error}); download it on a machine with access "
-            f"to the network and put it at {path}"
+            Problem(
+                archive.url,
+                f"cannot be downloaded ({error})",
+                f"download it on a machine with access to the network and put it at {path}",
+            )
         ) from None
 
 
@@ -103,8 +106,11 @@ def _verify(archive: Archive, download: Path, path: Path) -> None:
         digest = hashlib.file_digest(file, "md5").hexdigest()
     if digest != archive.md5:
         raise DataError(
-            f"{path}: is not the published file (MD5 {digest}, expected {archive.md5}); delete it, "
-            f"or put the file of {archive.url} there"
+            Problem(
+                path,
+                f"is not the published file (MD5 {digest}, expected {archive.md5})",
+                f"delete it, or put the file of {archive.url} there",
+            )
         )
 
 
@@ -121,7 +127,7 @@ def read(archive: Archive, path: Path) -> ImagePool:
         )
     except (OSError, EOFError, KeyError, ValueError, tarfile.TarError, zlib.error) as error:
         raise DataError(
-            f"{path}: is damaged ({error}); delete it and run the study again"
+            Problem(path, f"is damaged ({error})", "delete it and run the study again")
         ) from None
     return _pool(training, held_out)
 

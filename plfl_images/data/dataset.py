@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
+from plfl.base.keys import Key
 from plfl.data.dataset import Split
 from plfl.layout import WindowShape
 from plfl_images.data import Images, Skew, image_shape, splits
@@ -59,7 +60,9 @@ class ImageDataset:
             else:
                 parts = splits.dirichlet_by_class(labels, clients, skew.alpha, random)
         except ValueError as error:
-            raise DataError(f"data.skew: {error}; change data.clients or data.skew") from None
+            raise DataError(
+                Problem(Key("data.skew"), f"{error}", "change data.clients or data.skew")
+            ) from None
         held_out = [pool.training + images for images in _held_out(pool, skew.validation)]
         names = np.array([f"{i:0{len(str(clients - 1))}}" for i in range(clients)])
         return cls(pool, skew, names, parts, *held_out)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from plfl.base.errors import ResultsError
+from plfl.base.errors import Problem, ResultsError
 from plfl.results.records import CELL, DAMAGE
 from plfl.study import Study
 from plfl_images.classify import Classify
@@ -112,7 +112,9 @@ def read_summary(folder: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
     except DAMAGE as error:
-        raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+        raise ResultsError(
+            Problem(path, f"cannot be read ({error})", "run the study again")
+        ) from None
 
 
 def _mean(values: pd.Series[float]) -> float:

@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from tqdm import tqdm
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic, sha256, write_text
 from plfl.config.sections import Data
 from plfl.data.comstock import series
@@ -149,7 +149,7 @@ class Store:
                     # The ETag of a file that was uploaded in parts is not its MD5.
                     if re.fullmatch("[0-9a-f]{32}", etag) and _md5(temporary) != etag:
                         raise DataError(
-                            f"{key}: arrived damaged (its MD5 is not {etag}); run again"
+                            Problem(key, f"arrived damaged (its MD5 is not {etag})", "run again")
                         )
         self.digests[key] = sha256(path)
 
@@ -190,19 +190,28 @@ def _explained(key: str) -> Iterator[None]:
     except ClientError as error:
         if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
             raise DataError(
-                f"the ComStock bucket has no file {key}; check data.states and data.comstock (not "
-                "every release has every upgrade)"
+                Problem(
+                    "",
+                    f"the ComStock bucket has no file {key}",
+                    "check data.states and data.comstock (not every release has every upgrade)",
+                )
             ) from None
         raise DataError(
-            f"{key}: the ComStock bucket refuses it ({error}); run again later, and check for a "
-            "proxy or AWS_ENDPOINT_URL_S3"
+            Problem(
+                key,
+                f"the ComStock bucket refuses it ({error})",
+                "run again later, and check for a proxy or AWS_ENDPOINT_URL_S3",
+            )
         ) from error
     except (BotoCoreError, Boto3Error, KeyError, ValueError) as error:
         cause = getattr(error, "last_exception", error)
         if isinstance(error, KeyError):
             cause = f"no {error} in its answer"
         raise DataError(
-            f"{key}: cannot be downloaded from the ComStock bucket ({cause}); run again when "
-            "there is a network, or set data.source to sample; if there is one, check for a proxy, "
-            "AWS_ENDPOINT_URL_S3 and ~/.aws"
+            Problem(
+                key,
+                f"cannot be downloaded from the ComStock bucket ({cause})",
+                "run again when there is a network, or set data.source to sample; if there is "
+                "one, check for a proxy, AWS_ENDPOINT_URL_S3 and ~/.aws",
+            )
         ) from error

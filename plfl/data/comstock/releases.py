@@ -10,7 +10,8 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from plfl.base.errors import DataError, did_you_mean
+from plfl.base.errors import DataError, Problem, did_you_mean
+from plfl.base.keys import Key
 from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
@@ -88,13 +89,19 @@ class ReleaseKeys:
         release, upgrade = data.comstock.release, data.comstock.upgrade
         if release not in RELEASES:
             raise DataError(
-                f"data.comstock.release: {release!r} is unknown; allowed: {', '.join(RELEASES)}"
-                f"{did_you_mean(release, RELEASES)}"
+                Problem(
+                    Key("data.comstock.release"),
+                    f"{release!r} is unknown",
+                    f"allowed: {', '.join(RELEASES)}{did_you_mean(release, RELEASES)}",
+                )
             )
         if release.startswith("2021/") and upgrade != 0:
             raise DataError(
-                f"data.comstock.upgrade: {release} has the baseline only, not upgrade {upgrade}; "
-                "set it to 0 or choose a later release"
+                Problem(
+                    Key("data.comstock.upgrade"),
+                    f"{release} has the baseline only, not upgrade {upgrade}",
+                    "set it to 0 or choose a later release",
+                )
             )
         return cls(release, upgrade)
 
@@ -142,8 +149,11 @@ def paper_buildings(state: str) -> list[int]:
     building_ids = [int(row["bldg_id"]) for row in rows if row["state"] == state]
     if not building_ids:
         raise DataError(
-            f"data.states: the paper has no buildings in {state!r}, only in "
-            f"{', '.join(sorted({row['state'] for row in rows}))}; list ids in "
-            f"data.buildings.{state}, or draw them with data.comstock.draw"
+            Problem(
+                Key("data.states"),
+                f"the paper has no buildings in {state!r}, only in "
+                f"{', '.join(sorted({row['state'] for row in rows}))}",
+                f"list ids in data.buildings.{state}, or draw them with data.comstock.draw",
+            )
         )
     return building_ids

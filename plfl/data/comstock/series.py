@@ -17,7 +17,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plfl.base.errors import DataError, did_you_mean
+from plfl.base.errors import DataError, Problem, did_you_mean
+from plfl.base.keys import Key
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
@@ -124,15 +125,23 @@ def join(
     """
     if len(hourly) * PER_HOUR != len(stamps):
         raise DataError(
-            f"{place}: its {len(hourly)} hours do not match the load's {len(stamps)} intervals of "
-            f"{INTERVAL} minutes; both must cover the same year, delete them and download again"
+            Problem(
+                place,
+                f"its {len(hourly)} hours do not match the load's {len(stamps)} intervals of "
+                f"{INTERVAL} minutes",
+                "both must cover the same year, delete them and download again",
+            )
         )
     row = np.arange(len(stamps)) // PER_HOUR
     if match_by == "utc":
         offset = UTC_OFFSET.get(county[1:3])
         if offset is None:
             raise DataError(
-                f"{place}: the time zone of {county} is unknown; set data.comstock.join to position"
+                Problem(
+                    place,
+                    f"the time zone of {county} is unknown",
+                    "set data.comstock.join to position",
+                )
             )
         row = np.clip(row + offset - EST, 0, len(hourly) - 1)
     return hourly.iloc[row].set_axis(stamps)
@@ -160,7 +169,7 @@ def metadata(
     for key in keys:
         table = _parquet(root / key, columns)
         if not pd.api.types.is_integer_dtype(table["id"]):
-            raise DataError(f"{root / key}: column 'bldg_id' has no whole numbers; {REMEDY}")
+            raise DataError(Problem(root / key, "column 'bldg_id' has no whole numbers", REMEDY))
         if names.state:
             table = table[table["state"] == state]
         tables.append(table.assign(key=key))
@@ -176,15 +185,20 @@ def buildings(
     """The facts in the store's metadata about the buildings `ids` of a state, in order. DataError
     if one of them is not in the state or the release, or the metadata are unusable."""
     if len(set(ids)) < len(ids):
-        raise DataError(f"data.buildings.{state}: duplicate id; list each building once")
+        raise DataError(
+            Problem(Key(f"data.buildings.{state}"), "duplicate id", "list each building once")
+        )
     table = metadata(root, layout, state, metadata_keys(root, layout, state), features)
     table = table[table["id"].isin(ids)].set_index("id")
     if absent := [i for i in ids if i not in table.index]:
         raise DataError(
-            f"{layout.release}, upgrade {layout.upgrade}: there is no building "
-            f"{', '.join(map(str, absent))} in {state}. Ids belong to one state and are renumbered "
-            f"in every release (the paper's hold for {PAPER_RELEASE}); check "
-            f"data.buildings.{state} and data.comstock"
+            Problem(
+                "",
+                f"{layout.release}, upgrade {layout.upgrade}: there is no building "
+                f"{', '.join(map(str, absent))} in {state}. Ids belong to one state and are "
+                f"renumbered in every release (the paper's hold for {PAPER_RELEASE})",
+                f"check data.buildings.{state} and data.comstock",
+            )
         )
     metadata_path = root / layout.metadata(state)
     with _reading(metadata_path):
@@ -194,7 +208,9 @@ def buildings(
     for county in table["county"]:
         # It becomes part of a path.
         if not re.fullmatch("[A-Za-z0-9]+", str(county)):
-            raise DataError(f"{metadata_path}: {county!r} is not the GISJOIN of a county; {REMEDY}")
+            raise DataError(
+                Problem(metadata_path, f"{county!r} is not the GISJOIN of a county", REMEDY)
+            )
     constants = static.to_dict("index")
     return [
         Building(
@@ -218,8 +234,11 @@ def draw(root: Path, data: Data, state: str) -> list[int]:
     table = metadata(root, layout, state, metadata_keys(root, layout, state))
     if len(table) < (clients := data.clients_of(state)):
         raise DataError(
-            f"data.clients: {clients} clients, but {layout.release} has {len(table)} buildings "
-            f"in {state}; lower it"
+            Problem(
+                Key("data.clients"),
+                f"{clients} clients, but {layout.release} has {len(table)} buildings in {state}",
+                "lower it",
+            )
         )
 
     def order(building: int) -> str:
@@ -232,8 +251,11 @@ def _load(path: Path) -> pd.Series:
     table = _parquet(path, {"timestamp": ("timestamp",), "load": LOAD})
     if not pd.api.types.is_datetime64_dtype(table["timestamp"]):
         raise DataError(
-            f"{path}: column 'timestamp' has type {table['timestamp'].dtype}, not naive times; "
-            f"{REMEDY}"
+            Problem(
+                path,
+                f"column 'timestamp' has type {table['timestamp'].dtype}, not naive times",
+                REMEDY,
+            )
         )
     with _reading(path):
         stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
@@ -262,8 +284,11 @@ def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
     if len(hours) == len(full) and (wrong := np.asarray(hours != full)).any():
         row = int(wrong.argmax())
         raise DataError(
-            f"{place}: row {row + 1} is for {hours[row]}, but the load has {full[row]}; "
-            f"{int(wrong.sum())} such rows; {REMEDY}"
+            Problem(
+                place,
+                f"row {row + 1} is for {hours[row]}, but the load has {full[row]}",
+                f"{int(wrong.sum())} such rows; {REMEDY}",
+            )
         )
 
 
@@ -283,9 +308,12 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
         if name in held:
             return name
     raise DataError(
-        f"{path}: has no column {' or '.join(map(repr, names))}{did_you_mean(names[0], held)}; "
-        "check data.comstock.release (features other than the load can be removed from "
-        "data.features)"
+        Problem(
+            path,
+            f"has no column {' or '.join(map(repr, names))}{did_you_mean(names[0], held)}",
+            "check data.comstock.release (features other than the load can be removed from "
+            "data.features)",
+        )
     )
 
 
@@ -296,7 +324,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(
-            f"{path}: does not exist; fetch it with `plfl study … --forcerun download`"
+            Problem(path, "does not exist", "fetch it with `plfl study … --forcerun download`")
         ) from None
     except (pa.ArrowException, ValueError, TypeError, OSError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); {REMEDY}") from None
+        raise DataError(Problem(path, f"cannot be read ({error})", REMEDY)) from None

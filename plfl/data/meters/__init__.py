@@ -176,9 +176,11 @@ def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, st
     clients = sorted(meters_by_client, key=lambda client: f"{client}.csv")[:client_count]
     if len(clients) < client_count:
         raise DataError(
-            f"{Key('data.meters.exports')}: {state} has {len(meters_by_client)} of "
-            f"{client_count} meters "
-            f"(data.clients); add exports, or lower data.clients to {len(meters_by_client)}"
+            Problem(
+                Key("data.meters.exports"),
+                f"{state} has {len(meters_by_client)} of {client_count} meters (data.clients)",
+                f"add exports, or lower data.clients to {len(meters_by_client)}",
+            )
         )
     return {client: meters_by_client[client] for client in clients}
 

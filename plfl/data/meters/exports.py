@@ -172,8 +172,12 @@ def _pieces(
                 for name, piece in file.pieces.items():
                     if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
                         raise DataError(
-                            f"{raw.path}: {name} has another unit, or other stamps, than in "
-                            f"{exports.files[name]}; rename the file, or make them equal"
+                            Problem(
+                                raw.path,
+                                f"{name} has another unit, or other stamps, than in "
+                                f"{exports.files[name]}",
+                                "rename the file, or make them equal",
+                            )
                         )
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, raw.path)
@@ -261,14 +265,20 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     if not roles:
         input_names = ", ".join(map(repr, meters.inputs.values())) or "inputs"
         raise DataError(
-            f"{path}: no {input_names} among its columns {', '.join(map(repr, columns))}; say "
-            f"which of them the model reads, as {Key('data.meters.columns.temperature')} (°C)"
+            Problem(
+                path,
+                f"no {input_names} among its columns {', '.join(map(repr, columns))}",
+                "say which of them the model reads, as "
+                f"{Key('data.meters.columns.temperature')} (°C)",
+            )
         )
     present_columns["load"] = present_columns[roles[0]]  # its first input is read like a load
     station = station.model_copy(update={"columns": present_columns})
     recognised_file = layout.find_format(raw, station)
     if name_column := recognised_file.form.meters.column:
-        raise DataError(f"{path}: has several stations ({name_column[0]!r}); keep one of them")
+        raise DataError(
+            Problem(path, f"has several stations ({name_column[0]!r})", "keep one of them")
+        )
     file = read_file(recognised_file, station)
     ((name, piece),) = file.pieces.items()
     measurements = rows_in_utc(piece, name, zone_named(zone), file.keys, Counter())
@@ -292,8 +302,11 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
     issued_column = str(meters.weather_issued)
     if issued_column not in rows:
         raise DataError(
-            f"{path}: has no column {issued_column!r} ({Key('data.meters.weather_issued')}); it "
-            f"has {', '.join(map(repr, rows))}"
+            Problem(
+                path,
+                f"has no column {issued_column!r} ({Key('data.meters.weather_issued')})",
+                f"it has {', '.join(map(repr, rows))}",
+            )
         )
     stated_column = meters.columns.get("timestamp")
     candidates = (
@@ -304,14 +317,20 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
     issued = _iso_stamps(rows[issued_column])
     if issued is None or not time_columns:
         raise DataError(
-            f"{path}: needs two columns of times such as 2024-01-31 12:00, {issued_column!r} and "
-            "the time that a forecast is for"
+            Problem(
+                path,
+                f"needs two columns of times such as 2024-01-31 12:00, {issued_column!r} and "
+                "the time that a forecast is for",
+            )
         )
     valid_column, valid = next(iter(time_columns.items()))
     if (valid.dt.tz is None) != (issued.dt.tz is None):
         raise DataError(
-            f"{path}: only one of {issued_column!r} and {valid_column!r} has UTC offsets; write "
-            "both in one way"
+            Problem(
+                path,
+                f"only one of {issued_column!r} and {valid_column!r} has UTC offsets",
+                "write both in one way",
+            )
         )
     hours = float(meters.weather_ahead or 0)
     if valid.dt.tz is None and not zone.startswith(("Etc/", "UTC")):
@@ -321,8 +340,12 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
     last = rows.loc[order].drop_duplicates(valid_column, keep="last")
     if last.empty:
         raise DataError(
-            f"{path}: no forecast was issued {hours:g} hours before the time that it is for; lower "
-            f"{Key('data.meters.weather_ahead')} and windows.horizons, or give earlier forecasts"
+            Problem(
+                path,
+                f"no forecast was issued {hours:g} hours before the time that it is for",
+                f"lower {Key('data.meters.weather_ahead')} and windows.horizons, or give "
+                "earlier forecasts",
+            )
         )
     in_order = last.loc[valid[last.index].sort_values().index]
     return in_order.drop(columns=issued_column).reset_index(drop=True)
@@ -363,7 +386,11 @@ def _check_unique(
     first = earlier_pieces[repeated_names[0]][0]
     columns = Key("data.meters.columns", flow({"load": first.columns[repeated_names[0]]}))
     raise DataError(
-        f"{path}: {first.table.path} has {first_names}, too; if they are several meters, rename "
-        f"the files or columns; if every file holds one meter, set {columns}; if the files hold "
-        f"parts of the same meters, set {Key('data.meters.join_files', 'true')}"
+        Problem(
+            path,
+            f"{first.table.path} has {first_names}, too",
+            "if they are several meters, rename the files or columns; if every file holds one "
+            f"meter, set {columns}; if the files hold parts of the same meters, set "
+            f"{Key('data.meters.join_files', 'true')}",
+        )
     )

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import pandas as pd
 
-from plfl.base.errors import DataError, did_you_mean
+from plfl.base.errors import DataError, Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
@@ -130,19 +130,28 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     if meters.unit is None and len(stated) > 1:
         column = Key("data.meters.columns", flow({"load": unit_in[stated[-1]]}))
         raise DataError(
-            f"{table.path}: has readings in {' and '.join(stated)}; choose a column: "
-            f"{column}, or write all in one unit"
+            Problem(
+                table.path,
+                f"has readings in {' and '.join(stated)}",
+                f"choose a column: {column}, or write all in one unit",
+            )
         )
     if meters.unit is None and not stated and table.above:
         raise DataError(
-            f"{table.path}: {', '.join(sorted(table.above))} stands above the header; if the "
-            f"readings are in it, set {Key('data.meters.unit', min(table.above))}"
+            Problem(
+                table.path,
+                f"{', '.join(sorted(table.above))} stands above the header",
+                f"if the readings are in it, set {Key('data.meters.unit', min(table.above))}",
+            )
         )
     unit = meters.unit or (stated[0] if stated else quantities.unit_in_file_name(table.path.stem))
     if meters.cumulative and unit is not None and not unit.endswith("h"):
         raise DataError(
-            f"{table.path}: is in {unit}, but registers count energy; if the unit in its header is "
-            f"wrong, set {Key('data.meters.unit', f'{unit}h')}"
+            Problem(
+                table.path,
+                f"is in {unit}, but registers count energy",
+                f"if the unit in its header is wrong, set {Key('data.meters.unit', f'{unit}h')}",
+            )
         )
     return unit
 
@@ -205,7 +214,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     cells, columns = table.cells, meters.columns
     _check_named_columns(table, meters)
     if not len(cells):
-        raise DataError(f"{table.path}: holds no readings; export it again")
+        raise DataError(Problem(table.path, "holds no readings", "export it again"))
     time_columns = (columns.get(role) for role in ("timestamp", "time_of_day"))
     time, stamp = tuple(column for column in time_columns if column is not None), None
     if not time:
@@ -241,8 +250,11 @@ def find(table: RawTable, meters: Meters) -> Layout:
         )
         remedy = _choices("load", list(left_out)) if left_out else Key("data.meters.columns.load")
         raise DataError(
-            f"{table.path}: has no column of loads beside {listing}; export it with readings, or "
-            f"name their column in {remedy}{_excerpt(table)}"
+            Problem(
+                table.path,
+                f"has no column of loads beside {listing}",
+                f"export it with readings, or name their column in {remedy}{_excerpt(table)}",
+            )
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
@@ -257,8 +269,11 @@ def find(table: RawTable, meters: Meters) -> Layout:
     if len(readings) > 1 and (name is not None or not meters.exports):
         context = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
-            f"{table.path}: has several columns of numbers{context}; choose that of the readings: "
-            f"{_choices('load', readings)}"
+            Problem(
+                table.path,
+                f"has several columns of numbers{context}",
+                f"choose that of the readings: {_choices('load', readings)}",
+            )
         )
     is_alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
@@ -267,8 +282,11 @@ def find(table: RawTable, meters: Meters) -> Layout:
         stamp = table.stamp  # the name of a lone column only suggests it
     if "stamp" in meters.model_fields_set and stamp not in (None, meters.stamp):
         raise DataError(
-            f"{table.path}: its stamps are the {stamp}s of intervals; remove "
-            f"{Key('data.meters.stamp')}"
+            Problem(
+                table.path,
+                f"its stamps are the {stamp}s of intervals",
+                f"remove {Key('data.meters.stamp')}",
+            )
         )
     return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
 
@@ -282,10 +300,14 @@ def _ask_about_factors(table: RawTable, meters: Meters) -> None:
         values = as_text(table.cells[column])
         if len(values.unique()) == 1 and values.iloc[0].replace(",", ".") not in ("1", "1.0"):
             raise DataError(
-                f"{table.path}: {column!r} is {values.iloc[0]} in all rows, so the readings may "
-                f"have another unit; set {Key('data.meters.unit', 'Wh')}, or kWh if the factor "
-                "is already in "
-                f"them, or write a format with `load.factor` (docs/own-data.md){_excerpt(table)}"
+                Problem(
+                    table.path,
+                    f"{column!r} is {values.iloc[0]} in all rows, so the readings may have "
+                    "another unit",
+                    f"set {Key('data.meters.unit', 'Wh')}, or kWh if the factor is already in "
+                    "them, or write a format with `load.factor` "
+                    f"(docs/own-data.md){_excerpt(table)}",
+                )
             )
 
 
@@ -306,9 +328,12 @@ def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
         listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
         every_meter = Key("data.meters.only", "['*']")
         raise DataError(
-            f"{table.path}: {listing} beside {stated[0]!r}: few whole numbers, which may be no "
-            f"loads; set {Key('data.meters.leave_out', flow(list(spans)))}, or "
-            f"{every_meter} if all are meters{_excerpt(table)}"
+            Problem(
+                table.path,
+                f"{listing} beside {stated[0]!r}: few whole numbers, which may be no loads",
+                f"set {Key('data.meters.leave_out', flow(list(spans)))}, or {every_meter} if "
+                f"all are meters{_excerpt(table)}",
+            )
         )
 
 
@@ -353,9 +378,12 @@ def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[s
         is_in_blocks = (values != values.shift()).sum() == len(names)
         if 2 <= len(names) <= len(values) / _ROWS and "" not in names and is_in_blocks:
             raise DataError(
-                f"{table.path}: {column!r} has {len(names)} values, such as {names[0]!r} and "
-                f"{names[1]!r}; if they name meters, set {_choices('meter', [column])}; if not, "
-                f"{_choices('load', loads)}"
+                Problem(
+                    table.path,
+                    f"{column!r} has {len(names)} values, such as {names[0]!r} and {names[1]!r}",
+                    f"if they name meters, set {_choices('meter', [column])}; if not, "
+                    f"{_choices('load', loads)}",
+                )
             )
 
 
@@ -481,9 +509,12 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         if _mark_of(start) == "start" or _mark_of(end) == "end":
             return (start,), "start"
         raise DataError(
-            f"{table.path}: {end!r} is always {minutes} minutes after {start!r}; if they are the "
-            f"ends and the starts of intervals, set {_choices('timestamp', [start])}"
-            f"{_excerpt(table)}"
+            Problem(
+                table.path,
+                f"{end!r} is always {minutes} minutes after {start!r}",
+                "if they are the ends and the starts of intervals, set "
+                f"{_choices('timestamp', [start])}{_excerpt(table)}",
+            )
         )
     if times and (instant := _instant_of_all(table, times)):
         return (instant,), _mark_of(instant)
@@ -493,8 +524,11 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
             f"; and that of the time of day beside one of dates: {_choices('time_of_day', clocks)}"
         )
     raise DataError(
-        f"{table.path}: the column of the time cannot be determined; choose it: {choices}"
-        f"{_excerpt(table)}"
+        Problem(
+            table.path,
+            "the column of the time cannot be determined",
+            f"choose it: {choices}{_excerpt(table)}",
+        )
     )
 
 
@@ -627,8 +661,12 @@ def _name(
     if not telling_columns and len(readings) == 1 and not words:
         return None  # the readings themselves are duplicates
     raise DataError(
-        f"{table.path}: most times occur more than once; if a column names the meter, set it: "
-        f"{_choices('meter', telling_columns or [*words, *readings])}"
+        Problem(
+            table.path,
+            "most times occur more than once",
+            "if a column names the meter, set it: "
+            f"{_choices('meter', telling_columns or [*words, *readings])}",
+        )
     )
 
 
@@ -662,11 +700,17 @@ def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = Fa
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise DataError(
-                    f"{Key(f'data.meters.{key}')}: there is no meter {pattern!r}; there are "
-                    f"{_name_list(names)}{did_you_mean(pattern, names)}"
+                    Problem(
+                        Key(f"data.meters.{key}"),
+                        f"there is no meter {pattern!r}",
+                        f"there are {_name_list(names)}{did_you_mean(pattern, names)}",
+                    )
                 )
     if not any(is_chosen(name, meters) for name in names):
         raise DataError(
-            f"{Key('data.meters.only')} and {Key('data.meters.leave_out')} leave no meter; "
-            "choose others"
+            Problem(
+                "",
+                f"{Key('data.meters.only')} and {Key('data.meters.leave_out')} leave no meter",
+                "choose others",
+            )
         )

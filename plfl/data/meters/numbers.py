@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.config.messages import typed
 from plfl.config.sections import Meters
@@ -69,8 +69,11 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
         return mark
     name, line, value = first[mark]
     raise DataError(
-        f"{table.place_of(line)}: {name} {value!r} may have a decimal separator or one of "
-        f"thousands; say which in {Key('data.meters.decimal', repr('.'))} or ','"
+        Problem(
+            table.place_of(line),
+            f"{name} {value!r} may have a decimal separator or one of thousands",
+            f"say which in {Key('data.meters.decimal', repr('.'))} or ','",
+        )
     )
 
 
@@ -148,7 +151,10 @@ def read_names(table: RawTable, column: str) -> pd.Series:
     if (empty := names == "").any():
         rows = counted(int(empty.sum()), "such row")
         raise DataError(
-            f"{table.place_of(empty.idxmax())}: has no name in {column!r} ({rows}); fill them, or "
-            "remove the rows"
+            Problem(
+                table.place_of(empty.idxmax()),
+                f"has no name in {column!r} ({rows})",
+                "fill them, or remove the rows",
+            )
         )
     return names

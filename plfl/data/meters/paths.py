@@ -45,25 +45,36 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
         folder = data.meters.folder
     if not folder.is_dir():
         raise DataError(
-            f"{folder}: the folder does not exist; put the files of {state} there, one per meter, "
-            f"or set {Key('data.meters.folder')}"
+            Problem(
+                folder,
+                "the folder does not exist",
+                f"put the files of {state} there, one per meter, or set "
+                f"{Key('data.meters.folder')}",
+            )
         )
     files = sorted(filter(is_series, folder.iterdir()))
     if not files:
-        raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
+        raise DataError(
+            Problem(folder, "holds no meter files", f"they must end in {', '.join(SUFFIXES)}")
+        )
     files = [path for path in files if is_chosen(client_name(path), data.meters)]
     client_count = data.clients_of(state)
     if len(files) < client_count:
         raise DataError(
-            f"{folder}: holds {len(files)} of {client_count} meter files (data.clients); add files "
-            f"or lower data.clients to {len(files)}"
+            Problem(
+                folder,
+                f"holds {len(files)} of {client_count} meter files (data.clients)",
+                f"add files or lower data.clients to {len(files)}",
+            )
         )
     chosen_files = files[:client_count]
     file_of: dict[str, Path] = {}
     for path in chosen_files:
         first = file_of.setdefault(name := client_name(path), path)
         if first != path:
-            raise DataError(f"{path}: {first.name} is also meter {name!r}; rename or remove one")
+            raise DataError(
+                Problem(path, f"{first.name} is also meter {name!r}", "rename or remove one")
+            )
     return raw_files(chosen_files)
 
 
@@ -136,8 +147,11 @@ def client_names(meters: Iterable[str]) -> dict[str, str]:
         client = re.sub(r"[^\w .()+=@-]", "-", meter).strip(" .") or "meter"
         if client in clients:
             raise DataError(
-                f"meters {clients[client]!r} and {meter!r} would both be named {client!r}; rename "
-                f"one of them, or use {Key('data.meters.leave_out')}"
+                Problem(
+                    "",
+                    f"meters {clients[client]!r} and {meter!r} would both be named {client!r}",
+                    f"rename one of them, or use {Key('data.meters.leave_out')}",
+                )
             )
         clients[client] = meter
     return {meter: client for client, meter in clients.items()}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
@@ -129,10 +129,12 @@ def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
         return quantities.unit_of(f"[{cells.iloc[0]}]")
     if meters.unit is None:
         raise DataError(
-            f"{table.place_of(is_other.idxmax())}: {column!r} says {cells[is_other].iloc[0]!r}, "
-            f"and {cells.iloc[0]!r} in other rows; keep those of one unit, or set "
-            f"{Key('data.meters.unit')} "
-            "if it is that of all rows"
+            Problem(
+                table.place_of(is_other.idxmax()),
+                f"{column!r} says {cells[is_other].iloc[0]!r}, and {cells.iloc[0]!r} in other rows",
+                f"keep those of one unit, or set {Key('data.meters.unit')} if it is that of all "
+                "rows",
+            )
         )
     return None
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.config.sections import Meters, in_zone
 from plfl.data.checks import counted
@@ -79,10 +79,12 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     if wrong.any():
         line = wrong.idxmax()
         raise DataError(
-            f"{table.place_of(line)}: {str(text[line])!r} is not a time in the format {form} "
-            f"between the years {YEARS[0]} and {YEARS[1]} "
-            f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
-            f"the format in {Key('data.meters.date_format')}"
+            Problem(
+                table.place_of(line),
+                f"{str(text[line])!r} is not a time in the format {form} between the years "
+                f"{YEARS[0]} and {YEARS[1]} ({counted(int(wrong.sum()), f'such {table.unit}')})",
+                f"fix or remove them, or name the format in {Key('data.meters.date_format')}",
+            )
         )
     if stamps.dt.tz is None:
         return _move_midnights(table, Times(stamps, form), meters)
@@ -101,30 +103,41 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
         *_, name = stamp.split()
         form_key = Key("data.meters.date_format", f"'%Y-%m-%d %H:%M {name}'")
         raise DataError(
-            f"{table.place_of(text.index[has_zone_name][0])}: {stamp!r} ends with the name of a "
-            "time zone; write UTC offsets such as +05:30, or give the name in the format, as in "
-            f"{form_key}, and its zone in {Key('data.meters.timezone')}"
+            Problem(
+                table.place_of(text.index[has_zone_name][0]),
+                f"{stamp!r} ends with the name of a time zone",
+                "write UTC offsets such as +05:30, or give the name in the format, as in "
+                f"{form_key}, and its zone in {Key('data.meters.timezone')}",
+            )
         )
     aware = text.str.contains(_OFFSET)
     if aware.any() and not aware.all():
         line = (aware != aware.iloc[0]).idxmax()
         raise DataError(
-            f"{table.place_of(line)}: some stamps have a UTC offset and some have none; "
-            "write all of them in the same way"
+            Problem(
+                table.place_of(line),
+                "some stamps have a UTC offset and some have none",
+                "write all of them in the same way",
+            )
         )
     form = form or _find(table, text)
     if "%Z" in form:
         raise DataError(
-            f"{Key('data.meters.date_format')}: names of zones (%Z) are not read; write the name "
-            "itself in "
-            f"the format, and set {Key('data.meters.timezone')}"
+            Problem(
+                Key("data.meters.date_format"),
+                "names of zones (%Z) are not read",
+                f"write the name itself in the format, and set {Key('data.meters.timezone')}",
+            )
         )
     try:
         stamps = _parse_times(text, form)
     except ValueError as error:
         raise DataError(
-            f"{Key('data.meters.date_format')}: {form!r} cannot be read ({error}); write it as in "
-            "'%d/%m/%Y %H:%M'"
+            Problem(
+                Key("data.meters.date_format"),
+                f"{form!r} cannot be read ({error})",
+                "write it as in '%d/%m/%Y %H:%M'",
+            )
         ) from None
     return stamps.mask(late, stamps + pd.Timedelta(days=1)), form
 
@@ -190,8 +203,12 @@ def _move_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
         return times
     if meters.stamp == "start":
         raise DataError(
-            f"{table.place_of(unique.index[midnight][0])}: midnight follows the evening of the "
-            f"same date, so stamps mark the ends of intervals; remove {Key('data.meters.stamp')}"
+            Problem(
+                table.place_of(unique.index[midnight][0]),
+                "midnight follows the evening of the same date, so stamps mark the ends of "
+                "intervals",
+                f"remove {Key('data.meters.stamp')}",
+            )
         )
     is_midnight = stamps == stamps.dt.normalize()
     form = f"{times.format}, midnight at the end of its date"
@@ -243,14 +260,20 @@ def _find(table: RawTable, text: pd.Series) -> str:
     place = f"{table.place_of(text.index[0])}: {text.iloc[0]!r}"
     if not best:
         raise DataError(
-            f"{place} is in no known format; name it, such as "
-            f"{Key('data.meters.date_format', repr('%d.%m.%Y %H:%M'))}"
+            Problem(
+                "",
+                f"{place} is in no known format",
+                f"name it, such as {Key('data.meters.date_format', repr('%d.%m.%Y %H:%M'))}",
+            )
         )
     if ways_to_read > 1:
         ways = " or ".join(f"'{form}'" for form in best)
         raise DataError(
-            f"{place} can be read in {len(best)} ways, and so can all stamps of the file; choose "
-            f"{Key('data.meters.date_format', ways)}"
+            Problem(
+                "",
+                f"{place} can be read in {len(best)} ways, and so can all stamps of the file",
+                f"choose {Key('data.meters.date_format', ways)}",
+            )
         )
     return best[0]
 
@@ -315,7 +338,7 @@ def zone_named(name: str) -> ZoneInfo:
         return ZoneInfo(in_zone(name))
     except ValueError as error:
         raise DataError(
-            f"{Key('data.meters.timezone')}: {name!r} is not allowed: {error}"
+            Problem(Key("data.meters.timezone"), f"{name!r} is not allowed: {error}")
         ) from None
 
 

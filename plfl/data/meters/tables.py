@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError, Place
+from plfl.base.errors import DataError, Place, Problem
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
@@ -179,7 +179,7 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
         DataError: the file cannot be read, or is too large; the message lists all problems.
     """
     if problem := unreadable(path):
-        raise DataError(f"{path}: {problem}")
+        raise DataError(Problem(path, problem))
     with _damage_explained(path):
         with path.open("rb") as file:
             begins = file.read(8)
@@ -198,7 +198,7 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
             if not parts:
                 listing = ", ".join(map(repr, names[:3])) or "nothing"
                 raise DataError(
-                    f"{path}: is a zip archive of {listing}; unpack it, and name its files"
+                    Problem(path, f"is a zip archive of {listing}", "unpack it, and name its files")
                 )
             files = []
             for name in parts:
@@ -220,8 +220,11 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
             return RawTable(path, raw.cells, "Parquet", raw.repeated, "row")
         if raw.content:
             raise DataError(
-                f"{path}: is {raw.kind} in no known format (docs/own-data.md lists them); export "
-                "CSV instead"
+                Problem(
+                    path,
+                    f"is {raw.kind} in no known format (docs/own-data.md lists them)",
+                    "export CSV instead",
+                )
             )
         if raw.problem is not None:
             raise raw.problem
@@ -236,7 +239,7 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
                 form = f"{table.form}, sheet {sheet!r}, not {', '.join(other_sheets)}"
                 table = replace(table, form=form)
             return table
-        raise failure or DataError(f"{path}: has no sheets; export it again")
+        raise failure or DataError(Problem(path, "has no sheets", "export it again"))
 
 
 @contextmanager
@@ -248,12 +251,15 @@ def _damage_explained(path: Path) -> Iterator[None]:
         raise
     except MemoryError:
         raise DataError(
-            f"{path}: there is too little memory to read it; close other programs, or divide the "
-            "file"
+            Problem(
+                path,
+                "there is too little memory to read it",
+                "close other programs, or divide the file",
+            )
         ) from None
     except Exception as error:  # parsers of damaged files raise almost anything
         message = str(error) or type(error).__name__
-        raise DataError(f"{path}: cannot be read ({message}); export it again") from error
+        raise DataError(Problem(path, f"cannot be read ({message})", "export it again")) from error
 
 
 def _is_part(name: str) -> bool:
@@ -276,7 +282,7 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
         raise _too_large(path, meters.max_size)
     for begin, kind in _FOREIGN.items():
         if content.startswith(begin):
-            raise DataError(f"{path}: is {kind}; export CSV, XLSX or Parquet instead")
+            raise DataError(Problem(path, f"is {kind}", "export CSV, XLSX or Parquet instead"))
     if re.match(rb"(?:\xef\xbb\xbf)?\s*<(?!/)[?!a-zA-Z]", content[:100]):
         return RawFile(path, "XML", content=content)
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
@@ -291,8 +297,11 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
 
 def _too_large(path: Path, max_size: float) -> DataError:
     return DataError(
-        f"{path}: holds more than {max_size:g} MB of data; divide it, or raise "
-        f"{Key('data.meters.max_size')}"
+        Problem(
+            path,
+            f"holds more than {max_size:g} MB of data",
+            f"divide it, or raise {Key('data.meters.max_size')}",
+        )
     )
 
 
@@ -323,7 +332,11 @@ def _open_workbook(path: Path, meters: Meters) -> RawFile:
     """The sheets of a workbook, as lines of text with a line for each row."""
     if find_spec("openpyxl") is None:
         raise DataError(
-            f"{path}: XLSX files need openpyxl; {install_command('xlsx')}, or save the sheet as CSV"
+            Problem(
+                path,
+                "XLSX files need openpyxl",
+                f"{install_command('xlsx')}, or save the sheet as CSV",
+            )
         )
     from openpyxl import load_workbook
 
@@ -348,9 +361,12 @@ def _rows_of_sheet(path: Path, sheets: Sequence[Any], max_size: float) -> list[s
         for value, formula in zip(values, formulas, strict=False):
             if value is None and formula is not None:
                 raise DataError(
-                    f"{path}: row {len(rows) + 1}: the value of the formula {str(formula)!r} "
-                    "is not stored; open the workbook in a spreadsheet program and save it, or "
-                    "save it as CSV"
+                    Problem(
+                        path,
+                        f"row {len(rows) + 1}: the value of the formula {str(formula)!r} is not "
+                        "stored",
+                        "open the workbook in a spreadsheet program and save it, or save it as CSV",
+                    )
                 )
         rows.append(_stripped([_cell(value) for value in values]))
         width = max(width, len(rows[-1]))
@@ -406,7 +422,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
         above = _above(rows[:head])
         return RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
-    raise failure or DataError(f"{path}: is empty; export it again")
+    raise failure or DataError(Problem(path, "is empty", "export it again"))
 
 
 def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
@@ -420,8 +436,12 @@ def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
     if "\0" in text[:1000]:
         other_encoding = "utf-16" if b"\0" in content[:1000] else "cp1252"
         raise DataError(
-            f"{path}: is not {encoding} text; save it as UTF-8, or set "
-            f"{Key('data.meters.encoding', repr(other_encoding))} or another one"
+            Problem(
+                path,
+                f"is not {encoding} text",
+                f"save it as UTF-8, or set {Key('data.meters.encoding', repr(other_encoding))} "
+                "or another one",
+            )
         )
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
@@ -476,12 +496,18 @@ def _header(
         return head, begin
     if not any(DATED.match(field) for row in rows[:_SAMPLE] for field in row):
         raise DataError(
-            f"{path}: no date was found in the first {_SAMPLE} lines; write dates in digits, such "
-            "as 2023-01-31 13:00, in a column with a header"
+            Problem(
+                path,
+                f"no date was found in the first {_SAMPLE} lines",
+                "write dates in digits, such as 2023-01-31 13:00, in a column with a header",
+            )
         )
     raise DataError(
-        f"{path}: no header followed by lines with a date was found in the first {_SAMPLE} lines; "
-        f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}"
+        Problem(
+            path,
+            f"no header followed by lines with a date was found in the first {_SAMPLE} lines",
+            f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}",
+        )
     )
 
 
@@ -586,9 +612,13 @@ def _cells(
     if wrong:
         number, count = wrong[0]
         raise DataError(
-            f"{path}: line {number} has {counted(count, 'field')}, the header has {len(names)} "
-            f"({counted(len(wrong), 'such line')}); fix or remove them, or give the line of the "
-            f"header in {Key('data.meters.header')} (decimal commas need semicolons as separators)"
+            Problem(
+                path,
+                f"line {number} has {counted(count, 'field')}, the header has {len(names)} "
+                f"({counted(len(wrong), 'such line')})",
+                "fix or remove them, or give the line of the header in "
+                f"{Key('data.meters.header')} (decimal commas need semicolons as separators)",
+            )
         )
     cells = pd.read_csv(
         io.StringIO("\n".join(lines[position] for position in kept_lines)),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
+from plfl.base.keys import Key
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,10 @@ def buildings(state: str, count: int = 0) -> list[int]:
     """
     if state not in STATES:
         raise DataError(
-            f"data.states: there are no sample data for {state!r}, only for {', '.join(STATES)}"
+            Problem(
+                Key("data.states"),
+                f"there are no sample data for {state!r}, only for {', '.join(STATES)}",
+            )
         )
     first = 9_000_000 + 10_000 * STATES[state].fips + 1
     return list(range(first, first + min(max(count, len(MIX)), MOST_BUILDINGS)))

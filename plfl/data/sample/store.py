@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic
+from plfl.base.keys import Key
 from plfl.data.comstock.releases import RELEASES, ReleaseKeys
 from plfl.data.sample.buildings import SampleBuilding, draw
 from plfl.data.sample.end_uses import simulate
@@ -34,8 +35,11 @@ def generate(
     known_ids = buildings(state, MOST_BUILDINGS)
     if unknown := [i for i in ids if i not in known_ids]:
         raise DataError(
-            f"data.buildings.{state}: there is no sample building {', '.join(map(str, unknown))}; "
-            f"the sample data of {state} have {known_ids[0]} to {known_ids[-1]}"
+            Problem(
+                Key(f"data.buildings.{state}"),
+                f"there is no sample building {', '.join(map(str, unknown))}",
+                f"the sample data of {state} have {known_ids[0]} to {known_ids[-1]}",
+            )
         )
     layout = _layout(release, upgrade)
     all_buildings = [describe(state, i, seed) for i in known_ids]
@@ -60,8 +64,11 @@ def _layout(release: str, upgrade: int) -> ReleaseKeys:
     ]
     if release not in by_state:
         raise DataError(
-            f"data.comstock.release: the sample data cannot take the layout of {release!r}; "
-            f"allowed: {', '.join(by_state)}"
+            Problem(
+                Key("data.comstock.release"),
+                f"the sample data cannot take the layout of {release!r}",
+                f"allowed: {', '.join(by_state)}",
+            )
         )
     return ReleaseKeys(release, upgrade)
 

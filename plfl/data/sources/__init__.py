@@ -18,7 +18,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from plfl.base import DataFrame
-from plfl.base.errors import ConfigError, DataError
+from plfl.base.errors import ConfigError, DataError, Problem
 from plfl.base.files import sha256
 from plfl.config.sections import Data, Windows
 from plfl.data.dataset import YEAR, ClientView, Dataset
@@ -43,7 +43,11 @@ def read_receipt(path: Path) -> Receipt:
             raise ValueError("a digest is not text")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{path}: is damaged ({error}); write it again with `plfl study … --forcerun download`"
+            Problem(
+                path,
+                f"is damaged ({error})",
+                "write it again with `plfl study … --forcerun download`",
+            )
         ) from None
     return receipt
 
@@ -61,8 +65,11 @@ def verify(receipt: Receipt) -> None:
         except (OSError, ValueError) as error:
             fault = f"has become unreadable ({error})"
         raise DataError(
-            f"{path}: {fault} since the data were fetched; fetch them again with "
-            "`plfl study … --forcerun download`"
+            Problem(
+                path,
+                f"{fault} since the data were fetched",
+                "fetch them again with `plfl study … --forcerun download`",
+            )
         )
 
 
@@ -120,7 +127,9 @@ class LoadSource(Source):
             problem = (
                 f"windows: one window needs {window:,} rows, but a year of data has only {year:,}"
             )
-            raise ConfigError(study.name, [f"{problem}; shorten it, for example windows.look_back"])
+            raise ConfigError(
+                study.name, [Problem("", problem, "shorten it, for example windows.look_back")]
+            )
         rows_each, columns = max(year, 10 * window), data.inputs
         rows, test = clients * rows_each, int(windows.split[0] * rows_each)
         bounds = rows_each * np.arange(clients)[:, None] + np.array([0, test, test, rows_each])
@@ -192,4 +201,4 @@ def check_loads(study: Study) -> None:
     """Refuse a study whose source has other examples than loads, with a ConfigError."""
     if (examples := study.data.source_class.examples) != "loads":
         problem = f"data.source: {study.data.source} has {examples}, but this needs loads"
-        raise ConfigError(study.name, [f"{problem}; use a study of loads"])
+        raise ConfigError(study.name, [Problem("", problem, "use a study of loads")])

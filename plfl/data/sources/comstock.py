@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.extras import require
 from plfl.base.files import sweep
+from plfl.base.keys import Key
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
 from plfl.data.examples import ExampleTables
@@ -46,8 +47,11 @@ class ComstockSource(LoadSource):
         clients = data.clients_of(state)
         if len(ids) < clients:
             raise DataError(
-                f"data.clients: {clients} clients, but {state} has {len(ids)} buildings; lower it, "
-                f"or list more ids in data.buildings.{state}"
+                Problem(
+                    Key("data.clients"),
+                    f"{clients} clients, but {state} has {len(ids)} buildings",
+                    f"lower it, or list more ids in data.buildings.{state}",
+                )
             )
         return ids[:clients]
 

@@ -23,7 +23,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.data.windows import Limits, limits_of
@@ -163,8 +163,11 @@ class DeployedClient:
         """Refuse messages of another study or of a server that has been replaced."""
         if about.get("agreement") != agreement.fingerprint(self.study, self.cell):
             raise PlflError(
-                "the server runs another study, cell or version of plfl; use the same "
-                "configuration and install the same version of plfl on both hosts"
+                Problem(
+                    "",
+                    "the server runs another study, cell or version of plfl",
+                    "use the same configuration and install the same version of plfl on both hosts",
+                )
             )
         run = (str(about["run"]), int(about["epoch"]))
         if not re.fullmatch(r"[0-9A-Za-z-]+", run[0]):
@@ -300,8 +303,12 @@ class DeployedClient:
                 if not path.exists():
                     self._f = None
                     raise PlflError(
-                        f"{path}: not found; the server continues from the state after round "
-                        f"{wanted_round}; restore the folder, or start a new run"
+                        Problem(
+                            path,
+                            "not found",
+                            f"the server continues from the state after round {wanted_round}; "
+                            "restore the folder, or start a new run",
+                        )
                     )
                 restore(self._f, safetensors.torch.load(path.read_bytes()))
         return self._f
@@ -319,8 +326,12 @@ class DeployedClient:
                 limits = safetensors.torch.load(self._limits_file.read_bytes())
             except FileNotFoundError:
                 raise PlflError(
-                    f"{self._limits_file}: not found; it holds the limits by which all clients "
-                    "scale their features; restore the folder, or start a new run"
+                    Problem(
+                        self._limits_file,
+                        "not found",
+                        "it holds the limits by which all clients scale their features; restore "
+                        "the folder, or start a new run",
+                    )
                 ) from None
             self._limits = limits["low"].numpy(), limits["high"].numpy()
         return windows_of(self.study, self.windows, self._limits).refit()

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import CheckedAnswer, JoinedFacts, read_joined
 from plfl.deploy.protocol.endpoints import Message, MessageError
@@ -53,8 +53,11 @@ class Membership:
         names = agreement.roster(study, cell)
         if not 1 <= policy.minimum <= len(names):
             raise PlflError(
-                f"--minimum {policy.minimum}: the study has {len(names)} clients; use a "
-                f"value from 1 to {len(names)}"
+                Problem(
+                    f"--minimum {policy.minimum}",
+                    f"the study has {len(names)} clients",
+                    f"use a value from 1 to {len(names)}",
+                )
             )
         self.names, self.transport, self.policy = names, transport, policy
         self.study, self.cell = study, cell
@@ -89,9 +92,12 @@ class Membership:
             if time.monotonic() >= end:
                 missing = ", ".join(name for name in self.names if name not in connected)
                 raise PlflError(
-                    f"{len(connected)} of {self.policy.minimum} clients were connected after "
-                    f"{self.policy.patience:.0f} s; missing: {missing}. Start them, or lower "
-                    "--minimum"
+                    Problem(
+                        "",
+                        f"{len(connected)} of {self.policy.minimum} clients were connected "
+                        f"after {self.policy.patience:.0f} s",
+                        f"missing: {missing}. Start them, or lower --minimum",
+                    )
                 )
             time.sleep(PAUSE)
 

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import (
@@ -387,8 +387,11 @@ class DeployedServer:
         )
         if size + ROOM > size_limit:
             raise PlflError(
-                f"{self.cell.method}: an answer has {size} bytes; a deployment admits "
-                f"{size_limit}. Run the cell with `plfl run`"
+                Problem(
+                    self.cell.method,
+                    f"an answer has {size} bytes",
+                    f"a deployment admits {size_limit}. Run the cell with `plfl run`",
+                )
             )
 
         def read(data: bytes, request: str, name: str) -> CheckedAnswer[TrainedFacts]:

@@ -142,10 +142,12 @@ class _Reader:
                 return columns[0]
         if names and is_needed:
             raise DataError(
-                f"{self.path}: has no column {' or '.join(map(repr, names))} ({key} of the format "
-                f"{self.recognised_file.name}); name another format in "
-                f"{Key('data.meters.format')}, or "
-                f"{PLAIN!r} for none"
+                Problem(
+                    self.path,
+                    f"has no column {' or '.join(map(repr, names))} ({key} of the format "
+                    f"{self.recognised_file.name})",
+                    f"name another format in {Key('data.meters.format')}, or {PLAIN!r} for none",
+                )
             )
         return None
 
@@ -192,10 +194,14 @@ class _Reader:
             if rule.use and not (is_known := _fit(values, rule.use)).all():
                 line = values.index[~is_known][0]
                 raise DataError(
-                    f"{self._place_of(line)}: {values[line]!r} in {column!r} is unknown to the "
-                    f"format {self.recognised_file.name} "
-                    f"({counted(int((~is_known).sum()), 'such row')}); remove these rows, or say "
-                    "what they are in a format of your own (docs/own-data.md)"
+                    Problem(
+                        self._place_of(line),
+                        f"{values[line]!r} in {column!r} is unknown to the format "
+                        f"{self.recognised_file.name} "
+                        f"({counted(int((~is_known).sum()), 'such row')})",
+                        "remove these rows, or say what they are in a format of your own "
+                        "(docs/own-data.md)",
+                    )
                 )
             self.cells = self.cells.loc[values.index]
 
@@ -210,8 +216,11 @@ class _Reader:
         if not len(self.cells):
             reason = self._left_out() or "it has no rows"
             raise DataError(
-                f"{self.path}: has no readings of consumption ({reason}); export those of the "
-                "import"
+                Problem(
+                    self.path,
+                    f"has no readings of consumption ({reason})",
+                    "export those of the import",
+                )
             )
 
     def _unit(self) -> tuple[str | None, "pd.Series[float] | None"]:
@@ -240,7 +249,9 @@ class _Reader:
         kinds = {"kWh" if unit.endswith("h") else "kW" for unit in stated.unique()}
         if len(kinds) > 1:
             raise DataError(
-                f"{self.path}: has readings of energy and of power; keep the rows of one of them"
+                Problem(
+                    self.path, "has readings of energy and of power", "keep the rows of one of them"
+                )
             )
         kilo_factors = stated.map(quantities.KWH)
         return kinds.pop(), kilo_factors if factors is None else factors.loc[
@@ -261,10 +272,12 @@ class _Reader:
             if len(units) == 1 and (unit := units.pop()) in quantities.LOADS:
                 return str(unit)
         raise DataError(
-            f"{self.path}: does not state the unit of its readings, which differs between files of "
-            f"the format {self.recognised_file.name}; set {Key('data.meters.unit', 'kWh')}, or "
-            "the one that "
-            "is right"
+            Problem(
+                self.path,
+                "does not state the unit of its readings, which differs between files of the "
+                f"format {self.recognised_file.name}",
+                f"set {Key('data.meters.unit', 'kWh')}, or the one that is right",
+            )
         )
 
     # -- readings ----------------------------------------------------------------------------------
@@ -293,8 +306,11 @@ class _Reader:
         inputs = list(self.meters.inputs.values())
         if missing := [column for column in inputs if not is_long or column not in cells]:
             raise DataError(
-                f"{self.path}: has no input {missing[0]!r} beside each reading; give it in a table "
-                f"of its own ({Key('data.meters.weather')})"
+                Problem(
+                    self.path,
+                    f"has no input {missing[0]!r} beside each reading",
+                    f"give it in a table of its own ({Key('data.meters.weather')})",
+                )
             )
         loads = self._load_columns()
         self.values = cells
@@ -305,7 +321,9 @@ class _Reader:
         time = self.form.time
         columns = find_columns(time.of_day or time.columns, self.cells)
         if len(columns) < 2:
-            raise DataError(f"{self.path}: has no columns {(time.of_day or time.columns)[0]!r}")
+            raise DataError(
+                Problem(self.path, f"has no columns {(time.of_day or time.columns)[0]!r}")
+            )
         count = len(columns)
         long = frame.loc[frame.index.repeat(count)]
         long["number" if time.of_day else "date"] = np.tile(
@@ -345,11 +363,14 @@ class _Reader:
             ends = f"between {lowest:g} and {highest:g}"
             span = f"from {lowest:g} on" if highest == np.inf else ends
             raise DataError(
-                f"{self._place_of(raw_values.index[row])}: {raw_values.name} {value} is no {role}, "
-                f"which is {span} {FEATURES[role]} ({wrong}); say that it means a missing reading "
-                f"with {Key('data.meters.missing', f'[{value}]')}, or set "
-                f"{Key(f'data.meters.units.{role}')} "
-                f"({', '.join(UNITS[role])})"
+                Problem(
+                    self._place_of(raw_values.index[row]),
+                    f"{raw_values.name} {value} is no {role}, which is {span} {FEATURES[role]} "
+                    f"({wrong})",
+                    "say that it means a missing reading with "
+                    f"{Key('data.meters.missing', f'[{value}]')}, or set "
+                    f"{Key(f'data.meters.units.{role}')} ({', '.join(UNITS[role])})",
+                )
             )
         return values
 
@@ -371,9 +392,14 @@ class _Reader:
         if quality.measured and not is_known.all():
             line = marks.index[~is_known][0]
             raise DataError(
-                f"{self._place_of(line)}: the mark {marks[line]!r} is unknown to the format "
-                f"{self.recognised_file.name} ({counted(int((~is_known).sum()), 'such row')}); add "
-                "it to quality.measured, quality.estimated or quality.missing of the format"
+                Problem(
+                    self._place_of(line),
+                    f"the mark {marks[line]!r} is unknown to the format "
+                    f"{self.recognised_file.name} "
+                    f"({counted(int((~is_known).sum()), 'such row')})",
+                    "add it to quality.measured, quality.estimated or quality.missing of the "
+                    "format",
+                )
             )
         self.mark_counts["marked as missing"] = int(is_missing.sum())
         self.mark_counts["estimated"] = int(is_estimated.sum())
@@ -520,7 +546,7 @@ class _Reader:
                 return stamps.parse(table, columns, form_keys)
             except DataError as error:
                 failure = failure or error
-        raise failure or DataError(f"{self.path}: has no times")
+        raise failure or DataError(Problem(self.path, "has no times"))
 
     def _counted(
         self, frame: pd.DataFrame, days: pd.Series, keys: Meters
@@ -555,8 +581,11 @@ class _Reader:
             if minutes == int(minutes) and _DAY % minutes == 0:
                 return int(minutes)
         raise DataError(
-            f"{self.path}: {count} readings in a day are not at equal distances; set time.minutes "
-            "in the format"
+            Problem(
+                self.path,
+                f"{count} readings in a day are not at equal distances",
+                "set time.minutes in the format",
+            )
         )
 
     # -- what is said ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from plfl.base.errors import ConfigError, DataError, did_you_mean
+from plfl.base.errors import ConfigError, DataError, Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.messages import explain, refusal
 from plfl.config.sections import Zone
@@ -275,7 +275,9 @@ def parse(path: Path) -> Format:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
+        raise ConfigError(
+            str(path), [Problem("", "the file does not exist", "check the path")]
+        ) from None
     except (OSError, ValueError) as error:  # also no UTF-8, and no TOML
         raise ConfigError(str(path), [f"cannot be read as TOML: {error}"]) from None
     return build(path, content)
@@ -332,8 +334,10 @@ def load_format(name: str) -> Format:
         raise DataError(str(error)) from None
     except KeyError:
         raise DataError(
-            f"{Key('data.meters.format')}: there is no format {name!r}; name one of "
-            "docs/own-data.md, a "
-            f"file that ends in .toml, or {PLAIN!r} for none"
-            f"{did_you_mean(name, shipped_formats())}"
+            Problem(
+                Key("data.meters.format"),
+                f"there is no format {name!r}",
+                f"name one of docs/own-data.md, a file that ends in .toml, or {PLAIN!r} for "
+                f"none{did_you_mean(name, shipped_formats())}",
+            )
         ) from None
