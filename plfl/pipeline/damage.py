@@ -9,26 +9,26 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from plfl.base.errors import PlflError
-from plfl.base.files import hold
 from plfl.base.text import list_names
 from plfl.data.sources import read_receipt
+from plfl.pipeline.jobs import claim_results
 from plfl.results.checksums import SUMS, changed_tables, fault_of
 from plfl.study import Study
 
 
 def remove_damaged(study: Study) -> str:
-    """Remove the damaged files of a study, with the `SHA256SUMS` beside a damaged table; return a
-    message about them, empty without any. While another process runs the study, nothing happens."""
+    """Claim the results of a study and remove its damaged files, with the `SHA256SUMS` beside a
+    damaged table; return a message about them, empty without any. While another process runs the
+    study, nothing happens."""
     if not study.paths.results.is_dir():
         return ""
     try:
-        lock = hold(study.paths.results / ".lock", busy="another process is running this study")
+        claim_results(study)
     except PlflError:
         return ""
     faults = dict(_faults(study))
     for path in faults:
         path.unlink(missing_ok=True)
-    lock.release()
     messages = [f"{path}: {fault}" for path, fault in faults.items() if path.name != SUMS]
     return f"{list_names(messages, 3)}: removed, to be made again" if messages else ""
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, sweep
 from plfl.base.interrupts import raising_on_ctrl_c
@@ -19,6 +21,9 @@ from plfl.pipeline.fingerprint import ROOT
 from plfl.study import Study
 
 log = logging.getLogger(__name__)
+
+_LOCKS: dict[Path, FileLock] = {}
+"""The locks of results that this process has claimed."""
 
 
 @contextmanager
@@ -65,13 +70,21 @@ def variant_of_job(study: Study, wildcards: Any) -> Study:
     return study
 
 
+def claim_results(study: Study) -> None:
+    """Keep other Snakemake processes away from the results of the study until this process ends.
+    This replaces Snakemake's own locks, which remain when Snakemake is killed. PlflError: another
+    Snakemake runs the study, or the folder cannot be written."""
+    file = (study.paths.results / ".lock").absolute()
+    if file not in _LOCKS:
+        busy = "another Snakemake is running this study; wait until it has finished, or stop it"
+        _LOCKS[file] = hold(file, busy=busy)
+        atexit.register(_LOCKS[file].release)
+
+
 def claim(study: Study) -> None:
-    """Keep other Snakemake processes away from the study until this process ends, and remove
-    temporary files of killed jobs. This replaces Snakemake's own locks, which remain when Snakemake
-    is killed. PlflError: another Snakemake runs the study, or a folder cannot be written."""
-    busy = "another Snakemake is running this study; wait until it has finished, or stop it"
-    lock = hold(study.paths.results / ".lock", busy=busy)
-    atexit.register(lock.release)
+    """Claim the results of the study, and remove temporary files of killed jobs. PlflError: see
+    `claim_results`, or the folder of the figures cannot be written."""
+    claim_results(study)
     for folder in (study.paths.results, study.paths.figures):
         sweep(folder)
     # Fail now rather than after the training.

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import PlflError
+from plfl.base.files import hold
 from plfl.pipeline import shipped
-from plfl.pipeline.jobs import warn_of_replacement
+from plfl.pipeline.damage import remove_damaged
+from plfl.pipeline.jobs import claim, warn_of_replacement
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -65,3 +67,17 @@ def test_a_run_with_the_same_results_is_silent(about: Path, blocks: dict[str, An
 def test_a_folder_without_results_is_not_warned_of(about: Path, damaged: str | None) -> None:
     about.unlink() if damaged is None else about.write_text(damaged)
     assert warn_of_replacement(small(federation={"rounds": 7})) == ""
+
+
+def test_damaged_files_go_only_where_nobody_else_works_from_then_on(here: Path) -> None:
+    study = small()
+    file, lock_file = study.paths.results / "data" / "NY.npz", study.paths.results / ".lock"
+    file.parent.mkdir(parents=True)
+    file.write_text("cut")
+    other_process = hold(lock_file)
+    assert remove_damaged(study) == "" and file.exists()
+    other_process.release()
+    assert f"{file}: it is damaged" in remove_damaged(study) and not file.exists()
+    with naming(PlflError, "is claimed"):  # until the jobs begin, too
+        hold(lock_file, busy="is claimed")
+    claim(study)
