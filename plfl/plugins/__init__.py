@@ -23,6 +23,7 @@ from types import FunctionType, ModuleType
 
 from plfl.base.errors import PlflError, Problem, ResultsError
 from plfl.base.files import digest, sha256
+from plfl.base.keys import Key
 from plfl.plugins.registry import (
     GROUP,
     Algorithm,
@@ -79,6 +80,8 @@ class Plugin:
 
 _origins: dict[str, Plugin] = {}
 """The plug-ins by the names of their modules."""
+PLUGINS_KEY = Key("plugins")
+"""The key that lists the files of plug-ins."""
 TRUSTED: set[tuple[Path, str]] = set()
 """Files that results may name, with the digests of their code."""
 
@@ -160,26 +163,24 @@ def located(file: Path, folder: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def activate(files_listed: Iterable[Path]) -> list[str]:
+def activate(files_listed: Iterable[Path]) -> list[Problem]:
     """Import plug-ins, also those of installed packages, so that studies can name their algorithms;
-    return one line for each problem. If two plug-ins, imported for different studies, define the
+    return the problems. If two plug-ins, imported for different studies, define the
     same name, the later one counts."""
     plugins: list[Plugin] = []
-    problems = []
+    problems: list[Problem] = []
     for file in (None, *dict.fromkeys(files_listed)):
         try:
             plugins += packaged() if file is None else [_read_file(file)]
         except PlflError as error:
-            problems.append(f"plugins: {error}")
+            problems += error.within(PLUGINS_KEY).problems
     origin_of: dict[tuple[str, str], str] = {}
     for plugin in plugins:
         for room, name in plugin.algorithms:
             origin = "plfl" if name in files(room) else origin_of.get((room, name))
             if origin:
-                problems.append(
-                    f"plugins: {plugin.origin} defines the {ROOMS[room]} {name}, as {origin} "
-                    "does; rename one"
-                )
+                text = f"{plugin.origin} defines the {ROOMS[room]} {name}, as {origin} does"
+                problems.append(Problem(PLUGINS_KEY, text, "rename one"))
         origin_of |= dict.fromkeys(plugin.algorithms, plugin.origin)
     if not problems:
         for plugin in plugins:

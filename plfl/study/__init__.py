@@ -237,10 +237,10 @@ class Study(StudyKeys):
         return "meter" if self.data.source == "meters" else "client"
 
 
-def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[str]]:
+def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[Problem]]:
     """Import the plug-ins of a configuration. Returns the configuration with paths of plug-ins
     relative to the working directory, and with a block of keys for each algorithm that it uses; and
-    one line for each problem."""
+    the problems."""
     plugin_files = raw.get("plugins", [])
     if not isinstance(plugin_files, list) or not all(
         isinstance(item, str) for item in plugin_files
