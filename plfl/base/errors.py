@@ -43,25 +43,26 @@ class Problem:
     and numbers; empty: those with the same remedy, or without any with the same text, are."""
     note: str = ""
     """What else there is to say, at the end and in brackets."""
-    place_words: str = field(init=False, compare=False, repr=False)
-    """The place in the words of its reader."""
+    place_words: str = field(default="", compare=False, repr=False)
+    """The place in the words of its reader, which `word_keys` gives where the problem is found."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "place_words", str(self.place))  # as long as `word_keys` holds
+        object.__setattr__(self, "place_words", self.place_words or str(self.place))
 
-    def worded(self, place: str) -> str:
+    def describe_at(self, place: str) -> str:
         """One line: the place in other words, if any, what is wrong and what to do."""
-        what = f"{self.text}; {self.remedy}" if self.remedy else self.text
+        sentence = f"{self.text}; {self.remedy}" if self.remedy else self.text
         note = f" ({self.note})" if self.note else ""
-        return f"{place}: {what}{note}" if place else f"{what}{note}"
+        return f"{place}: {sentence}{note}" if place else f"{sentence}{note}"
 
-    def within(self, place: Path | Place | Key | str, meter: str = "") -> Self:
+    def locate_in(self, place: Path | Place | Key | str, meter: str = "") -> Self:
         """The problem of something that is in a larger `place`, or belongs to a `meter`."""
         inner = f": {self.place_words}" if self.place_words else ""
-        return replace(self, place=f"{place}{inner}", meter=meter or self.meter)
+        meter = meter or self.meter
+        return replace(self, place=f"{place}{inner}", place_words="", meter=meter)
 
     def __str__(self) -> str:
-        return self.worded(self.place_words)
+        return self.describe_at(self.place_words)
 
 
 class PlflError(Exception):
@@ -76,10 +77,10 @@ class PlflError(Exception):
         super().__init__(*problems)
         self.problems = list(map(as_problem, problems))
 
-    def within(self, place: Path | Place | Key | str, meter: str = "") -> Self:
-        """The error with all problems in a larger place; see `Problem.within`."""
+    def locate_in(self, place: Path | Place | Key | str, meter: str = "") -> Self:
+        """The error with all problems in a larger place; see `Problem.locate_in`."""
         error = copy(self)
-        error.problems = [problem.within(place, meter) for problem in self.problems]
+        error.problems = [problem.locate_in(place, meter) for problem in self.problems]
         return error
 
     def __str__(self) -> str:

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
         print(print_table(description[list(COLUMNS)].reset_index()))
         warnings = judge(description, first.windows, first.data.cut, study.participant)
         refusals = _refusals_of(study, tables)
-        problems += [problem.within(state) for problem in refusals]
+        problems += [problem.locate_in(state) for problem in refusals]
         lines = [f"- {warning}" for warning in warnings] or (
             [] if refusals else ["no problems found"]
         )

@@ -164,7 +164,7 @@ def share(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
             lines += lines_of_kind
             continue
         texts = [
-            problem.worded(problem.place.spot if isinstance(problem.place, Place) else "")
+            problem.describe_at(problem.place.spot if isinstance(problem.place, Place) else "")
             for problem in lines_of_kind.values()
         ]
         first = "" if len({*texts}) == 1 else ", the first"

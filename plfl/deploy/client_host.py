@@ -94,7 +94,7 @@ def attend(
             except SystemExit:
                 if not problems:
                     raise
-                raise problems[0].within(f"client {building}") from None
+                raise problems[0].locate_in(f"client {building}") from None
             finally:
                 # Before the processes end, so that it does not start them again.
                 is_over.set()

@@ -37,7 +37,7 @@ class RawMeter:
         try:
             readings = MeterReadings.from_series(self.load, self.minutes)
         except DataError as error:
-            raise error.within(client, client) from None
+            raise error.locate_in(client, client) from None
         return forecast_meter(readings, load(kind), lead_time)
 
     def is_seen(self, kind: Kind) -> bool:

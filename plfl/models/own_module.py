@@ -138,7 +138,7 @@ class OwnModule(Model):
         try:
             content = vars(import_file(self._file, self._digest))
         except PlflError as error:
-            raise error.within(Key("model.module")) from None
+            raise error.locate_in(Key("model.module")) from None
         if name in content:
             return content[name]
         classes = [

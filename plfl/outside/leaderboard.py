@@ -45,7 +45,7 @@ EXCHANGED = ("nothing", "models", "sums", "raw data")
 def check_row(place: Place | str, row: Mapping[str, Any]) -> None:
     """Refuse a row in some place that cannot be true, with a PlflError; see `row_problems`."""
     if problems := list(row_problems(row)):
-        raise PlflError(*(problem.within(place) for problem in problems))
+        raise PlflError(*(problem.locate_in(place) for problem in problems))
 
 
 def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:

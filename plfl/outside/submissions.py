@@ -111,7 +111,7 @@ def faults(
                 )
                 problems.append(Problem("", text, "add it with `plfl leaderboard add`"))
         place = Place(board, f"line {number}: {row['method']}")
-        yield from (problem.within(place) for problem in problems)
+        yield from (problem.locate_in(place) for problem in problems)
     for kept_file in sorted(_folder(board).glob("*")):
         if kept_file.stem not in set(rows["predictions"]):
             yield Problem(kept_file, f"belongs to no row of {board}", "remove it")

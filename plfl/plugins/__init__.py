@@ -173,7 +173,7 @@ def activate(files_listed: Iterable[Path]) -> list[Problem]:
         try:
             plugins += packaged() if file is None else [_read_file(file)]
         except PlflError as error:
-            problems += error.within(PLUGINS_KEY).problems
+            problems += error.locate_in(PLUGINS_KEY).problems
     origin_of: dict[tuple[str, str], str] = {}
     for plugin in plugins:
         for room, name in plugin.algorithms:

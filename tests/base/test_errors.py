@@ -1,6 +1,7 @@
 """Errors: problems with fields, and the one place that words them."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 from plfl.base.errors import ConfigError, DataError, Place, Problem
@@ -13,13 +14,14 @@ def test_a_problem_is_worded_from_its_fields() -> None:
     assert str(Problem(Path("a.csv"), "no date")) == "a.csv: no date"
     problem = Problem(Place(Path("a.csv"), "line 3"), "no date", "add one", note="in P1")
     assert str(problem) == "a.csv: line 3: no date; add one (in P1)"
-    assert problem.worded("b") == "b: no date; add one (in P1)"
+    assert problem.describe_at("b") == "b: no date; add one (in P1)"
 
 
 def test_a_key_stays_a_key_and_is_in_the_words_of_its_reader() -> None:
     with word_keys(word_as_option):
         problem = Problem(Key("data.meters.unit"), "is unknown")
     assert str(problem) == "--unit: is unknown"
+    assert str(replace(problem, note="in P1")) == "--unit: is unknown (in P1)"
     assert problem.place == Key("data.meters.unit")
 
 
@@ -31,7 +33,7 @@ def test_an_error_keeps_its_problems() -> None:
 
 def test_an_error_within_a_larger_place_stays_what_it_is() -> None:
     error = DataError(Problem("", "no date", "add one"), Problem("line 3", "no load"))
-    inside = error.within(Path("a.csv"), "attic")
+    inside = error.locate_in(Path("a.csv"), "attic")
     assert type(inside) is DataError
     assert str(inside) == "a.csv: no date; add one\na.csv: line 3: no load"
     assert {problem.meter for problem in inside.problems} == {"attic"}

@@ -153,8 +153,8 @@ def clean(
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
     if rows["_load"].count() < 2:
-        where = Place(pieces[0].table.path, name)
-        raise DataError(Problem(where, TOO_FEW, place.leave_out, name, TOO_FEW))
+        meter_place = Place(pieces[0].table.path, name)
+        raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
     rows = _rows_in_order(place, rows, keys, changes)
     return _Readings(place, rows, zone, keys, interval, changes).meter(weather)
 
@@ -637,10 +637,10 @@ class _Readings:
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
             kind = f"{Key('data.meters.weather')} has no {', '.join(empty)}"
-            where = Place(self.place.pieces[0].table.path, self.place.name)
+            meter_place = Place(self.place.pieces[0].table.path, self.place.name)
             remedy = f"give the weather of that time, or {self.place.leave_out}"
             text = f"{kind} from {times}"
-            raise DataError(Problem(where, text, remedy, self.place.name, kind))
+            raise DataError(Problem(meter_place, text, remedy, self.place.name, kind))
         last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
         if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
             filled.iloc[last:] = filled.iloc[last:].ffill()
