@@ -26,7 +26,6 @@ from plfl.experiments.train import train
 from plfl.forecast.contents import describe
 from plfl.results.records import write_models
 from plfl.study import Study
-from plfl.tasks import task_of
 
 SITES: dict[str, dict[str, Any]] = {
     "zonnedael": {"origins": ["2013-04-29", "2013-06-01"], "timezone": "Etc/GMT-1"},
@@ -148,7 +147,7 @@ def scored(study: Study) -> pd.DataFrame:
         if place["start"] == "nothing":
             keys = variant.baselines
             table = evaluate(
-                site, data, keys.fit_settings, task_of(variant), keys.further, keys.leave_out
+                site, data, keys.fit_settings, variant.task, keys.further, keys.leave_out
             ).scores
             rows.append(table.rename(columns={"baseline": "forecaster"}))
         for result in train(variant, variant.cells, data).values():

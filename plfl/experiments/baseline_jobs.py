@@ -33,7 +33,7 @@ from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Rows
 from plfl.results.records import read_arrays, read_table, write_models, write_table
 from plfl.results.totals import Totals
 from plfl.study import Study
-from plfl.tasks import check_calibration, task_of
+from plfl.tasks import check_calibration
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class CommonFiles(NamedTuple):
 def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
     """Fit the baselines that need all clients together, and write their forecasts of the validation
     and test sets, and what is saved of them."""
-    check_calibration(task_of(study), dataset)
+    check_calibration(study.task, dataset)
     fitted_baselines: dict[str, FittedBaseline] = {}
     sizes = [len(dataset.starts(client, split)) for client, split in _evaluated(dataset)]
     content: dict[str, Any] = {ENDS: np.cumsum([0, *sizes])}
@@ -108,7 +108,7 @@ def write_group(
     earlier = arrays.load(common, lambda content: _handed_over(content, dataset, members))
     own_dataset = dataset.select(members)
     tables = evaluate(
-        *(state, own_dataset, keys.fit_settings, task_of(study)),
+        *(state, own_dataset, keys.fit_settings, study.task),
         *(keys.further, keys.leave_out, earlier),
     )
     packed = pack(keys, tables.fitted_baselines, tables.widths, len(members))
@@ -181,7 +181,7 @@ def evaluate_all(
             Dataset.load_file(dataset),
             study.baselines,
             settings_of(study),
-            task_of(study),
+            study.task,
             study.compute.threads,
         )
     )

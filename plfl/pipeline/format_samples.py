@@ -56,8 +56,11 @@ def check_own_samples(name: str | None) -> None:
     differences = [line for sample in read_samples(name) for line in sample.differences]
     if differences:
         raise DataError(
-            f"{name}: its sample is read otherwise: {'; '.join(differences)}; correct one of them "
-            f"(plfl data formats {name} shows both)"
+            Problem(
+                name,
+                f"its sample is read otherwise: {'; '.join(differences)}",
+                f"correct one of them (plfl data formats {name} shows both)",
+            )
         )
 
 

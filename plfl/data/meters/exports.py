@@ -213,9 +213,12 @@ def _settle(
             assumption = settle_unit(open_units, keys_of, by_day, most_kw)
             if assumption.value != "kWh" and len(open_units) < len(pieces):
                 raise DataError(
-                    f"{exports.files[next(iter(open_units))]}: does not state its unit, and others "
-                    f"are in another one than {assumption.value}, which is likely; write it into "
-                    "the header"
+                    Problem(
+                        exports.files[next(iter(open_units))],
+                        "does not state its unit, and others are in another one than "
+                        f"{assumption.value}, which is likely",
+                        "write it into the header",
+                    )
                 )
             settled.append(("unit", open_units, assumption))
     if open_stamps:

@@ -346,9 +346,12 @@ def _ask_about_quantities(table: RawTable, columns: Sequence[str]) -> None:
     if is_one_unit and len(columns) > 1 and (len(quantity_columns) > 1 or len(kinds) > 1):
         every_meter = Key("data.meters.only", "['*']")
         raise DataError(
-            f"{table.path}: {_name_list(columns)} may measure different things; choose that of the "
-            f"consumption: {_choices('load', columns)}; or set {every_meter} if all are meters"
-            f"{_excerpt(table)}"
+            Problem(
+                table.path,
+                f"{_name_list(columns)} may measure different things",
+                f"choose that of the consumption: {_choices('load', columns)}; or set "
+                f"{every_meter} if all are meters{_excerpt(table)}",
+            )
         )
 
 

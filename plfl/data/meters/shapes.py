@@ -103,8 +103,11 @@ def _without_units(table: RawTable, column: str) -> RawTable:
         is_other = (parts[1] == other_unit) & (factor != 1)
         if is_other.any() and (other_unit.endswith("h") != unit.endswith("h")):
             raise DataError(
-                f"{table.place_of(is_other.idxmax())}: {column!r} is in {other_unit}, and in "
-                f"{unit} in other rows; keep those of one unit"
+                Problem(
+                    table.place_of(is_other.idxmax()),
+                    f"{column!r} is in {other_unit}, and in {unit} in other rows",
+                    "keep those of one unit",
+                )
             )
         scaled = pd.to_numeric(numbers[is_other].str.replace(",", "."), errors="coerce") * factor
         numbers = numbers.mask(is_other, scaled.map(lambda number: f"{number:.12g}"))
