@@ -232,9 +232,9 @@ class Dataset:
         if split == "validation" and len(view.held):
             end = int(view.bounds[client, 2])
             first = end - int(view.held[client]) - self.look_back - self.look_ahead + 1
-            return np.arange(first, end - self.length + 1)
+            return np.arange(first, end - window_length(self) + 1)
         first, end = view.bounds[client, SPLITS.index(split) :][:2]
-        return np.arange(first, end - self.length + 1)
+        return np.arange(first, end - window_length(self) + 1)
 
     @cached_property
     def readable(self) -> NDArray[np.bool_]:
@@ -301,11 +301,6 @@ class Dataset:
         )
 
     @property
-    def length(self) -> int:
-        """Rows from the first input row to the last target."""
-        return self.look_back + self.look_ahead + self.horizons - 1
-
-    @property
     def shape(self) -> WindowShape:
         """What a model reads of a window."""
         return WindowShape(self.features.shape[1], self.look_back, self.covariates.shape[1])
@@ -323,15 +318,6 @@ class Dataset:
         """The data as the federation of a seed holds them: the same for all."""
         return self
 
-    @property
-    def source(self) -> SeriesTable | None:
-        """What covariates and targets are computed from; None if others have taken their place."""
-        table = self.series_table
-        if table is None:
-            return None
-        pairs = (self.covariates, table.covariates), (self.targets, table.targets)
-        return table if all(computed.has(rows) for rows, computed in pairs) else None
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays, without what is computed."""
         own_arrays = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -339,7 +325,7 @@ class Dataset:
         for name, view in self.views.items():
             own_arrays |= {f"views/{name}/{key}": values for key, values in vars(view).items()}
         del own_arrays["series_table"]
-        if (table := self.source) is not None:
+        if (table := source_table(self)) is not None:
             for computed in COMPUTED:
                 del own_arrays[computed]
             own_arrays["series/windows"] = table.windows.model_dump_json()
@@ -379,6 +365,20 @@ PARTS = ("bounds", "offset", "scale")
 """The arrays of a `SeriesTable` with an entry for each part."""
 
 
+def window_length(dataset: Dataset) -> int:
+    """Rows from the first input row of a window to its last target."""
+    return dataset.look_back + dataset.look_ahead + dataset.horizons - 1
+
+
+def source_table(dataset: Dataset) -> SeriesTable | None:
+    """What covariates and targets are computed from; None if others have taken their place."""
+    table = dataset.series_table
+    if table is None:
+        return None
+    pairs = (dataset.covariates, table.covariates), (dataset.targets, table.targets)
+    return table if all(computed.has(rows) for rows, computed in pairs) else None
+
+
 def _computed(
     windows: Windows,
     interval: int,
@@ -398,7 +398,7 @@ def form_of(dataset: Dataset) -> tuple[object, ...]:
     sizes = (len(x) for x in (dataset.scaling, dataset.view.held, dataset.federation))
     distances = dataset.look_ahead, dataset.horizons, dataset.interval, dataset.relative
     columns, views = dataset.columns.tolist(), sorted(dataset.views)
-    is_computed = dataset.source is not None
+    is_computed = source_table(dataset) is not None
     return (*columns, dataset.shape, *distances, *map(bool, sizes), *views, is_computed)
 
 
@@ -438,7 +438,7 @@ class JoinedRows:
 
     def append(self, dataset: Dataset) -> None:
         """Append the rows of a dataset; PlflError if the disk is full."""
-        table = dataset.source
+        table = source_table(dataset)
         stored = ROWS if table is not None else (*ROWS, *COMPUTED)
         for name in stored:
             self._rows.setdefault(name, arrays.Rows(self._folder)).append(getattr(dataset, name))
@@ -452,7 +452,7 @@ class JoinedRows:
     def as_dataset(self, model: Dataset, **changes: Any) -> Dataset:
         """All rows, as those of a dataset that is otherwise like `model`, with `changes`."""
         rows: dict[str, Any] = {name: x.as_array() for name, x in self._rows.items()}
-        if (table := model.source) is not None:
+        if (table := source_table(model)) is not None:
             parts = {name: np.concatenate(values) for name, values in self._parts.items()}
             settings = table.windows, model.interval, model.columns
             rows |= _computed(*settings, parts, rows)

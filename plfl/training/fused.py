@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.data.computed import RowTable, kept_rows
-from plfl.data.dataset import Dataset
+from plfl.data.dataset import Dataset, window_length
 from plfl.layout import KernelForm, WindowShape
 from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
@@ -97,7 +97,7 @@ class Fused:
         self._whole_source = None
         if covariates is not None and targets is not None:
             self._whole_source = self._source_of(covariates, targets)
-        self._windows = len(dataset.features) - dataset.length + 1
+        self._windows = len(dataset.features) - window_length(dataset) + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
     @property

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
 from plfl.data import arrays, dataset
-from plfl.data.dataset import SPLITS, Dataset
+from plfl.data.dataset import SPLITS, Dataset, source_table
 from plfl.data.features import assemble, resampled
 from plfl.data.windows import build, federations_of
 from plfl.study import Study
@@ -107,7 +107,7 @@ def assert_equal(one: Dataset, other: Dataset) -> None:
         for name, value in vars(other_part).items():
             if name not in ("views", "series_table"):
                 np.testing.assert_array_equal(getattr(one_part, name), value)
-    table, other_table = one.source, other.source
+    table, other_table = source_table(one), source_table(other)
     assert (table is None) == (other_table is None)
     if table is not None and other_table is not None:
         assert table.windows == other_table.windows
