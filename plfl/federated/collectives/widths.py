@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -71,7 +72,8 @@ HEAD = struct.Struct("<HBBBB?")
 """The place of the parent's widths, and the limits."""
 
 
-class Told(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Told:
     """What clients know of the numbers of the next leaf."""
 
     widths: Bits
