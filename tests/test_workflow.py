@@ -75,7 +75,9 @@ def test_a_results_folder_forecasts_and_scores_with_the_best_of_each_meter(
     shown = invoke("forecast", results, files)
     found = pd.read_csv(io.StringIO(shown.out))
     scores = pd.read_parquet("results/own/baselines.parquet").query("split == 'validation'")
-    index = pd.read_csv("results/own/models/index.csv").set_index("cell")
+    index = pd.read_csv("results/own/models/index.csv")
+    is_baseline = index["sharing"] == "baseline"
+    index = index.set_index(index["sharing"].mask(is_baseline, index["cell"]))
     kept = index[index["state"] == "North"]
     for client, own in found.groupby("client"):
         (forecaster,) = {*own["forecaster"]}

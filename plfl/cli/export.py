@@ -1,13 +1,13 @@
 """`plfl export`: a forecaster as a program that needs no plfl, or clients as arrays."""
 
 import argparse
-import sys
 from pathlib import Path
 from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.cli.common import Commands, add_model, add_parser
 from plfl.cli.forecast import add_with, check_with, choose_model
+from plfl.cli.meters import INCOMPLETE, for_each_meter, share_messages
 from plfl.cli.score import opened
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import load
@@ -33,8 +33,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--variant", default="", help="label of a variant of the study")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Write the file, or the folder."""
+def run(options: argparse.Namespace) -> int:
+    """Write the file, or the folder; return the exit status."""
     if str(options.file) == "clients":
         if options.study is None:
             raise PlflError(
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
             f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
             "docs/benchmark.md says what they hold"
         )
-        return
+        return 0
     if options.study is not None:
         raise PlflError(
             Problem(
@@ -63,17 +63,25 @@ def run(options: argparse.Namespace) -> None:
         raise DataError(
             Problem("--to", "name a folder for the programs of all meters, or one with --client")
         )
-    for client in clients:
-        path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        client_model = (
-            choose_model(kept_forecasters, client, options.wanted, _say)
-            if kept_forecasters
-            else model
-        )
-        client_model.export(path, client, options.model)
-        print(f"wrote {path}")
+    paths = {
+        client: options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
+        for client in clients
+    }
+    problems: list[Problem] = []
+    with share_messages() as say:
 
+        def write(client: str, path: Path) -> None:
+            try:
+                client_model = (
+                    choose_model(kept_forecasters, client, options.wanted, say)
+                    if kept_forecasters
+                    else model
+                )
+                path.parent.mkdir(parents=True, exist_ok=True)
+                client_model.export(path, client, options.model)
+            except PlflError as error:
+                raise (error if len(clients) == 1 else error.locate_in(client, client)) from None
+            print(f"wrote {path}")
 
-def _say(client: str, text: str) -> None:
-    print(f"{client}: {text}", file=sys.stderr)
+        for_each_meter(paths, problems, write)
+    return INCOMPLETE if problems else 0

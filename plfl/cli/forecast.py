@@ -121,7 +121,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         table = _forecasts(model, name, readings, options)
         if not (kept_forecasters or options.newcomer or is_accepted):
             check_fit(name, readings["load"], None, model.highest_load(name))
-        return table, model.name
+        return table, model.short_name
 
     forecasts_of_meters = for_each_meter(tables, problems, forecast)
     if options.remember:

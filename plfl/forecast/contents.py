@@ -80,6 +80,11 @@ class Contents:
         return self.cell.method if self.cell.sharing == BASELINE else ""
 
     @property
+    def short_name(self) -> str:
+        """What forecasts, as tables and `--with` call it: the sharing scheme or the baseline."""
+        return self.baseline or self.cell.sharing
+
+    @property
     def name(self) -> str:
         """What forecasts: the name of the cell or of the baseline."""
         return self.baseline or str(self.cell)

@@ -416,7 +416,11 @@ class Parts:
         forecaster = baseline.program(self.arrays, self)
         if forecaster is None:
             raise DataError(
-                Problem(name, "cannot be exported", "choose another forecaster, --with NAME")
+                Problem(
+                    name,
+                    "cannot become a program",
+                    "use `plfl forecast`, or choose another forecaster with --with",
+                )
             )
         if RESIDUALS not in self.arrays:
             return forecaster

@@ -12,13 +12,15 @@ import pandas as pd
 from plfl.base.errors import Problem, ResultsError
 from plfl.forecast.kept_errors import LEADS, LEADS_FILE, SUMS, SUMS_FILE
 from plfl.report.rendering import score
+from plfl.results import words
 from plfl.results.words import baseline_label
+from plfl.study import Study
 
 MOST_LEADS = 8
 """Lead times in a table."""
 
 
-def by_lead(results: Path) -> dict[str, Any]:
+def by_lead(results: Path, study: Study) -> dict[str, Any]:
     """The errors by lead time: the `leads` in words, and `rows` of a state, a forecaster and its
     errors; empty without any."""
     table = _read(results, LEADS_FILE, LEADS)
@@ -37,18 +39,22 @@ def by_lead(results: Path) -> dict[str, Any]:
     naive_errors = day.pivot_table(index="state", columns="minutes", values="naive_day", sort=False)
     naive_errors = naive_errors.reindex(columns=shown_minutes)
     rows = [
-        {"state": state, "forecaster": _label(str(name)), "errors": [*map(_percent, values)]}
+        {"state": state, "forecaster": _label(study, str(name)), "errors": [*map(_percent, values)]}
         for (state, name), values in zip(errors.index, errors.to_numpy(float), strict=True)
     ]
     if "naive_day" not in table["forecaster"].tolist():
         rows += [
-            {"state": state, "forecaster": _label("naive_day"), "errors": [*map(_percent, values)]}
+            {
+                "state": state,
+                "forecaster": _label(study, "naive_day"),
+                "errors": [*map(_percent, values)],
+            }
             for state, values in zip(naive_errors.index, naive_errors.to_numpy(float), strict=True)
         ]
     return {"leads": [_in_words(int(lead)) for lead in shown_minutes], "rows": rows}
 
 
-def sum_rows(results: Path) -> list[dict[str, str]]:
+def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
     """The errors of the sum, a row for each state and forecaster; empty without any."""
     table = _read(results, SUMS_FILE, SUMS)
     rows = []
@@ -57,7 +63,7 @@ def sum_rows(results: Path) -> list[dict[str, str]]:
         rows.append(
             {
                 "state": str(row["state"]),
-                "forecaster": _label(str(row["forecaster"])),
+                "forecaster": _label(study, str(row["forecaster"])),
                 "percent": _percent(row["percent_of_load"]),
                 "day": _percent(row["percent_of_load"] * row["naive_day"] / row["mae"])
                 if row["mae"] > 0
@@ -82,12 +88,9 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
         raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None
 
 
-def _label(name: str) -> str:
-    """The label of a baseline, or the name of a sharing scheme."""
-    try:
-        return baseline_label(name)
-    except KeyError:
-        return name
+def _label(study: Study, name: str) -> str:
+    """The label of a baseline, or a sharing scheme with what it shares."""
+    return words.scheme(study, name) if name in study.sharing else baseline_label(name)
 
 
 def _percent(value: float) -> str:

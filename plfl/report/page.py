@@ -64,8 +64,8 @@ def write(results: Path, figures: Path, path: Path) -> None:
             standings=standings(best_cells(variant), pretraining_notes=pretraining_notes),
             few=[*notes(tables)],
             failed=_failed(tables),
-            leads=by_lead(results),
-            sums=sum_rows(results),
+            leads=by_lead(results, study),
+            sums=sum_rows(results, study),
             best_baselines={
                 state: baseline_label(name) for state, name in best_baselines(tables).items()
             },
@@ -74,7 +74,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             compared=forest(study, compared),
             note=undecidable(study),
             trials=int(tables.summary["trials"].max()),
-            schemes=[words.scheme(study, sharing) for sharing in study.grid.sharing],
+            schemes={sharing: words.shares(study, sharing) for sharing in study.grid.sharing},
             clients=[client for state in study.data.states for client in _clients(variant, state)],
             gaps=_gaps(tables),
             short=_short_series(tables),

@@ -38,7 +38,7 @@ class ForecasterRow:
     is_use: bool = False
     """Whether it is what is in use."""
     name: str = ""
-    """Its short name, as `plfl forecast --with` takes it."""
+    """The short name of a baseline, as `plfl forecast --with` takes it."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _row(
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
         [_number(column, row[column]) for column in columns],
         row["sharing"] in USES,
-        "" if row["sharing"] in USES else row["method"] if is_baseline else row["sharing"],
+        row["method"] if is_baseline else "",
     )
 
 

@@ -186,7 +186,7 @@ def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dic
                 f"{words.scheme(study, scheme)}: the others' model against the best naive forecast"
             )
             sides = {"better": scheme, "than": ", ".join(naive)}
-            yield {"text": f"{text[0].upper()}{text[1:]}", **sides, **contest.row}
+            yield {"text": words.capitalised(study, text), **sides, **contest.row}
 
 
 def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:

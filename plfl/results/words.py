@@ -130,11 +130,8 @@ def value(axis: Axis, label: str, participant: str = "client") -> str:
 
 
 def scheme(study: Study, sharing: str) -> str:
-    """What a sharing scheme shares: "everything shared", "local training"; with its name if others
-    share the same."""
-    words = shares(study, sharing)
-    same_schemes = [name for name in study.grid.sharing if shares(study, name) == words]
-    return words if len(same_schemes) == 1 else f"{words} ({sharing})"
+    """A sharing scheme with what it shares: "P1 (everything shared)", "P3 (local training)"."""
+    return f"{sharing} ({shares(study, sharing)})"
 
 
 def shares(study: Study, sharing: str) -> str:
@@ -202,8 +199,8 @@ def side(
     study: Study, names: Sequence[str], rival_names: Sequence[str] = (), every_name: bool = False
 ) -> str:
     """A side of a comparison, given the `rival_names` of the other one: "the best federation
-    (everything shared, or received without taking part)". `every_name`: every one of the names is
-    meant, not the best."""
+    among P1 (everything shared) and unseen (received without taking part)". `every_name`: every one
+    of the names is meant, not the best."""
     by_key = {axis.key: axis for axis in study.plan.axes}
     short = [parsed(name, study.plan.axes)[1] for name in (*names, *rival_names)]
     # What both sides have in common is not told.
@@ -222,12 +219,12 @@ def side(
         words.append(text + (f" with {join_words(parts)}" if parts else ""))
     words = list(dict.fromkeys(words))
     if len(words) == 1:
-        return f"a model {words[0]}" if words[0].startswith("received") else words[0]
+        return words[0]
     if every_name:
         return f"each of {join_words(words)}"
     kinds = {kind(study, parsed(name, study.plan.axes)[1]) for name in names}
     if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
-        return f"{_KINDS[kinds.pop()]} ({join_words(words, 'or')})"
+        return f"{_KINDS[kinds.pop()]} among {join_words(words)}"
     return f"the best of {join_words(words)}"
 
 
@@ -298,8 +295,14 @@ def claim(study: Study, named_claim: Claim) -> str:
         differ.add("sharing")
     axes = [words[axis] for axis in named_claim.each if axis not in differ]
     text = f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")
-    # Names such as pFedMe keep their first letter.
-    return text if text[1].isupper() else text[0].upper() + text[1:]
+    return capitalised(study, text)
+
+
+def capitalised(study: Study, text: str) -> str:
+    """A sentence with a capital first letter. Names of sharing schemes, and such as pFedMe, keep
+    theirs."""
+    is_name = text.partition(" (")[0] in study.sharing or text[1].isupper()
+    return text if is_name else text[0].upper() + text[1:]
 
 
 # -- numbers of comparisons ------------------------------------------------------------------------

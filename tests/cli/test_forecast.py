@@ -105,7 +105,7 @@ def test_units_zones_and_formats(model: str, invoke) -> None:
         table = reader(file)
         np.testing.assert_allclose(table["forecast"], 4 * plain["forecast"], rtol=1e-5)
         assert {*table["unit"]} == {"kW"} and {*table["stamp"]} == {"start"}
-        assert {*table["timezone"]} == {"Europe/Berlin"} and {*table["forecaster"]} == {CELL}
+        assert {*table["timezone"]} == {"Europe/Berlin"} and {*table["forecaster"]} == {"P2"}
         stamps = table["timestamp"]
         if file == "n.xlsx":  # the time that clocks show, an hour ahead of UTC in January
             assert {*table["utc_offset"]} in ({100}, {"+0100"})
@@ -114,7 +114,7 @@ def test_units_zones_and_formats(model: str, invoke) -> None:
         assert [*pd.to_datetime(stamps, utc=True)] == [*begins]
     assert cli.main(["forecast", model, "meters", "--wide", "--out", "n.csv"]) == 0
     wide = pd.read_csv("n.csv")
-    assert list(wide)[:2] == ["timestamp (end, UTC)", f"a (kWh per 15 min, {CELL})"]
+    assert list(wide)[:2] == ["timestamp (end, UTC)", "a (kWh per 15 min, P2)"]
     for column, client in zip(list(wide)[1:], "abc", strict=True):
         own = plain[plain["client"] == client]["forecast"]
         np.testing.assert_allclose(wide[column], own, rtol=1e-5)

@@ -27,13 +27,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_claims_prints_the_verdicts(folder: Path, invoke) -> None:
     said = invoke("claims", folder).out
-    assert "(c1) Body shared has a lower error than everything shared\n  HOLDS; +0.999 [" in said
+    assert (
+        "(c1) P2 (body shared) has a lower error than P1 (everything shared)\n  HOLDS; +0.999 ["
+        in said
+    )
 
 
 def test_claims_for_machines(folder: Path, invoke) -> None:
     (row,) = json.loads(invoke("claims", folder, "--json").out)
     assert (row["claim"], row["verdict"]) == ("c1", "holds")
-    assert (row["chosen"], row["chosen_than"]) == ("body shared", "everything shared")
+    assert (row["chosen"], row["chosen_than"]) == ("P2 (body shared)", "P1 (everything shared)")
     assert row["low"] <= row["difference"] <= row["high"]
 
 

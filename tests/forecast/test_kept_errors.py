@@ -149,16 +149,17 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     errors.leads.to_csv(tmp_path / "models" / "lead_times.csv", index=False)
     errors.sums.to_csv(tmp_path / "models" / "sums.csv", index=False)
-    shown = by_lead(tmp_path)
+    shown = by_lead(tmp_path, study)
     assert [lead.replace("\N{NO-BREAK SPACE}", " ") for lead in shown["leads"]] == [
         *("15 min", "30 min", "45 min", "1 h")
     ]
     (row,) = shown["rows"]  # the load of a day before is not shown twice
     assert row["forecaster"] == "Seasonal naive (day)" and len(row["errors"]) == 4
-    (total,) = sum_rows(tmp_path)
+    (total,) = sum_rows(tmp_path, study)
     assert total["percent"] == total["day"]
     assert total["peak"].endswith("h")
-    assert by_lead(tmp_path / "nowhere") == {} and sum_rows(tmp_path / "nowhere") == []
+    nowhere = tmp_path / "nowhere"
+    assert by_lead(nowhere, study) == {} and sum_rows(nowhere, study) == []
 
 
 def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:
@@ -167,10 +168,11 @@ def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:
     rows = pd.DataFrame({"state": "A", "forecaster": "P2", "minutes": minutes, "meters": 2})
     rows = rows.assign(percent_of_load=minutes / 60, naive_day=30.0)
     rows.to_csv(tmp_path / "models" / "lead_times.csv", index=False)
-    shown = by_lead(tmp_path)
+    shown = by_lead(tmp_path, Study.parse({"name": "own"}, "test"))
     assert [text.split("\N{NO-BREAK SPACE}")[0] for text in shown["leads"]] == [
         *("1", "4", "8", "11", "14", "17", "21", "24")
     ]
     own, day = shown["rows"]
+    assert own["forecaster"] == "P2 (body shared)"
     assert [error.split("\N{NO-BREAK SPACE}")[0] for error in own["errors"]][-1] == "24.0"
     assert day["forecaster"] == "Seasonal naive (day)" and len(set(day["errors"])) == 1

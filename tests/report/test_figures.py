@@ -212,7 +212,7 @@ def test_bytes_are_those_of_each_method_in_both_directions(tmp_path: Path) -> No
     sent = tables.records(["sharing", "method", "bytes_up", "bytes_down"], split="train")
     (axis,) = draw("fig2_bytes", tables)["fig2_bytes"].axes
     names = [label.get_text() for label in axis.get_yticklabels()]
-    assert names[:2] == ["P1, FedOpt", "P1, SCAFFOLD"] and names[-1] == "P3: local training"
+    assert names[:2] == ["P1, FedOpt", "P1, SCAFFOLD"] and names[-1] == "P3 (local training)"
     expected = []
     for scheme, method in mean_traffic(tables).index:
         rows = sent[(sent["sharing"] == scheme) & (sent["method"] == method)]
@@ -262,7 +262,7 @@ def test_heat_maps_say_what_the_tables_say(config, lost, results, drawn):
             assert labels == list(map(baseline_label, means.index))
             (frame,) = _frames(axis)
             assert means.index[int(frame[0])] == tables.best_baseline(state)
-    first = "P1: everything shared" if config == "SMALL" else "head:"
+    first = "P1 (everything shared)" if config == "SMALL" else "head ("
     assert grid[0, 0].get_title().replace("\n", " ").startswith(first)
 
 
@@ -332,7 +332,7 @@ def test_the_axes_of_heat_maps_have_names_and_headings_are_whole(tmp_path: Path)
     config["grid"]["sharing"] = ["P1", "alone", "received"]
     axes = draw("fig3_mase", fake_results.write(tmp_path, config))["fig3_mase_local"].axes
     titles = [axis.get_title().replace("\n", " ") for axis in axes[:3]]
-    assert titles[2] == "received: received without taking part"
+    assert titles[2] == "received (received without taking part)"
     assert [axis.get_xlabel() for axis in axes[:3]] == ["ServerOpt", "", "ServerOpt"]
     assert axes[0].get_ylabel() == "CA\nClientOpt"
 

@@ -139,7 +139,7 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     assert rows[4][column["In use"]] == f"{peak / 10:.3f}"
     told = rows[4][column["Daily peak off by"]].replace("\N{NO-BREAK SPACE}", " ")
     assert told == f"{peak:.1f} %, 1.5 h"
-    assert rows[4][column["local training"]] == f"{scores['mase'].item():.3f}"
+    assert rows[4][column["P3"]] == f"{scores['mase'].item():.3f}"
     of_client = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
     best = Tables(small.parent).best_baseline("IL")
     mase = of_client.set_index("baseline")["mase"][best]
@@ -274,7 +274,7 @@ def test_a_client_is_scored_by_its_mean_over_seeds(six: Path) -> None:
     )
     assert scores["seed"].tolist() == [1, 2]
     table = parsed.table("Test MASE of each")
-    column = table[0].index("everything shared")
+    column = table[0].index("P1")
     assert [table[1][0], table[1][column]] == ["all100", f"{scores['mase'].mean():.3f}"]
 
 
@@ -397,7 +397,9 @@ def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(parsed, tmp
     rows = [row for row in table[1:] if len(row) > 1]
     found = read(out.parent, Tables(out.parent).study)
     assert all(row[0].startswith(text) for row, text in zip(rows, found["text"], strict=True))
-    assert rows[0][0].startswith("Body shared has a lower error than everything shared (c1)")
+    assert rows[0][0].startswith(
+        "P2 (body shared) has a lower error than P1 (everything shared) (c1)"
+    )
     assert all(row[3].startswith("○ undecided") for row in rows[:2])
     assert not any(row[3].strip() for row in rows[2:])
     for row, v in zip(rows, found.itertuples(), strict=True):

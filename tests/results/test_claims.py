@@ -66,8 +66,8 @@ def test_cells_are_chosen_on_validation_and_never_on_test() -> None:
         return true(cell) * (0.9 if fedadam == (split == "validation") else 1.0)
 
     found = judged(paper(grid={"server_opt": ["fedavg", "fedadam"]}), misled, baseline=rival)
-    assert found[2]["chosen"] == "FedAdam with Adam, body shared"
-    assert found[2]["chosen_than"] == "FedAdam with Adam, everything shared"
+    assert found[2]["chosen"] == "FedAdam with Adam, P2 (body shared)"
+    assert found[2]["chosen_than"] == "FedAdam with Adam, P1 (everything shared)"
 
 
 def test_one_seed_decides_nothing_about_errors() -> None:

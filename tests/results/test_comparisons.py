@@ -114,7 +114,7 @@ def test_one_difference_has_one_verdict(study: Study) -> None:
     others_drawn = len(found) - len(judged(study))
     assert page.count('<td class="verdict"><b aria-hidden="true"></b>') == others_drawn
     best = others[(others["than"] == words.LOCAL) & (others["state"] == "")]
-    chosen = {"everything shared"}, {"persistence", "LightGBM"}
+    chosen = {"P1 (everything shared)"}, {"persistence", "LightGBM"}
     assert (set(best["chosen"]), set(best["chosen_than"])) == chosen
 
 
@@ -145,7 +145,7 @@ def test_variants_with_other_test_sets_or_clients_are_not_compared(study, change
 
 def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
     found = Overview(study.paths.results).table("map.csv").set_index("windows.history")
-    assert found["best"].tolist() == ["everything shared", "LightGBM"]
+    assert found["best"].tolist() == ["P1 (everything shared)", "LightGBM"]
     assert found["raw"].tolist() == ["LightGBM, pooled"] * 2
     for history, ahead, price in (("1", 0.2, 0.1), ("16", -0.2, -0.1)):
         row = found.loc[history]

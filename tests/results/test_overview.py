@@ -193,8 +193,12 @@ def test_privacy_stands_above_the_panels_and_codecs_are_lines() -> None:
     assert titles == ["NY, privacy none", "NY, privacy eps8", "NY, privacy eps1"]
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    lines = "best baseline on pooled data", "everything shared", "everything shared, coded"
-    assert sorted(names) == [*lines, "local training"]
+    lines = (
+        "best baseline on pooled data",
+        "P1 (everything shared)",
+        "P1 (everything shared), coded",
+    )
+    assert sorted(names) == [*lines, "P3 (local training)"]
 
 
 def test_what_sends_nothing_is_a_mark_beside_the_codecs() -> None:
@@ -211,7 +215,7 @@ def test_what_sends_nothing_is_a_mark_beside_the_codecs() -> None:
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert len(names) == 2 * len(study.plan.places) + 1
-    assert sum(name.startswith("local training") for name in names) == 1
+    assert sum(name.startswith("P3 (local training)") for name in names) == 1
     assert figure.axes[0].get_xscale() == "symlog"
     looks = [tuple(line.items()) for line in map(colour, range(36))]
     assert len(set(looks)) == 36

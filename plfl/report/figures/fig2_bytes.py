@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
 from plfl.results.tables import Tables
 from plfl.results.traffic import mean_traffic
-from plfl.results.words import method_label, shares, spaced
+from plfl.results.words import method_label, spaced
+from plfl.results.words import scheme as scheme_label
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -20,7 +21,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     names = [
         f"{fit(scheme, 18)}, {method_label(method)}"
         if has_several_methods and not study.plan.combinations.trains_alone(scheme, method)
-        else fit(f"{scheme}: {shares(tables.study, scheme)}", 22, lines=3)
+        else fit(scheme_label(tables.study, scheme), 22, lines=3)
         for scheme, method in traffic.index
     ]
     figure, ((axis,),) = panels(

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
 from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, client_side, server_label, shares
+from plfl.results.words import baseline_label, client_side, server_label
+from plfl.results.words import scheme as scheme_label
 
 _ROW, _LABELS, _LETTER = 0.21, 3.4, 0.058
 """Inches: height of a row of the grid, width of all labels beside it, width of a letter."""
@@ -92,7 +93,7 @@ def _heat_maps(
         axis.tick_params(labelleft=j == 0, labeltop=i == 0 and not is_local[scheme])
         if i == 0:
             letters = max(int(inches * widths[j] / _LETTER), 11)
-            title = fit(f"{scheme}: {shares(study, scheme)}", letters, lines=8)
+            title = fit(scheme_label(study, scheme), letters, lines=8)
             axis.set_title(title, fontsize=7)
             axis.xaxis.set_label_position("top")
             axis.set_xlabel("" if is_local[scheme] else "ServerOpt", fontsize=7)
