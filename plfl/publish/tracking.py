@@ -347,6 +347,28 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     points=list(_baseline_points(scores, federation.rounds)),
                     tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
                 )
+            yield from _runs_in_use(tables, state, prefix, common_tags)
+
+
+def _runs_in_use(
+    tables: Tables, state: str, prefix: str, common_tags: Mapping[str, object]
+) -> Iterator[Run]:
+    """The runs of what is in use in a state, and of what would be without a federation."""
+    last = tables.study.federation.rounds
+    for row in tables.in_use[tables.in_use["state"] == state].to_dict("records"):
+        name = str(row["sharing"])
+        about = {"sharing": name, "method": row["method"]}
+        test = {score: float(row[f"{score}_mean"]) for score in ("mase", "mae", "rmse")}
+        means = {"test": test, "validation": {"mase": float(row["validation_mase"])}}
+        yield Run(
+            subject=f"{prefix}{state}-{name}",
+            name=f"{prefix}{state}-{name}",
+            params=_texts({**common_tags, **about}),
+            points=[
+                *(point for split in means for point in _constant(split, means[split], last)),
+                ("total/bytes_up", last, float(row["bytes_up"])),
+            ],
+        )
 
 
 def _params(cell: Cell, study: Study, summary: pd.DataFrame) -> dict[str, object]:
@@ -419,14 +441,18 @@ def _baseline_points(scores: pd.DataFrame, last: int) -> Iterator[Point]:
     for split, rows in scores.groupby("split"):
         # A mean without the clients that have no forecast would be too good.
         means = rows[["mase", "mae", "rmse"]].mean() * (1 if rows["mae"].notna().all() else np.nan)
-        for model in MODELS:
-            level = pd.Series({1: means["mase"], last: means["mase"]})
-            yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", level)
-            if split == "test":
-                for score, value in means.items():
-                    last_level = pd.Series({last: value})
-                    yield from _by_round(f"test_last/{score}_mean_{model}", last_level)
+        yield from _constant(str(split), means.to_dict(), last)
     yield "total/bytes_up", last, float(scores.loc[scores["split"] == "test", "bytes"].sum())
+
+
+def _constant(split: str, means: Mapping[Any, float], last: int) -> Iterator[Point]:
+    """The mean scores of a split of what has no rounds; see `_baseline_points`."""
+    for model in MODELS:
+        level = pd.Series({1: means["mase"], last: means["mase"]})
+        yield from _by_round(f"{CURVES[split]}/mase_{model}", level)
+        if split == "test":
+            for score, value in means.items():
+                yield from _by_round(f"test_last/{score}_mean_{model}", pd.Series({last: value}))
 
 
 def _clients(rows: pd.DataFrame) -> str:

@@ -127,8 +127,10 @@ def _gaps(tables: Tables) -> str:
 
 
 def _idle(tables: Tables) -> str:
-    """How many trainings had no participant in any round; empty if all had one."""
+    """How many trainings of a federation had no participant in any round; empty if all had one."""
     cells = tables.summary.drop_duplicates(CELL)
+    # Clients that receive a model without taking part train nothing.
+    cells = cells[~cells["sharing"].isin(tables.study.plan.schemes.joining)]
     count = int((cells["epochs"] == 0).sum()) if "epochs" in cells else 0
     if not count:
         return ""

@@ -117,8 +117,7 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
         return Verdict(
             "undecided",
             scored_contests[0].row,
-            reason="both sides have identical results",
-            remedy="Nothing would: they are the same.",
+            reason="both sides have identical results, so there is nothing to decide",
         )
     if equal_count := len(scored_contests) - len(different):
         lost_cells.append(

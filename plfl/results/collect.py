@@ -1,5 +1,5 @@
 """Collect the files of single cells into the tables of a study, with their means over clients: the
-rows of summary.csv."""
+rows of summary.csv, of which `plfl.results.use` makes those of what is in use."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from plfl.results.records import (
     write_about,
     write_table,
 )
+from plfl.results.tables import Tables
+from plfl.results.use import summarise_use
+from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
 
@@ -107,7 +110,11 @@ def collect(
             for cell, files_of_cell in files.cells.items()
         },
     }
-    conclude(folder, gather(study, files, folder), about, git)
+    summary = gather(study, files, folder)
+    conclude(folder, summary, about, git)
+    if study.task.forecasts:
+        rows = summarise_use(Variant("", {}, Tables(folder)))
+        write_csv(with_baselines(summary, rows), folder / "summary.csv")
 
 
 def conclude(
@@ -204,7 +211,8 @@ def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
-    """The summary: the rows of cells, then those of baselines; integer columns stay integers."""
+    """The summary: the rows of cells, then those of baselines or of what is in use; integer columns
+    stay integers."""
     integer_types = dict.fromkeys(cells.select_dtypes("integer"), "Int64")
     baseline_rows = baselines.reindex(columns=cells.columns)
     return pd.concat(

@@ -18,6 +18,7 @@ from plfl.base.errors import ConfigError, Problem, ResultsError
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
 from plfl.results.validation import best
 from plfl.study import Cell, Study
+from plfl.study.checks import USES
 from plfl.tasks.loads import LoadTask
 from plfl.tasks.metrics import OF_DAYS
 
@@ -31,6 +32,7 @@ _SUMMARY: dict[str, type] = {
     **{"seed": int, "round": int, "diverged": bool},
 }
 """Required columns of the summary and their types."""
+_BYTES = ("bytes_down", "bytes_up")
 _CLIENTS: dict[str, type] = {"state": str, "client": str, "order": int, "interval": int}
 """Required columns of the table of clients and their types."""
 _BASELINES: dict[str, type] = {
@@ -97,7 +99,7 @@ class Tables:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per cell and model, without the rows of baselines."""
+        """One row per cell and model, without the rows of baselines and of what is in use."""
         path = self._file("summary.csv")
         _ = self.about  # refuses the summary of several variants
         # These are empty for baselines.
@@ -105,10 +107,19 @@ class Tables:
         with readable(path):
             # Keep strings: a state may be called "01" or "NA".
             table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
-            table = table[table["sharing"] != baselines.BASELINE].reset_index(drop=True)
+            is_cell = ~table["sharing"].isin([baselines.BASELINE, *USES])
+            table = table[is_cell].reset_index(drop=True)
             if table.duplicated([*CELL, "model"]).any():
                 raise ValueError("duplicate cell")
             return table.fillna({"hyperparameters": ""}).astype(_SUMMARY)
+
+    @property
+    def in_use(self) -> pd.DataFrame:
+        """The rows of summary.csv of what is in use; none if the study was not collected."""
+        table = self.whole_summary
+        rows = table[table["sharing"].isin(USES)].reset_index(drop=True)
+        numbers = [c for c in rows if str(c).endswith("_mean") or c in ("validation_mase", *_BYTES)]
+        return rows.assign(**rows[numbers].apply(pd.to_numeric, errors="coerce"))
 
     @cached_property
     def clients(self) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from plfl.base.text import Progress
 from plfl.config.messages import flow
 from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
-from plfl.data.checks import collect_problems, counted
+from plfl.data.checks import collect_problems, counted, share
 from plfl.data.meters import layout, tables
 from plfl.data.meters.cleaning import Cleaner, Meter, Piece, rows_in_utc
 from plfl.data.meters.doubts import doubts
@@ -69,8 +69,8 @@ class Exports:
     def report(self) -> list[str]:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
         return [
-            *(f"{path}: {form}" for path, form in self.forms.items()),
-            "all times in local standard time, whatever clocks do in summer:",
+            *share((f"{path}: {form}" for path, form in self.forms.items()), noun="file"),
+            "times below are local standard (winter) time, also in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
             *(f"assumed: {line}" for line in self.assumptions),
             *(f"odd: {line}" for line in doubts(self.meters)),

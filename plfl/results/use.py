@@ -1,0 +1,56 @@
+"""The rows of summary.csv with the scores of what is in use: what `plfl forecast` takes for each
+client (`plfl.results.assignment`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from plfl.results import words
+from plfl.results.assignment import IN_USE, IN_USE_ALONE
+from plfl.results.selection import use_of
+from plfl.results.variants import Variant
+from plfl.tasks.metrics import worst_tenth
+
+SCORES = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
+"""The scores that have a column with their mean over clients."""
+
+
+def summarise_use(variant: Variant) -> pd.DataFrame:
+    """A row of each state for what is in use, and for what would be without a federation if that
+    is different, in those columns of `plfl.results.collect.summarise` that apply. `sharing` and
+    `model` are `in use` or `in use alone`; `method` has the short names of the forecasters."""
+    return pd.DataFrame([*_rows(variant)])
+
+
+def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
+    tables = variant.tables
+    for state in tables.study.data.states:
+        used: list[str] = []
+        for name in (IN_USE, IN_USE_ALONE):
+            use = use_of(variant, state, name)
+            if use is None:
+                continue
+            assignments = variant.assignments[name, state]
+            names = [assignments[client].forecaster for client in use.forecaster.clients]
+            method = words.mixture(names, tables.study.participant)
+            if method in used:
+                continue
+            used.append(method)
+            scores = {score: use.by_client(score) for score in SCORES}
+            means = {f"{score}_mean": by_client.mean() for score, by_client in scores.items()}
+            yield {
+                **{"state": state, "sharing": name, "method": method},
+                **{"client_opt": "none", "server_opt": "none", "model": name},
+                **means,
+                "mase_median": scores["mase"].median(),
+                "mase_clients": scores["mase"].count(),
+                "mase_worst_tenth": worst_tenth(scores["mase"].to_numpy(float)),
+                "validation_mase": use.validation,
+                "bytes_up": use.bytes,
+                "bytes_down": 0,
+                "diverged": False,
+                "data": tables.study.data.source,
+            }

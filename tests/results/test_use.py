@@ -1,0 +1,64 @@
+"""The rows of summary.csv of what is in use, against means that are taken by hand."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from plfl.base.spreadsheets import write_csv
+from plfl.publish.tracking import runs
+from plfl.results.assignment import IN_USE, assign
+from plfl.results.collect import with_baselines
+from plfl.results.tables import Tables
+from plfl.results.use import summarise_use
+from plfl.results.variants import Variant
+from tests.helpers import fake_results
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    """A study whose summary has the rows of what is in use."""
+    folder = tmp_path / "small"
+    tables = fake_results.write(folder, fake_results.SMALL)
+    rows = summarise_use(Variant("", {}, tables))
+    summary = pd.read_csv(folder / "summary.csv")
+    write_csv(with_baselines(summary, rows), folder / "summary.csv")
+    return Tables(folder)
+
+
+def test_the_row_has_the_means_of_what_each_client_is_assigned(tables: Tables) -> None:
+    rows = tables.in_use[tables.in_use["sharing"] == IN_USE].set_index("state")
+    assert rows.index.tolist() == tables.study.data.states
+    last = tables.study.federation.rounds
+    for state, row in rows.iterrows():
+        errors = []
+        for client, assignment in assign(tables, str(state)).items():
+            name = assignment.forecaster
+            if name in tables.study.grid.sharing:
+                cell = tables.best("local", state=state, sharing=name)
+                assert cell is not None
+                equal = {"sharing": name, "client_opt": cell.client_opt, "split": "test"}
+                equal |= {"server_opt": cell.server_opt, "model": "local"}
+                scores = tables.records(["mase"], client=client, round=last, **equal)
+            else:
+                scores = tables.baselines.query(
+                    "client == @client and baseline == @name and split == 'test'"
+                )
+            errors.append(scores["mase"].mean())
+            assert name in row["method"] or "others" in row["method"]
+        assert row["mase_mean"] == pytest.approx(sum(errors) / len(errors))
+
+
+def test_cells_are_read_without_it(tables: Tables) -> None:
+    assert not tables.in_use.empty
+    assert {*tables.summary["sharing"]} == {*tables.study.grid.sharing}
+
+
+def test_mlflow_has_a_run_of_it(tables: Tables) -> None:
+    run_of = {run.name: run for run in runs(tables)}
+    for state in tables.study.data.states:
+        run = run_of[f"{state}-in use"]
+        row = tables.in_use.query("state == @state and sharing == 'in use'").iloc[0]
+        values = {key: value for key, _, value in run.points}
+        assert values["test_last/mase_mean_local"] == row["mase_mean"]
+        assert run.params["method"] == row["method"]
