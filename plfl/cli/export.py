@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         raise DataError(
             Problem("--to", "name a folder for the programs of all meters, or one with --client")
         )
-    paths = {
+    programs = {
         client: options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
         for client in clients
     }
@@ -83,5 +83,5 @@ def run(options: argparse.Namespace) -> int:
                 raise (error if len(clients) == 1 else error.locate_in(client, client)) from None
             print(f"wrote {path}")
 
-        for_each_meter(paths, problems, write)
+        for_each_meter(programs, problems, write)
     return INCOMPLETE if problems else 0

@@ -130,6 +130,7 @@ def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
             row |= {"forecaster": f"{words.USES[name]}: {use.label}", "crosses": use.crosses}
             row |= {"bytes": use.bytes} | _score_columns(use.forecaster) | {"cell": ""}
+            row["std"] = row.get("std") or np.nan  # baselines alone do not depend on the seed
             covered = _covered(tables)
             scores = {
                 column: use.by_client(column)
