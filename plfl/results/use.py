@@ -48,7 +48,7 @@ def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
                 **means,
                 "mase_median": scores["mase"].median(),
                 "mase_clients": scores["mase"].count(),
-                "mase_worst_tenth": worst_tenth(scores["mase"].to_numpy(np.float64)),
+                "mase_worst_tenth": worst_tenth(np.asarray(scores["mase"], np.float64)),
                 "validation_mase": use.validation,
                 "bytes_up": use.bytes,
                 "bytes_down": 0,
