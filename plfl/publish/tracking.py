@@ -283,9 +283,10 @@ def overview_run(results: Path, figures: Path | None) -> Run:
 
 
 def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run]:
-    """The runs of all trainings that have records; in each state, those of the baselines follow.
-    Cells that repeat another cell's training, for example with other ServerOpts if nothing is
-    shared, have no run. `place`: the values of a variant on the axes of its study."""
+    """In each state, the runs of the baselines, of all trainings that have records, and of what is
+    in use: MLflow lists the last ones first, and charts the first ten. Cells that repeat another
+    cell's training, for example with other ServerOpts if nothing is shared, have no run. `place`:
+    the values of a variant on the axes of its study."""
     study, federation = tables.study, tables.study.federation
     variant = study.name.partition("/")[2]
     prefix = f"{variant}/" if variant else ""
@@ -312,6 +313,17 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
         for state in study.data.states:
             clients = (tables.clients["state"] == state).sum()
             common_tags = {"state": state, "clients": clients, **common}
+            baselines = tables.baselines[tables.baselines["state"] == state]
+            for name, scores in baselines.groupby("baseline", sort=False):
+                label = find(str(name)).label
+                about = {"sharing": BASELINE, "method": name, "model": label}
+                yield Run(
+                    subject=f"{prefix}{state}-{BASELINE}-{name}",
+                    name=f"{prefix}{state}-{BASELINE} {name}",
+                    params=_texts({**common_tags, **about}),
+                    points=list(_baseline_points(scores, federation.rounds)),
+                    tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
+                )
             records = dict(list(tables.records([*CELL, *columns], state=state).groupby(CELL)))
             for cell in study.cells:
                 key = astuple(cell)
@@ -335,17 +347,6 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     points=[*_curves(rows), *_scores(summary)],
                     tables={"clients.csv": _clients(rows), "client_bytes.csv": _byte_table(rows)},
                     diverged_round=rows.loc[broken, "round"].min() if broken.any() else None,
-                )
-            baselines = tables.baselines[tables.baselines["state"] == state]
-            for name, scores in baselines.groupby("baseline", sort=False):
-                label = find(str(name)).label
-                about = {"sharing": BASELINE, "method": name, "model": label}
-                yield Run(
-                    subject=f"{prefix}{state}-{BASELINE}-{name}",
-                    name=f"{prefix}{state}-{BASELINE} {name}",
-                    params=_texts({**common_tags, **about}),
-                    points=list(_baseline_points(scores, federation.rounds)),
-                    tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
                 )
             yield from _runs_in_use(tables, state, prefix, common_tags)
 

@@ -240,6 +240,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
             },
             compared=forest(study, overview.comparisons),
             note=undecidable(study),
+            lead=describe_places(overview),
             found=list(describe_axes(overview)),
             map=_map(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
@@ -249,12 +250,42 @@ def write(results: Path, figures: Path, page: Path) -> None:
         )
 
 
+def _at_places(overview: Overview) -> pd.DataFrame:
+    """The best federation against the best forecaster without one at each place on the axes, where
+    the difference has an interval."""
+    table = overview.comparisons
+    table = table[(table["about"] == "federation") & (table["than"] == words.LOCAL)]
+    return table[(table["state"] == "") & table["low"].notna()]
+
+
+def describe_places(overview: Overview) -> tuple[str, str]:
+    """The answer in plain words: a sentence about all places on the axes, and one about the largest
+    differences; empty without any interval."""
+    table = _at_places(overview)
+    if table.empty:
+        return "", ""
+    better, worse = int((table["low"] > 0).sum()), int((table["high"] < 0).sum())
+    unclear = len(table) - better - worse
+    parts = [f"Joining helps at {better or 'none'} of {len(table)} places on the axes"]
+    parts += [f"harms at {worse}"] if worse else []
+    parts += [f"at {unclear} chance could explain the difference"] if unclear else []
+    largest = table.loc[table["difference"].abs().sort_values(ascending=False).index[:FEW_ROWS]]
+    at_places = []
+    for row in largest.to_dict("records"):
+        percent = 100 * row["difference"] / row["error_than"] if row["error_than"] else 0.0
+        side = "lower" if percent > 0 else "higher"
+        start = f"with {row['place']}" if row["place"] else "everywhere"
+        at_places.append(f"{start} {abs(percent):.1f}\N{NO-BREAK SPACE}% {side}")
+    return f"{words.join_words(parts)}.", (
+        "Errors of the best federation, beside those of the best forecaster without one: "
+        f"{words.join_words(at_places)}."
+    )
+
+
 def describe_axes(overview: Overview) -> Iterator[str]:
     """Sentences about where the error with a federation is lower than that of the best forecaster
     without one, and where it is higher."""
-    table = overview.comparisons
-    table = table[(table["about"] == "federation") & (table["than"] == words.LOCAL)]
-    table = table[(table["state"] == "") & table["low"].notna()]
+    table = _at_places(overview)
     better_rows, worse_rows = table[table["low"] > 0], table[table["high"] < 0]
     for word, rows in (("lower", better_rows), ("higher", worse_rows)):
         if not len(rows):

@@ -342,8 +342,8 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
             summary.loc[rows & (summary["seed"] == seed), "validation_mase"] = score
     summary.to_csv(out.parent / "summary.csv", index=False)
     table = _page(out, charts=False).table(BEST)
-    own, other = (row for row in table if row[0].startswith("FedAvgM with Adam, body shared"))
-    names = [row[0].removesuffix(" P2").partition(", the server")[0] for row in (own, other)]
+    own, other = (row for row in table if row[0].startswith("FedAvgM with Adam, P2 (body shared)"))
+    names = [row[0].partition(", the server")[0] for row in (own, other)]
     assert names[0] == names[1]
     records = pd.read_parquet(out.parent / "records.parquet").query(
         "sharing == 'P2' and client_opt == 'adam' and server_opt == 'fedavgm' and round == 2 "

@@ -176,7 +176,10 @@ def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
             "config.yaml",
             "AMS has a lower error than each of Prox and ProxAdam, for every state, sh",
         ),
-        ("config/map.yaml", "With 1 week of history: LightGBM, federated has a lower error than un"),
+        (
+            "config/map.yaml",
+            "With 1 week of history: LightGBM, federated has a lower error than un",
+        ),
         ("config/label-skew-claims.yaml", "FedADC with variant nesterov is more accurate than Fed"),
     ],
 )

@@ -1,5 +1,6 @@
 """The table of comparisons, the map and the gains, on results of which the truth is known."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from scipy import stats
 
 from plfl.baselines import BASELINE
 from plfl.report.answer import answer
+from plfl.report.overview import describe_places
 from plfl.report.reporting import make
 from plfl.results import words
 from plfl.results.comparisons import FILE, MONTH, gains, lead, read, table
@@ -116,6 +118,18 @@ def test_one_difference_has_one_verdict(study: Study) -> None:
     best = others[(others["than"] == words.LOCAL) & (others["state"] == "")]
     chosen = {"P1 (everything shared)"}, {"persistence", "LightGBM"}
     assert (set(best["chosen"]), set(best["chosen_than"])) == chosen
+
+
+def test_the_page_says_in_plain_words_where_joining_helps(study: Study) -> None:
+    verdict, differences = describe_places(Overview(study.paths.results))
+    assert verdict == "Joining helps at 1 of 2 places on the axes and harms at 1."
+    percents = {
+        text.rstrip("."): lower for text, lower in re.findall(r"with (.+?) ([\d.]+)", differences)
+    }
+    assert float(percents["1 week of history"]) == pytest.approx(20, abs=1)
+    assert float(percents["16 weeks of history"]) == pytest.approx(100 / 3, abs=1)
+    assert differences.endswith("% lower.") and "% higher and " in differences
+    assert verdict in (study.paths.results / "index.html").read_text("utf-8")
 
 
 def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:

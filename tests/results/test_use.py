@@ -54,8 +54,12 @@ def test_cells_are_read_without_it(tables: Tables) -> None:
     assert {*tables.summary["sharing"]} == {*tables.study.grid.sharing}
 
 
-def test_mlflow_has_a_run_of_it(tables: Tables) -> None:
+def test_mlflow_has_a_run_of_it_after_those_of_cells(tables: Tables) -> None:
     run_of = {run.name: run for run in runs(tables)}
+    last_state = tables.study.data.states[-1]
+    order = [run.params["sharing"] for run in run_of.values() if run.params["state"] == last_state]
+    assert order[0] == "baseline" and order[-1].startswith("in use")
+    assert order.index("P1") > order.count("baseline") - 1
     for state in tables.study.data.states:
         run = run_of[f"{state}-in use"]
         row = tables.in_use.query("state == @state and sharing == 'in use'").iloc[0]
