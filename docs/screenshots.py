@@ -32,7 +32,9 @@ def main() -> None:
         if options.mlflow:
             charts(browser, options.mlflow, results.name)
         else:
-            shutil.copyfile(Path("figures") / results.name / FIGURE, IMAGES / FIGURE)
+            figure = Path("figures") / results.name / FIGURE
+            if figure.is_file():  # studies with one choice of optimisers have none
+                shutil.copyfile(figure, IMAGES / FIGURE)
             report(browser, results / "index.html")
         browser.close()
 
