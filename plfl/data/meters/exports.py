@@ -68,8 +68,9 @@ class Exports:
 
     def report(self) -> list[str]:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
+        forms = (Problem(str(path), form, meter=str(path)) for path, form in self.forms.items())
         return [
-            *share((f"{path}: {form}" for path, form in self.forms.items()), noun="file"),
+            *share(forms, noun="file"),
             "times below are local standard (winter) time, also in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
             *(f"assumed: {line}" for line in self.assumptions),
