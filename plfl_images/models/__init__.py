@@ -6,11 +6,14 @@ one channel after the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from plfl.base import Module
+from plfl.base.errors import Problem
+from plfl.base.keys import Key
 from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
 
@@ -37,13 +40,16 @@ class ImageModel(Model):
 
         return operations(self, shape)
 
-    def problems(self, shape: WindowShape) -> list[str]:
+    def problems(self, shape: WindowShape) -> Sequence[Problem | str]:
         side = shape.look_back
         if shape.inputs % side or side % self.multiple or shape.covariates:
             return [
-                f"model.name: {self.name!r} reads images whose sides are multiples of "
-                f"{self.multiple} pixels, not windows of {side} rows × {shape.inputs} inputs; "
-                "set data.source to digits, cifar10 or cifar100, or choose another model"
+                Problem(
+                    Key("model.name"),
+                    f"{self.name!r} reads images whose sides are multiples of {self.multiple} "
+                    f"pixels, not windows of {side} rows × {shape.inputs} inputs",
+                    "set data.source to digits, cifar10 or cifar100, or choose another model",
+                )
             ]
         return super().problems(shape)
 
