@@ -24,11 +24,11 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
         DataError: it has no global model, or one that reads or forecasts something else.
     """
     models, about = read_models(path)
-    where = f"federation.start: {path}"
+    place = f"federation.start: {path}"
     if "global" not in models:
         raise DataError(
             Problem(
-                where,
+                place,
                 "has no global model",
                 "name the file of a sharing scheme that shares parameters, such as P1",
             )
@@ -36,7 +36,7 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
     if differing := [*_differences(study, about)]:
         raise DataError(
             Problem(
-                where,
+                place,
                 f"its model differs from that of the study in {', '.join(differing)}",
                 "train it with these keys as here",
             )
@@ -48,14 +48,14 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
 
 def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
     """The keys in which the model of a file, given its header, differs from that of a study."""
-    other = Study.model_validate(about["study"])
+    other_study = Study.model_validate(about["study"])
     differing = [
         f"windows.{key}"
         for key in READ
-        if getattr(study.windows, key) != getattr(other.windows, key)
+        if getattr(study.windows, key) != getattr(other_study.windows, key)
     ]
-    settings = {"model": (study.model.settings, other.model.settings)}
-    settings["task"] = study.task.settings, other.task.settings
+    settings = {"model": (study.model.settings, other_study.model.settings)}
+    settings["task"] = study.task.settings, other_study.task.settings
     differing += [key for key, pair in settings.items() if pair[0] != pair[1]]
     shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
     if not differing and about["parameters"] != shapes:

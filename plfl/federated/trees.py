@@ -153,7 +153,7 @@ def largest_slope(loss: Loss) -> float:
     """The largest gradient of a window, in magnitude; infinite if there is none."""
     if isinstance(loss, float):
         slopes = _quantile_slopes(loss)
-        return max(slopes.over, slopes.under)
+        return max(slopes.above_target, slopes.below_target)
     return np.inf if loss == "mse" else 1.0
 
 
@@ -388,7 +388,10 @@ class GrowingClient(threading.Thread):
         """The gradients (W,) of the loss."""
         if isinstance(self.loss, float):
             slopes = _quantile_slopes(self.loss)
-            slope_over, slope_under = np.float32(slopes.over), np.float32(slopes.under)
+            slope_over, slope_under = (
+                np.float32(slopes.above_target),
+                np.float32(slopes.below_target),
+            )
             return np.asarray(slope_over * (scores > y) - slope_under * (scores < y))
         errors = (scores - y).astype(np.float32)
         return errors if self.loss == "mse" else errors.clip(-1, 1)

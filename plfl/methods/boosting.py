@@ -69,15 +69,17 @@ class KnownTrees(MethodState):
 @contextmanager
 def _known_counts(f: Federation) -> Iterator[RootCounts]:
     """What the server knows of the clients' windows, and learns from a tree."""
-    known: RootCounts = {}
+    counts_by_crowd: RootCounts = {}
     state = f.state
     if isinstance(state, KnownTrees) and state.crowd is not None and state.counts is not None:
-        known[tuple(state.crowd.tolist())] = state.counts.cpu().numpy()
+        counts_by_crowd[tuple(state.crowd.tolist())] = state.counts.cpu().numpy()
     try:
-        yield known
+        yield counts_by_crowd
     finally:
         if isinstance(state, KnownTrees):
-            crowd, counts = known.popitem() if known else (None, None)  # the last one
+            crowd, counts = (
+                counts_by_crowd.popitem() if counts_by_crowd else (None, None)
+            )  # the last one
             state.crowd = None if crowd is None else torch.tensor(crowd)
             state.counts = None if counts is None else torch.from_numpy(counts)
 

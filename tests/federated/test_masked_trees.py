@@ -15,7 +15,7 @@ from plfl.federated.collectives.growth import Growth
 from plfl.federated.collectives.masked import Masked, MaskedSums, SumError
 from plfl.federated.collectives.server import Noise, Server
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.collectives.widths import Limits, Told, bits_of, read, told
+from plfl.federated.collectives.widths import LeafWidths, Limits, bits_of, read, write
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
 from plfl.federated.secure.masks import Fields, Lanes
 from plfl.federated.trees import Part, RootCounts, binned, grow
@@ -179,7 +179,7 @@ def test_no_number_of_a_leaf_is_longer_than_that_of_its_parent(
     add, seen = Growth.add_sums, []
 
     def noted(self: Growth, sums: Any) -> None:
-        seen.append((self.told[-1].bits(sums.shape[1]), self.slopes, sums))
+        seen.append((self.leaf_widths[-1].bits(sums.shape[1]), self.slopes, sums))
         add(self, sums)
 
     monkeypatch.setattr(Growth, "add_sums", noted)
@@ -209,7 +209,7 @@ def test_pairs_tell_gradients_and_counts(data: st.DataObject, over: int, under: 
     assert tuple(slopes.pair(*sums(part)) + slopes.pair(*sums(others))) == tuple(
         slopes.pair(*sums(part + others))
     )
-    most = slopes.most(*sums(part + others))
+    most = slopes.largest_pair(*sums(part + others))
     assert 0 <= first <= most[0] and 0 <= counts - slopes.least_counts(first) <= most[1]
     if not has_flat:
         assert first == part[0] and counts - slopes.least_counts(first) == part[1]
@@ -225,7 +225,7 @@ def test_told_widths_are_at_least_those_needed(
     for earlier in (None, np.array([scalar], np.uint8), base):
         widths = np.minimum(needed, scalar).astype(np.uint8) if earlier is not base else needed
         widths = np.asarray(widths, np.uint8)
-        message = told(Told(widths, limits), 7, earlier)
+        message = write(LeafWidths(widths, limits), 7, earlier)
         found = read(message, None if earlier is None else earlier.tobytes())
         assert found.limits == limits and (found.widths >= widths).all()
         assert len(found.widths) == len(widths)

@@ -69,7 +69,7 @@ def settle_unit(
         if _LEAST_KW <= kw <= most_kw and unit not in excluded_units
     ]
     unit, *other_units = possible_units or ["kWh", "Wh"]
-    if possible_units and all(kw_of[another] == kw_of[unit] for another in other_units):
+    if possible_units and all(kw_of[other_unit] == kw_of[unit] for other_unit in other_units):
         return Assumption(
             unit,
             f"nothing says the unit of the readings: read as {unit}, a mean load of "

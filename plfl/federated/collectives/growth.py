@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.collectives.widths import NOWHERE, Bits, Limits, Told, bits_of, read, told
+from plfl.federated.collectives.widths import (
+    NOWHERE,
+    Bits,
+    LeafWidths,
+    Limits,
+    bits_of,
+    read,
+    write,
+)
 
 FEWEST = 2 * SETTINGS["min_child_samples"]
 """Windows of a leaf that LightGBM may divide."""
@@ -70,8 +78,8 @@ class Growth:
         self.message = b""
         """What tells the clients the bits of the next sums: widths of bins, or, when the tree is
         grown, the bits of each leaf."""
-        self.told: list[Told] = []
-        """What they have been told of leaves."""
+        self.leaf_widths: list[LeafWidths] = []
+        """What the clients know of the numbers of leaves."""
         self._latest: list[int] = []
         self._parent: Leaf | None = None
 
@@ -84,13 +92,13 @@ class Growth:
         """Begin with a leaf of all windows; whether any of them is at the target."""
         self.slopes = self.slopes._replace(has_flat=has_flat)
         self.leaves, self._latest, self._parent = [root], [0], None
-        largest = self.slopes.most(root.gradient, root.windows)
+        largest = self.slopes.largest_pair(root.gradient, root.windows)
         first, second = bits_of(largest).tolist()
         limits = Limits(first, second, 0, 0, has_flat)
         if self.root_counts is None:  # any windows can be in a bin
             widths = bits_of([largest.max()])
         else:  # any of the windows of a bin can be above the target
-            most_above = self.slopes.over * self.root_counts
+            most_above = self.slopes.above_target * self.root_counts
             widths = bits_of(self.slopes.pair(most_above, self.root_counts)[0])
             limits = limits._replace(second=0)
         self._tell(widths, root, limits)
@@ -136,16 +144,18 @@ class Growth:
     def _tell_next(self, parent: Leaf) -> None:
         leaf, slopes = self.next_leaf, self.slopes
         assert parent.sums is not None
-        largest, longest = (slopes.most(each.gradient, each.windows) for each in (leaf, parent))
+        largest, longest = (
+            slopes.largest_pair(node.gradient, node.windows) for node in (leaf, parent)
+        )
         limits = Limits.of_leaf(largest, longest, slopes.has_flat)
-        self._tell(limits.widths(slopes.most(*parent.sums)), parent, limits)
+        self._tell(limits.widths(slopes.largest_pair(*parent.sums)), parent, limits)
         for place in self._latest:
-            self.leaves[place].place = len(self.told) - 1
+            self.leaves[place].place = len(self.leaf_widths) - 1
 
     def _tell(self, widths: Bits, leaf: Leaf, limits: Limits) -> None:
         """Tell widths, given the last ones that were told for this leaf."""
-        before = None if leaf.place == NOWHERE else self.told[leaf.place].widths
-        next_leaf = Told(widths, limits)
-        self.message = told(next_leaf, leaf.place, before)
-        self.told.append(read(self.message, None if before is None else before.tobytes()))
-        leaf.place = len(self.told) - 1
+        former = None if leaf.place == NOWHERE else self.leaf_widths[leaf.place].widths
+        next_leaf = LeafWidths(widths, limits)
+        self.message = write(next_leaf, leaf.place, former)
+        self.leaf_widths.append(read(self.message, None if former is None else former.tobytes()))
+        leaf.place = len(self.leaf_widths) - 1

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from plfl.federated.collectives.growth import Growth, Leaf
 from plfl.federated.collectives.layout import ROOT
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.collectives.widths import Told, bits_of, place_of, read
+from plfl.federated.collectives.widths import LeafWidths, bits_of, place_of, read
 from plfl.federated.secure.keys import SIZE, Key, Secrets, derive
 from plfl.federated.secure.masks import (
     CHECK,
@@ -71,8 +71,9 @@ class MaskedSums:
         """How many windows of a client here are at the target."""
         self._keys: dict[int, Key] = {}
         self._masks: dict[int, Masks] = {}
-        self._told: dict[int, bytes] = {}
-        self._leaves: dict[int, list[Told]] = {}
+        self._width_messages: dict[int, bytes] = {}
+        """The last bits of sums that each client has been sent."""
+        self._leaves: dict[int, list[LeafWidths]] = {}
 
     # -- a client's side
 
@@ -92,14 +93,14 @@ class MaskedSums:
     def hide_root(self, client: int, root: Any) -> Masked:
         """A client's numbers of all its windows, a `ROOT`, as a masked message."""
         numbers = [root["gradient"], root["count"], self.flat[client]]
-        return self._hide(client, fields_of(ROOT_BITS), _whole(np.array(numbers)))
+        return self._hide(client, fields_of(ROOT_BITS), _as_integers(np.array(numbers)))
 
     def hide(self, client: int, numbers: NDArray[Any], *, are_counts: bool = False) -> Masked:
         """A client's whole numbers (n,), pairs of a sum of gradients and a count or counts alone,
         as a masked message."""
-        integers = _whole(numbers)
+        integers = _as_integers(numbers)
         if are_counts:
-            fields = _fields_of_parts(self._told[client], len(integers))
+            fields = _fields_of_parts(self._width_messages[client], len(integers))
         else:
             next_leaf = self._read(client)
             fields = _fields_of_bins(next_leaf, len(numbers) // 2)
@@ -113,19 +114,19 @@ class MaskedSums:
         message.lanes = lanes
         return message
 
-    def _read(self, client: int) -> Told:
+    def _read(self, client: int) -> LeafWidths:
         """What a client has been told last."""
-        message, leaves = self._told[client], self._leaves[client]
+        message, leaves = self._width_messages[client], self._leaves[client]
         place = place_of(message)
-        before = leaves[place].widths.tobytes() if place < len(leaves) else None
-        leaves.append(read(message, before))
+        former = leaves[place].widths.tobytes() if place < len(leaves) else None
+        leaves.append(read(message, former))
         return leaves[-1]
 
     def open(self, client: int, answer: bytes) -> bytes:
         """The answer of the server without the bits of the next sums, which the client keeps."""
         end = HEAD + int.from_bytes(answer[:HEAD], "little")
         if end > HEAD:
-            self._told[client] = answer[HEAD:end]
+            self._width_messages[client] = answer[HEAD:end]
         return answer[end:]
 
     # -- the server's side
@@ -144,7 +145,7 @@ class MaskedSums:
         gradient, count, flat = fields.decode(lanes, np.array([-(2**55), 0, 0])).tolist()
         if not (
             0 < count < 2**31
-            and -self.slopes.under * count <= gradient <= self.slopes.over * count
+            and -self.slopes.below_target * count <= gradient <= self.slopes.above_target * count
             and flat <= count
         ):
             raise SumError(f"{count} windows, {flat} at the target, have the gradients {gradient}")
@@ -156,7 +157,7 @@ class MaskedSums:
         if are_counts:
             fields = _fields_of_parts(self.growth.message, count)
         else:
-            fields = _fields_of_bins(self.growth.told[-1], count // 2)
+            fields = _fields_of_bins(self.growth.leaf_widths[-1], count // 2)
         lanes = fields.add([_lanes(message, fields) for message in messages])
         total = fields.decode(lanes, 0)[:-1] if are_counts else self._pairs(fields, lanes)
         if check_number(total) != int(lanes[-1]):
@@ -168,8 +169,8 @@ class MaskedSums:
         gradients, counts = sums = slopes.sums(*total.reshape(2, -1))
         if not (
             (counts >= 0)
-            & (gradients >= -slopes.under * counts)
-            & (gradients <= slopes.over * counts)
+            & (gradients >= -slopes.below_target * counts)
+            & (gradients <= slopes.above_target * counts)
         ).all():
             raise SumError("sums of gradients exceed those of the windows")
         self.growth.add_sums(sums)
@@ -181,8 +182,8 @@ class MaskedSums:
         if self.growth.knows_counts:
             assert self.growth.root_counts is not None
             return np.concatenate([first, self.growth.root_counts])
-        least = np.concatenate([0 * first, self.growth.slopes.least_counts(first), [0]])
-        return fields.decode(lanes, least)[:-1]
+        bounds = np.concatenate([0 * first, self.growth.slopes.least_counts(first), [0]])
+        return fields.decode(lanes, bounds)[:-1]
 
     def close(self, answers: Sequence[bytes], *, has_bits: bool) -> list[bytes]:
         """Answers of the server, with the bits of the next sums."""
@@ -199,7 +200,7 @@ def most_bytes(clients: int, windows: int, inputs: int, bins: int, leaves: int) 
     return keys + (leaves - 1) * inputs * bins * bits // 8
 
 
-def _whole(numbers: NDArray[Any]) -> NDArray[np.int64]:
+def _as_integers(numbers: NDArray[Any]) -> NDArray[np.int64]:
     integers = numbers.astype(np.int64)
     if not (integers == numbers).all():
         raise SumError("a client's numbers are not whole")
@@ -207,7 +208,7 @@ def _whole(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 @lru_cache(4)  # in the simulation all clients have been told the same
-def _fields_of_bins(leaf: Told, count: int) -> Fields:
+def _fields_of_bins(leaf: LeafWidths, count: int) -> Fields:
     """The fields of pairs of so many bins, and of the check number."""
     if len(leaf.widths) not in (1, count):
         raise SumError(f"{count} bins do not fit {len(leaf.widths)} widths")

@@ -19,32 +19,34 @@ from numpy.typing import NDArray
 class Slopes(NamedTuple):
     """The gradients of a window, whole numbers."""
 
-    over: int
-    """a: above the target."""
-    under: int
-    """b: below it, negative."""
+    above_target: int
+    """a, of one above the target."""
+    below_target: int
+    """b, of one below it, negative."""
     has_flat: bool = True
     """Whether any window is at the target, so that s = 1."""
 
     @property
     def scale(self) -> int:
         """s."""
-        return 1 if self.has_flat else self.over + self.under
+        return 1 if self.has_flat else self.above_target + self.below_target
 
     def pair(self, gradients: Any, counts: Any) -> NDArray[np.int64]:
         """f and c (2, n) of sums (n,)."""
-        return np.stack([(gradients + self.under * counts) // self.scale, counts])
+        return np.stack([(gradients + self.below_target * counts) // self.scale, counts])
 
     def sums(self, first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The sums of gradients and the counts (2, n) of sums of f and c over clients."""
-        return np.stack([first * self.scale - self.under * counts, counts])
+        return np.stack([first * self.scale - self.below_target * counts, counts])
 
     def least_counts(self, first: NDArray[np.int64]) -> NDArray[np.int64]:
         """The least c (n,), given f."""
-        return -(-first * self.scale // (self.over + self.under))
+        return -(-first * self.scale // (self.above_target + self.below_target))
 
-    def most(self, gradients: Any, counts: Any) -> NDArray[np.int64]:
+    def largest_pair(self, gradients: Any, counts: Any) -> NDArray[np.int64]:
         """The most that f, and c beyond the least one, can be (2, n) for windows among those with
         such sums (n,)."""
-        below = self.over * counts - gradients
-        return np.stack([self.pair(gradients, counts)[0], below // (self.over + self.under)])
+        sums_below = self.above_target * counts - gradients
+        return np.stack(
+            [self.pair(gradients, counts)[0], sums_below // (self.above_target + self.below_target)]
+        )

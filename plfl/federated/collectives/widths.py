@@ -63,9 +63,9 @@ class Limits(NamedTuple):
 
     def widths(self, largest: NDArray[np.int64]) -> Bits:
         """The widths (n,) with which numbers of at most these (2, n) fit."""
-        less = np.array([[self.less_first], [self.less_second]], np.uint8)
+        surplus = np.array([[self.less_first], [self.less_second]], np.uint8)
         bits = bits_of(largest)
-        return np.asarray(np.where(bits > 0, bits + less, 0).max(axis=0), np.uint8)
+        return np.asarray(np.where(bits > 0, bits + surplus, 0).max(axis=0), np.uint8)
 
 
 HEAD = struct.Struct("<HBBBB?")
@@ -73,7 +73,7 @@ HEAD = struct.Struct("<HBBBB?")
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class LeafWidths:
     """What clients know of the numbers of the next leaf."""
 
     widths: Bits
@@ -85,35 +85,35 @@ class Told:
         return self.limits.bits(np.broadcast_to(self.widths, count))
 
 
-def told(next_leaf: Told, place: int, before: Bits | None) -> bytes:
-    """What tells a client widths that are at least these, if it knows the widths `before`."""
+def write(next_leaf: LeafWidths, place: int, former: Bits | None) -> bytes:
+    """What tells a client widths that are at least these, if it knows the `former` widths."""
     widths = next_leaf.widths
     head = HEAD.pack(place, *next_leaf.limits)
-    if before is None:
+    if former is None:
         return head + zlib.compress(widths.tobytes())
-    before = np.broadcast_to(before, widths.shape)
-    is_used = before > 0
-    less = before[is_used].astype(np.int16) - widths[is_used]
-    return head + zlib.compress(_opened(less).astype(np.int8).tobytes(), 9)
+    former = np.broadcast_to(former, widths.shape)
+    is_used = former > 0
+    decrease = former[is_used].astype(np.int16) - widths[is_used]
+    return head + zlib.compress(_opened(decrease).astype(np.int8).tobytes(), 9)
 
 
 @lru_cache(1)  # in the simulation all clients get the same
-def read(message: bytes, before: bytes | None) -> Told:
-    """What a message of `told` tells those who know the widths `before`."""
+def read(message: bytes, former: bytes | None) -> LeafWidths:
+    """What a message of `write` tells those who know the `former` widths."""
     limits = Limits(*HEAD.unpack(message[: HEAD.size])[1:])
     content = zlib.decompress(message[HEAD.size :])
-    if before is None:
-        return Told(np.frombuffer(content, np.uint8), limits)
-    less = np.frombuffer(content, np.int8)
-    widths = np.frombuffer(before, np.uint8).astype(np.int16)
-    if len(widths) == 1 and len(less):  # one for all bins
-        widths = np.repeat(widths, len(less))
-    widths[widths > 0] -= less
-    return Told(widths.astype(np.uint8), limits)
+    if former is None:
+        return LeafWidths(np.frombuffer(content, np.uint8), limits)
+    decrease = np.frombuffer(content, np.int8)
+    widths = np.frombuffer(former, np.uint8).astype(np.int16)
+    if len(widths) == 1 and len(decrease):  # one for all bins
+        widths = np.repeat(widths, len(decrease))
+    widths[widths > 0] -= decrease
+    return LeafWidths(widths.astype(np.uint8), limits)
 
 
 def place_of(message: bytes) -> int:
-    """The place of the widths to which a message of `told` refers."""
+    """The place of the widths to which a message of `write` refers."""
     return int(HEAD.unpack(message[: HEAD.size])[0])
 
 
@@ -123,6 +123,6 @@ def _opened(numbers: NDArray[np.int16]) -> NDArray[np.int16]:
     if len(numbers) < RUN:
         return np.full_like(numbers, numbers.min(initial=2**7))
     windows = np.lib.stride_tricks.sliding_window_view
-    least = windows(numbers, RUN).min(axis=1)
+    minima = windows(numbers, RUN).min(axis=1)
     ends = np.full(RUN - 1, -(2**7), np.int16)
-    return np.asarray(windows(np.concatenate([ends, least, ends]), RUN).max(axis=1), np.int16)
+    return np.asarray(windows(np.concatenate([ends, minima, ends]), RUN).max(axis=1), np.int16)
