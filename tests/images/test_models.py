@@ -102,4 +102,4 @@ def test_groups_of_channels(groups: str) -> None:
 @pytest.mark.parametrize("shape", [WindowShape(9, 12, 0, 10), WindowShape(6, 6, 0, 10)])
 def test_windows_that_are_no_images(shape: WindowShape) -> None:
     (problem,) = Cnn().problems(shape)
-    assert "multiples of 4" in problem
+    assert "multiples of 4" in str(problem)
