@@ -112,12 +112,24 @@ class Contender(NamedTuple):
     def bytes(self) -> float:
         """Bytes of all clients of the state in a training, in both directions; of a mixture, of the
         trainings of all its forecasters."""
+        return self.bytes_down + self.bytes_up
+
+    @property
+    def bytes_down(self) -> float:
+        """Of `bytes`, those that clients receive; of a baseline none are counted."""
         if self.is_mixture:
-            return sum(part.bytes for part, _ in self.parts)
+            return sum(part.bytes_down for part, _ in self.parts)
+        return 0.0 if self.forecaster.is_baseline else self.counted("bytes_down")
+
+    @property
+    def bytes_up(self) -> float:
+        """Of `bytes`, those that clients send; all of a baseline's."""
+        if self.is_mixture:
+            return sum(part.bytes_up for part, _ in self.parts)
         if self.forecaster.is_baseline:
             table = self.variant.tables.baseline_scores["bytes"]
             return float(table[self.forecaster.state, self.forecaster.axes[1]])
-        return self.counted("bytes_down") + self.counted("bytes_up")
+        return self.counted("bytes_up")
 
     def mean(self, score: str) -> float:
         """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or

@@ -50,8 +50,8 @@ def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
                 "mase_clients": scores["mase"].count(),
                 "mase_worst_tenth": worst_tenth(np.asarray(scores["mase"], np.float64)),
                 "validation_mase": use.validation,
-                "bytes_up": use.bytes,
-                "bytes_down": 0,
+                "bytes_up": use.bytes_up,
+                "bytes_down": use.bytes_down,
                 "diverged": False,
                 "data": tables.study.data.source,
             }

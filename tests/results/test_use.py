@@ -9,6 +9,8 @@ from plfl.base.spreadsheets import write_csv
 from plfl.publish.tracking import runs
 from plfl.results.assignment import IN_USE, assign
 from plfl.results.collect import with_baselines
+from plfl.results.scores import AXES, select
+from plfl.results.selection import Contender
 from plfl.results.tables import Tables
 from plfl.results.use import summarise_use
 from plfl.results.variants import Variant
@@ -47,6 +49,27 @@ def test_the_row_has_the_means_of_what_each_client_is_assigned(tables: Tables) -
             errors.append(scores["mase"].mean())
             assert name in row["method"] or "others" in row["method"]
         assert row["mase_mean"] == pytest.approx(sum(errors) / len(errors))
+
+
+def test_bytes_are_counted_by_direction(tables: Tables) -> None:
+    variant = Variant("", {}, tables)
+    for sharing in ("P1", IN_USE):
+        for forecaster in select(variant.scores["local"]["CA"], sharing=sharing):
+            contender = Contender(variant, forecaster)
+            total = {"bytes_down": 0.0, "bytes_up": 0.0}
+            for part, _ in contender.parts if sharing == IN_USE else [(contender, [])]:
+                name = dict(zip(AXES, part.forecaster.axes, strict=True))
+                if part.forecaster.is_baseline:
+                    total["bytes_up"] += tables.baseline_scores["bytes"]["CA", name["method"]]
+                    continue
+                trainings = tables.summary.query("state == 'CA' and model == 'local'")
+                for axis, value in name.items():
+                    trainings = trainings[trainings[axis] == value]
+                for direction in total:
+                    total[direction] += trainings[direction].mean()
+            counted = {"bytes_down": contender.bytes_down, "bytes_up": contender.bytes_up}
+            assert counted == pytest.approx(total)
+            assert contender.bytes_down > 0 or sharing == IN_USE
 
 
 def test_cells_are_read_without_it(tables: Tables) -> None:
