@@ -10,7 +10,7 @@ import torch
 from plfl.config.sections import Windows
 from plfl.data import covariates
 from plfl.data.computed import ComputedRows, compute_targets
-from plfl.data.dataset import SPLITS, Dataset
+from plfl.data.dataset import SPLITS, Dataset, source_table
 from plfl.data.windows import build
 from plfl.models.mlp import Mlp
 from plfl.optimizers.client.adam import Adam
@@ -63,7 +63,7 @@ def test_a_file_gives_what_was_built(pair: tuple[Dataset, Dataset], tmp_path: Pa
     if built.horizons > 1:
         assert isinstance(built.targets, np.ndarray)
         np.testing.assert_array_equal(np.asarray(read.at(1).targets), built.targets[:, 1])
-        assert isinstance(read.targets, ComputedRows) and read.at(1).source is None
+        assert isinstance(read.targets, ComputedRows) and source_table(read.at(1)) is None
     # Four numbers of a row are stored: load, scaled load and temperature, and stamp.
     numbers = built.covariates.shape[1] + built.horizons
     assert (
@@ -75,7 +75,7 @@ def test_a_file_gives_what_was_built(pair: tuple[Dataset, Dataset], tmp_path: Pa
 
 def test_each_part_is_computed_from_its_own_training_set(pair: tuple[Dataset, Dataset]) -> None:
     built, read = pair
-    table = read.source
+    table = source_table(read)
     assert table is not None and len(table.bounds) == 9  # three clients with three views each
     for part, (first, _, end) in enumerate(table.bounds.tolist()):
         series = table.series(part)
@@ -89,7 +89,7 @@ def test_what_takes_the_place_of_computed_rows_is_stored(tmp_path: Path) -> None
     built = build(readings(), windows())
     other = np.zeros_like(np.asarray(built.targets))
     changed = built.on_the_same_rows(targets=other)
-    assert built.source is not None and changed.source is None
+    assert source_table(built) is not None and source_table(changed) is None
     changed.save(tmp_path / "changed")
     read = Dataset.load_file(tmp_path / "changed")
     np.testing.assert_array_equal(np.asarray(read.targets), other)
