@@ -67,19 +67,17 @@ class KnownTrees(MethodState):
 
 
 @contextmanager
-def _known_counts(f: Federation) -> Iterator[RootCounts]:
+def _known_counts(state: KnownTrees | None) -> Iterator[RootCounts]:
     """What the server knows of the clients' windows, and learns from a tree."""
     counts_by_crowd: RootCounts = {}
-    state = f.state
-    if isinstance(state, KnownTrees) and state.crowd is not None and state.counts is not None:
+    if state is not None and state.crowd is not None and state.counts is not None:
         counts_by_crowd[tuple(state.crowd.tolist())] = state.counts.cpu().numpy()
     try:
         yield counts_by_crowd
     finally:
-        if isinstance(state, KnownTrees):
-            crowd, counts = (
-                counts_by_crowd.popitem() if counts_by_crowd else (None, None)
-            )  # the last one
+        if state is not None:
+            # The last one.
+            crowd, counts = counts_by_crowd.popitem() if counts_by_crowd else (None, None)
             state.crowd = None if crowd is None else torch.tensor(crowd)
             state.counts = None if counts is None else torch.from_numpy(counts)
 
@@ -172,7 +170,7 @@ class Boosting(Method):
             received_rows, _ = f.channel.send("down", clients[lacks], x[lacks])
             x = x.clone()
             x[lacks] = received_rows
-        return self._instructions(f, clients, x, t)
+        return self._instructions(f, state, clients, x, t)
 
     def _shared(self, f: Federation, t: int) -> int:
         """The number of shared trees after round t."""
@@ -181,25 +179,25 @@ class Boosting(Method):
         return min(t, f.layout.shapes["body.value"][1]) if f.shared.any() else 0
 
     def without_server(self, f: Federation, clients: Tensor) -> TrainInstructions:
-        return self._instructions(f, clients, f.x0[None])
+        return self._instructions(f, None, clients, f.x0[None])
 
     def _instructions(
-        self, f: Federation, clients: Tensor, start: Tensor, t: int = 0
+        self, f: Federation, state: KnownTrees | None, clients: Tensor, start: Tensor, t: int = 0
     ) -> TrainInstructions:
-        watch = partial(self._watch, f, t - 1) if 0 < t == self._shared(f, t) else None
+        watch = partial(self._watch, f, state, t - 1) if 0 < t == self._shared(f, t) else None
         # A tree reads all windows of a client.
         steps = f.client_data.windows[clients] / f.settings.batch_size
-        routine = Routine(self._grow, 0, together=True, watch=watch)
+        routine = Routine(partial(self._grow, state), 0, together=True, watch=watch)
         return TrainInstructions(start, steps=steps, routine=routine)
 
-    def _watch(self, f: Federation, tree: int, clients: Tensor) -> None:
+    def _watch(self, f: Federation, state: KnownTrees | None, tree: int, clients: Tensor) -> None:
         """Grow a tree as a server that has only the messages of `clients`."""
         row = f.full(f.server.x)[None]
-        with _known_counts(f) as counts:
+        with _known_counts(state) as counts:
             self.tree_grower(f.client_data, f.layout).watch(row, tree, f.channel, counts)
         f.local[clients] = f.models(clients, row[:, f.columns])
 
-    def _grow(self, session: Session) -> RoutineResult:
+    def _grow(self, state: KnownTrees | None, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
         from plfl.federated.collectives.server import Noise
         from plfl.federated.secure.neighbours import FEWEST
@@ -216,7 +214,7 @@ class Boosting(Method):
             channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST
         )
         purpose = f"tree/{session.t}"
-        with _known_counts(f) as counts:
+        with _known_counts(state) as counts:
             losses = grower.add(rows, clients, tree, channel, grows, noise, purpose, counts)
         session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
         session.losses = losses.to(session.steps) * session.steps
