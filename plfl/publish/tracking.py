@@ -33,6 +33,7 @@ from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
 from plfl.results.records import CELL, MODELS, read_about
 from plfl.results.tables import Tables, fitting
+from plfl.results.use import read_use
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:
@@ -356,7 +357,8 @@ def _runs_in_use(
 ) -> Iterator[Run]:
     """The runs of what is in use in a state, and of what would be without a federation."""
     last = tables.study.federation.rounds
-    for row in tables.in_use[tables.in_use["state"] == state].to_dict("records"):
+    rows = read_use(tables)
+    for row in rows[rows["state"] == state].to_dict("records"):
         name = str(row["sharing"])
         about = {"sharing": name, "method": row["method"]}
         test = {score: float(row[f"{score}_mean"]) for score in ("mase", "mae", "rmse")}
@@ -367,7 +369,10 @@ def _runs_in_use(
             params=_texts({**common_tags, **about}),
             points=[
                 *(point for split in means for point in _constant(split, means[split], last)),
-                ("total/bytes_up", last, float(row["bytes_up"])),
+                *(
+                    (f"total/{direction}", last, float(row[direction]))
+                    for direction in ("bytes_down", "bytes_up")
+                ),
             ],
         )
 

@@ -32,7 +32,6 @@ _SUMMARY: dict[str, type] = {
     **{"seed": int, "round": int, "diverged": bool},
 }
 """Required columns of the summary and their types."""
-_BYTES = ("bytes_down", "bytes_up")
 _CLIENTS: dict[str, type] = {"state": str, "client": str, "order": int, "interval": int}
 """Required columns of the table of clients and their types."""
 _BASELINES: dict[str, type] = {
@@ -112,14 +111,6 @@ class Tables:
             if table.duplicated([*CELL, "model"]).any():
                 raise ValueError("duplicate cell")
             return table.fillna({"hyperparameters": ""}).astype(_SUMMARY)
-
-    @property
-    def in_use(self) -> pd.DataFrame:
-        """The rows of summary.csv of what is in use; none if the study was not collected."""
-        table = self.whole_summary
-        rows = table[table["sharing"].isin(USES)].reset_index(drop=True)
-        numbers = [c for c in rows if str(c).endswith("_mean") or c in ("validation_mase", *_BYTES)]
-        return rows.assign(**rows[numbers].apply(pd.to_numeric, errors="coerce"))
 
     @cached_property
     def clients(self) -> pd.DataFrame:

@@ -12,11 +12,14 @@ import pandas as pd
 from plfl.results import words
 from plfl.results.assignment import IN_USE, IN_USE_ALONE
 from plfl.results.selection import use_of
+from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.tasks.metrics import worst_tenth
 
 SCORES = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
 """The scores that have a column with their mean over clients."""
+NUMBERS = ("validation_mase", "bytes_down", "bytes_up")
+"""Other columns of numbers."""
 
 
 def summarise_use(variant: Variant) -> pd.DataFrame:
@@ -24,6 +27,14 @@ def summarise_use(variant: Variant) -> pd.DataFrame:
     is different, in those columns of `plfl.results.collect.summarise` that apply. `sharing` and
     `model` are `in use` or `in use alone`; `method` has the short names of the forecasters."""
     return pd.DataFrame([*_rows(variant)])
+
+
+def read_use(tables: Tables) -> pd.DataFrame:
+    """These rows as they stand in summary.csv; none if the study was not collected."""
+    table = tables.whole_summary
+    rows = table[table["sharing"].isin(list(words.USES))].reset_index(drop=True)
+    numbers = [c for c in rows if str(c).endswith("_mean") or c in NUMBERS]
+    return rows.assign(**rows[numbers].apply(pd.to_numeric, errors="coerce"))
 
 
 def _rows(variant: Variant) -> Iterator[dict[str, Any]]:

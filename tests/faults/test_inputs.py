@@ -90,8 +90,10 @@ class Evil:
 def test_a_dataset_cannot_run_code(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     path = tmp_path / "CA.npz"
-    whole = vars(tiny.dataset())
-    np.savez(path, **{**whole, "clients": np.array([Evil(canary)], dtype=object)})
+    tiny.dataset().save(path)
+    with np.load(path) as whole:
+        contents = dict(whole)
+    np.savez(path, **{**contents, "clients": np.array([Evil(canary)], dtype=object)})
     with naming(DataError, "CA.npz"):
         Dataset.load_file(path)
     path.write_bytes(pickle.dumps(Evil(canary)))

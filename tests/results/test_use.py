@@ -12,7 +12,7 @@ from plfl.results.collect import with_baselines
 from plfl.results.scores import AXES, select
 from plfl.results.selection import Contender
 from plfl.results.tables import Tables
-from plfl.results.use import summarise_use
+from plfl.results.use import read_use, summarise_use
 from plfl.results.variants import Variant
 from tests.helpers import fake_results
 
@@ -29,7 +29,7 @@ def tables(tmp_path: Path) -> Tables:
 
 
 def test_the_row_has_the_means_of_what_each_client_is_assigned(tables: Tables) -> None:
-    rows = tables.in_use[tables.in_use["sharing"] == IN_USE].set_index("state")
+    rows = read_use(tables).query("sharing == @IN_USE").set_index("state")
     assert rows.index.tolist() == tables.study.data.states
     last = tables.study.federation.rounds
     for state, row in rows.iterrows():
@@ -73,7 +73,7 @@ def test_bytes_are_counted_by_direction(tables: Tables) -> None:
 
 
 def test_cells_are_read_without_it(tables: Tables) -> None:
-    assert not tables.in_use.empty
+    assert not read_use(tables).empty
     assert {*tables.summary["sharing"]} == {*tables.study.grid.sharing}
 
 
@@ -85,7 +85,7 @@ def test_mlflow_has_a_run_of_it_after_those_of_cells(tables: Tables) -> None:
     assert order.index("P1") > order.count("baseline") - 1
     for state in tables.study.data.states:
         run = run_of[f"{state}-in use"]
-        row = tables.in_use.query("state == @state and sharing == 'in use'").iloc[0]
+        row = read_use(tables).query("state == @state and sharing == 'in use'").iloc[0]
         values = {key: value for key, _, value in run.points}
         assert values["test_last/mase_mean_local"] == row["mase_mean"]
         assert run.params["method"] == row["method"]
