@@ -132,7 +132,7 @@ def test_the_core_trains_forecasts_backtests_and_scores(core: Path) -> None:
             "buildings",
             "--timezone",
             "Europe/Berlin",
-            "--unit",
+            "--read-as",
             "kWh",
         ],
         ["score", "own.yaml", "p.parquet", "--submit", "board.csv", "--method", "truth"],

@@ -20,7 +20,7 @@ from plfl.cli.meters import INCOMPLETE, deliver_forecasts, for_each_meter
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
-from plfl.data.meters.questions import MOST_KW
+from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.forecast.backtest import FORECASTS, scored
 from plfl.forecast.first_day import RawMeter, raw_meters, summary, tested
 from plfl.forecast.output import Form
@@ -180,7 +180,7 @@ def read(
         names = None if meters.join_files or len(files) == 1 else {f: client_name(f) for f in files}
         with progress_bar("read", "step") as progress:
             exports = read_exports(
-                *(files, meters, interval, names, progress), most_kw=MOST_KW[options.kind]
+                *(files, meters, interval, names, progress), largest=LARGEST_LOADS[options.kind]
             )
         if problem := zone_problem(exports, meters):
             raise DataError(problem)

@@ -19,7 +19,7 @@ from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
-from plfl.data.meters.questions import MOST_KW
+from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.data.meters.stamps import standard_offset
 from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new
@@ -56,8 +56,8 @@ def recognise(
     raw = raw_files(paths)
     interval = meters.interval if "interval" in meters.model_fields_set else None
     meters = meters.model_copy(update={"exports": raw})
-    most_kw = MOST_KW[kind or "homes"]
-    exports = read_exports(raw, meters, interval, progress=progress, most_kw=most_kw)
+    largest = LARGEST_LOADS[kind]
+    exports = read_exports(raw, meters, interval, progress=progress, largest=largest)
     _add_problems(exports, meters)
     count = counted(len(exports.problems_of_study), "problem")
     exports.refuse(f"{count}, nothing was written")

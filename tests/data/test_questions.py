@@ -11,15 +11,17 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
+from plfl.public.models import Kind
 from tests.helpers.refusals import naming
 
 HOURS = pd.date_range("2023-01-02", periods=24 * 20, freq="h")
 LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
 
 
-def read(path: Path, table: pd.DataFrame, **keys: Any) -> Exports:
+def read(path: Path, table: pd.DataFrame, kind: Kind | None = "homes", **keys: Any) -> Exports:
     table.to_csv(path / "a.csv", index=False)
-    return recognise([path / "a.csv"], Meters.model_validate({"timezone": "UTC", **keys}))[0]
+    meters = Meters.model_validate({"timezone": "UTC", **keys})
+    return recognise([path / "a.csv"], meters, kind=kind)[0]
 
 
 @pytest.mark.parametrize("end_after", [1, -1], ids=["start first", "end first"])
@@ -125,6 +127,17 @@ def test_a_unit_that_nothing_says_is_the_only_possible_one_or_asked(
     kwh = read(tmp_path, table, unit=units[0]).meters["a"].load.sum()
     assert (meter.load.sum(), exports.settled_keys["unit"]) == (kwh, units[0])
     assert sum("nothing says the unit" in line for line in exports.report()) == 1
+
+
+def test_another_unit_than_kwh_is_asked_about_if_it_may_be_a_building(tmp_path: Path) -> None:
+    table = quarters("consumption", (LOADS[:400] * 100).round(4))  # 600 kW or 0.6 kW
+    assert read(tmp_path, table).settled_keys["unit"] == "Wh"
+    kinds: list[Kind | None] = ["buildings", None]
+    for kind in kinds:
+        with naming(DataError, "data.meters.unit: kWh", "data.meters.unit: Wh"):
+            read(tmp_path, table, kind)
+    small = quarters("consumption", LOADS[:400].round(4) * 0.1)
+    assert read(tmp_path, small, None).settled_keys["unit"] == "kWh"
 
 
 def test_registers_count_energy_in_a_possible_unit(tmp_path: Path) -> None:

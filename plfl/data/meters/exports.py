@@ -27,7 +27,7 @@ from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.paths import client_name
-from plfl.data.meters.questions import Assumption, settle_stamp, settle_unit
+from plfl.data.meters.questions import Assumption, LargestLoads, settle_stamp, settle_unit
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
 
@@ -98,7 +98,7 @@ def read_exports(
     names: Mapping[Path, str] | None = None,
     progress: Progress | None = None,
     is_settled: bool = False,
-    most_kw: float | None = None,
+    largest: LargestLoads | None = None,
 ) -> Exports:
     """The meters in raw exports, cleaned, and the problems of all files.
 
@@ -106,7 +106,7 @@ def read_exports(
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's. `progress` is called for every file and every meter.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers.
-    `most_kw`: nobody has read such files before, so that units and stamps that they do not state
+    `largest`: nobody has read such files before, so that units and stamps that they do not state
     are settled by what is possible, or asked (`plfl.data.meters.questions`); otherwise the defaults
     of the keys hold.
     """
@@ -121,7 +121,7 @@ def read_exports(
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports)
-    undecided_names = [] if most_kw is None else _settle(exports, pieces, most_kw)
+    undecided_names = [] if largest is None else _settle(exports, pieces, largest)
     cleaner = Cleaner(exports.keys, interval)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
@@ -196,7 +196,7 @@ def _are_alike(keys: Meters, other_keys: Meters) -> bool:
 
 
 def _settle(
-    exports: Exports, pieces: Mapping[str, Sequence[Piece]], most_kw: float
+    exports: Exports, pieces: Mapping[str, Sequence[Piece]], largest: LargestLoads
 ) -> Iterable[str]:
     """Settle what the files do not state for their meters, or add a question to the problems; the
     names of the meters that wait for its answer."""
@@ -211,7 +211,7 @@ def _settle(
     with collect_problems(exports.problems):
         if open_units:
             by_day = [n for n in open_units if exports.formats[exports.files[n]].time.of_day]
-            assumption = settle_unit(open_units, keys_of, by_day, most_kw)
+            assumption = settle_unit(open_units, keys_of, by_day, largest)
             if assumption.value != "kWh" and len(open_units) < len(pieces):
                 raise DataError(
                     Problem(

@@ -4,6 +4,7 @@ possible and told, or asked."""
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,23 @@ from plfl.data.checks import counted, is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import POWER, Piece, usual_step
 
-MOST_KW = {"homes": 100.0, "buildings": 10_000.0}
-"""The largest mean load of a meter of each kind in kW."""
+
+class LargestLoads(NamedTuple):
+    """The largest mean load in kW that a meter may have."""
+
+    in_kwh: float
+    """If the readings are kWh, the usual unit,"""
+    otherwise: float
+    """and if they are in another unit."""
+
+
+LARGEST_LOADS = {
+    "homes": LargestLoads(100.0, 100.0),
+    "buildings": LargestLoads(10_000.0, 10_000.0),
+    # Another unit than the usual one is read only if that is impossible for all kinds.
+    None: LargestLoads(10_000.0, 100.0),
+}
+"""Those of meters of a kind; None: it is not known."""
 _LEAST_KW = 0.01
 """The least mean load of a meter in kW; a refrigerator needs twice as much."""
 _HOUR = 60
@@ -38,11 +54,11 @@ def settle_unit(
     pieces: Mapping[str, Sequence[Piece]],
     keys: Mapping[str, Meters],
     by_day: Collection[str],
-    most_kw: float,
+    largest: LargestLoads,
 ) -> Assumption:
     """The unit of meters whose files do not state it: the only one in which their mean load is
-    possible, at most `most_kw`. Registers, and the meters `by_day`, whose files have a row for each
-    day and a column for each of its intervals, count energy.
+    possible, at most the `largest`. Registers, and the meters `by_day`, whose files have a row for
+    each day and a column for each of its intervals, count energy.
 
     Raises:
         DataError: several units are possible; the message says what was seen, and what to set.
@@ -66,7 +82,8 @@ def settle_unit(
     possible_units = [
         unit
         for unit, kw in kw_of.items()
-        if _LEAST_KW <= kw <= most_kw and unit not in excluded_units
+        if _LEAST_KW <= kw <= (largest.in_kwh if unit == "kWh" else largest.otherwise)
+        and unit not in excluded_units
     ]
     unit, *other_units = possible_units or ["kWh", "Wh"]
     if possible_units and all(kw_of[other_unit] == kw_of[unit] for other_unit in other_units):
@@ -74,7 +91,7 @@ def settle_unit(
             unit,
             f"nothing says the unit of the readings: read as {unit}, a mean load of "
             f"{kw_of[unit]:.2g} kW; in another one it would be below {_LEAST_KW:g} or above "
-            f"{most_kw:g} kW; if that is wrong, set {Key('data.meters.unit')}",
+            f"{largest.otherwise:g} kW; if that is wrong, set {Key('data.meters.unit')}",
         )
     name, (piece, *_) = next(iter(pieces.items()))
     units = [unit, *other_units]
