@@ -10,6 +10,7 @@ from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.data.checks import list_names
 from plfl.data.meters.cleaning import Meter
+from plfl.data.meters.questions import LARGEST_LOADS
 
 _CONSTANT_PART = 0.99
 """A load is all but constant if this part of its values is the same, in the last quarter, too."""
@@ -20,7 +21,7 @@ _PADDED = 4
 """Zeros in a row before a load that is at least as large as that of as many intervals."""
 _ENOUGH_TIMES = 20
 """Times that tell a habit from chance."""
-_MOST_KW, _LEAST_KW = 100.0, 0.002
+_MOST_KW, _LEAST_KW = LARGEST_LOADS["homes"].in_kwh, 0.002
 """Mean loads of homes are between these; those of buildings may be larger."""
 _NIGHT_ENDS = 4
 """Hour of local time before which it is dark on most days."""
