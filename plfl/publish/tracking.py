@@ -310,6 +310,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
     seeds = len(study.grid.seeds) > 1
     with fitting(tables.folder):
         summaries = dict(list(tables.summary.groupby(CELL)))
+        rows_in_use = read_use(tables)
         # One state at a time, because the records of all states may not fit into memory.
         for state in study.data.states:
             clients = (tables.clients["state"] == state).sum()
@@ -349,17 +350,17 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     tables={"clients.csv": _clients(rows), "client_bytes.csv": _byte_table(rows)},
                     diverged_round=rows.loc[broken, "round"].min() if broken.any() else None,
                 )
-            yield from _runs_in_use(tables, state, prefix, common_tags)
+            own_rows = rows_in_use[rows_in_use["state"] == state]
+            yield from _runs_in_use(own_rows, federation.rounds, prefix, common_tags)
 
 
 def _runs_in_use(
-    tables: Tables, state: str, prefix: str, common_tags: Mapping[str, object]
+    rows: pd.DataFrame, last: int, prefix: str, common_tags: Mapping[str, object]
 ) -> Iterator[Run]:
-    """The runs of what is in use in a state, and of what would be without a federation."""
-    last = tables.study.federation.rounds
-    rows = read_use(tables)
-    for row in rows[rows["state"] == state].to_dict("records"):
-        name = str(row["sharing"])
+    """The runs of what is in use in a state, and of what would be without a federation, given
+    their rows of summary.csv and the last round."""
+    for row in rows.to_dict("records"):
+        state, name = common_tags["state"], str(row["sharing"])
         about = {"sharing": name, "method": row["method"]}
         test = {score: float(row[f"{score}_mean"]) for score in ("mase", "mae", "rmse")}
         means = {"test": test, "validation": {"mase": float(row["validation_mase"])}}
