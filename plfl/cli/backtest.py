@@ -17,6 +17,7 @@ from plfl.base.spreadsheets import as_csv
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit
 from plfl.cli.meters import INCOMPLETE, for_each_meter, print_by_text, share_messages
+from plfl.cli.results import find_results
 from plfl.forecast.backtest import backtest
 from plfl.forecast.choice import Forecasters
 
@@ -34,7 +35,7 @@ def add(commands: Commands) -> None:
         "first the results folder of a study, then files of new readings, or folders of them: "
         "whole exports or only what is new; or, without a study, only raw exports"
     )
-    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help=text)
+    parser.add_argument("paths", type=find_results, nargs="+", metavar="PATH", help=text)
     add_unit(parser)
     text = "score this forecaster instead"
     parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)

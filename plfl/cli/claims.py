@@ -3,8 +3,9 @@
 import argparse
 import json
 
-from plfl.cli.common import Commands, add_parser, add_results
+from plfl.cli.common import Commands, add_parser
 from plfl.cli.compare import print_notes
+from plfl.cli.results import add_results
 from plfl.experiments.scoring import scoring_of
 from plfl.results import comparisons, words
 from plfl.results.overview import study_of

@@ -67,23 +67,6 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     option("--trust", type=Path, action="append", default=[], metavar="FILE.py", help=text)
 
 
-def add_results(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust` and the argument `results`."""
-    add_trust(parser)
-    parser.add_argument("results", type=Path, help="results folder of a study")
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, the file or folder of models, and the choice between a client's models."""
-    add_trust(parser)
-    text = (
-        "a file of results/NAME/models/*.safetensors, or a results folder: its best forecaster on "
-        "validation"
-    )
-    parser.add_argument("file", type=Path, metavar="MODEL", help=text)
-    add_which_model(parser)
-
-
 def add_which_model(parser: argparse.ArgumentParser) -> None:
     """Add the choice between a client's models."""
     text = "which model of the meter; default: %(default)s"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser, add_trust
+from plfl.cli.results import find_side
 from plfl.experiments.scoring import scoring_of
 from plfl.results import compare as sides
 from plfl.results import comparisons, words
@@ -27,8 +28,10 @@ def add(commands: Commands) -> None:
         "FOLDER (a results folder), FOLDER:CELL (without its seed: the mean over seeds) or "
         "FOLDER:STATE-baseline-NAME"
     )
-    parser.add_argument("a", help=text)
-    parser.add_argument("b", nargs="?", help="the other side; without it, all of the study's own")
+    parser.add_argument("a", type=find_side, help=text)
+    parser.add_argument(
+        "b", type=find_side, nargs="?", help="the other side; without it, all of the study's own"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError, Problem
-from plfl.cli.common import Commands, add_model, add_parser
+from plfl.cli.common import Commands, add_parser
 from plfl.cli.forecast import add_with, check_with, choose_model
 from plfl.cli.meters import INCOMPLETE, for_each_meter, share_messages
+from plfl.cli.results import add_model
 from plfl.cli.score import opened
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import load

@@ -16,6 +16,7 @@ from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
 from plfl.cli.init import KINDS
 from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
+from plfl.cli.results import find_results
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
@@ -39,7 +40,7 @@ def add(commands: Commands) -> None:
         "models, then files of readings or folders of them, in the layout of the study's meters; "
         "or, without a study, only raw exports"
     )
-    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help=text)
+    parser.add_argument("paths", type=find_results, nargs="*", metavar="PATH", help=text)
     add_which_model(parser)
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
     add_with(parser)
@@ -92,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], None]) -> int:
     """Forecast with the models of a study."""
-    is_folder, is_accepted = options.file.is_dir(), options.accept_misfits
+    is_folder = options.file.is_dir() or not options.file.suffix
+    is_accepted = options.accept_misfits
     kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
     if kept_forecasters is not None and kept_forecasters.are_of_plfl:
         avoid("sklearn", "lightgbm")

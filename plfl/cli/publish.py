@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from plfl.base.extras import require
-from plfl.cli.common import Commands, add_parser, add_results
+from plfl.cli.common import Commands, add_parser
+from plfl.cli.results import add_results
 from plfl.results.records import read_about
 
 EXAMPLES = """

@@ -4,7 +4,8 @@ import argparse
 import webbrowser
 
 from plfl.base.extras import require
-from plfl.cli.common import Commands, add_parser, add_results
+from plfl.cli.common import Commands, add_parser
+from plfl.cli.results import add_results
 from plfl.report.reporting import figures_of, make
 from plfl.results.overview import study_of
 

@@ -11,6 +11,7 @@ from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
 from plfl.cli.common import Commands, add_parser
+from plfl.cli.results import find_results
 from plfl.outside.clients import datasets, examples
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.frozen import opened as read
@@ -56,7 +57,7 @@ def add_submission(parser: argparse.ArgumentParser) -> None:
     text = "table (.parquet or .csv) of forecasts; docs/benchmark.md lists its columns"
     parser.add_argument("predictions", type=Path, nargs="?", help=text)
     text = "results of the study: its cells are ranked, too, and its baselines not trained again"
-    parser.add_argument("--results", type=Path, help=text)
+    parser.add_argument("--results", type=find_results, help=text)
     parser.add_argument("--variant", default="", help="label of a variant of the study")
     for option, text in MEANINGS.items():
         number = option in ("bytes-up", "bytes-down", "trials")

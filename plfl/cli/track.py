@@ -2,7 +2,8 @@
 
 import argparse
 
-from plfl.cli.common import Commands, add_parser, add_results
+from plfl.cli.common import Commands, add_parser
+from plfl.cli.results import add_results
 from plfl.results.overview import study_of
 
 EXAMPLES = "plfl track results/demo"

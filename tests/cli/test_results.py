@@ -33,6 +33,24 @@ def test_claims_prints_the_verdicts(folder: Path, invoke) -> None:
     )
 
 
+def test_a_study_is_named_by_its_file_or_its_folder(folder: Path, here: Path, invoke) -> None:
+    (here / "results").mkdir()
+    (here / "results/own").symlink_to(folder)
+    (here / "mine.yaml").write_text("name: own\n", encoding="utf-8")
+    assert invoke("claims", "mine.yaml").out == invoke("claims", folder).out
+    cells = [f"NY-{sharing}-fedopt-adam-fedavg" for sharing in ("P1", "P2")]
+    first, second = (f"{folder}:{cell}" for cell in cells)
+    by_file = invoke("compare", *(f"mine.yaml:{cell}" for cell in cells)).out
+    assert by_file == invoke("compare", first, second).out.replace(str(folder), "results/own")
+
+
+def test_a_study_without_results_is_said(here: Path, invoke) -> None:
+    (here / "mine.yaml").write_text("name: own\n", encoding="utf-8")
+    for command in (["claims", "mine.yaml"], ["forecast", "mine.yaml", "new.csv"]):
+        assert "results/own: holds no study" in invoke(*command, status=2).err
+    assert "other.yaml: 1 error" in invoke("claims", "other.yaml", status=2).err
+
+
 def test_claims_for_machines(folder: Path, invoke) -> None:
     (row,) = json.loads(invoke("claims", folder, "--json").out)
     assert (row["claim"], row["verdict"]) == ("c1", "holds")
