@@ -363,15 +363,15 @@ class _Question:
         if names := list(dict.fromkeys(name for mase in sides for name in deciding(mase))):
             about_means = (
                 f" {list_names(names, FEW_NAMES)} {'decides' if len(names) == 1 else 'decide'} the "
-                f"means, {errors[0]:,.2f} and {errors[1]:,.2f}{interval}."
+                f"means, {errors[0]:,.3f} and {errors[1]:,.3f}{interval}."
             )
             kind, interval = "median", ""
             errors = (float(sides[0].median()), float(sides[1].median()))
         beaten = ", which neither beats" if min(errors) >= 1 else ""
         first, second = self.names
         return (
-            f"In MASE: the {kind} error was {errors[0]:.2f} ({first}: {contest.label(0)}) and "
-            f"{errors[1]:.2f} ({second}: {contest.label(1)}); 1 is the error of repeating the last "
+            f"In MASE: the {kind} error was {errors[0]:.3f} ({first}: {contest.label(0)}) and "
+            f"{errors[1]:.3f} ({second}: {contest.label(1)}); 1 is the error of repeating the last "
             f"reading{beaten}. The first is {_compared(*errors)}{interval}.{about_means}"
             f"{_in_percent(contest)}"
         )
@@ -420,8 +420,8 @@ def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[st
     for row in comparisons[comparisons["about"] == "new"].to_dict("records"):
         yield (
             f"For {words.shares(study, row['better'])}, the model of the others had an error of "
-            f"{row['error']:.2f}, and the best naive forecast ({row['chosen_than']}) "
-            f"{row['error_than']:.2f} (difference {row['difference']:+.3f} "
+            f"{row['error']:.3f}, and the best naive forecast ({row['chosen_than']}) "
+            f"{row['error_than']:.3f} (difference {row['difference']:+.3f} "
             f"[{row['low']:+.3f}, {row['high']:+.3f}])."
         )
 
@@ -485,7 +485,7 @@ def _gainers_and_losers(clients: pd.DataFrame, participant: str) -> str:
             open_ = bool(row["low"] <= 0 <= row["high"])
             parts.append(
                 f"{row['client']} {word} most{', but not clearly' * open_}: "
-                f"{abs(row['gain']):.2f} ({share}, {saved})."
+                f"{abs(row['gain']):.3f} ({share}, {saved})."
             )
     return " ".join([clearly, *parts])
 
