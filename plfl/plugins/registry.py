@@ -11,7 +11,7 @@ import pkgutil
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, distributions
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -197,6 +197,12 @@ def plugged(package: str) -> dict[str, type[Algorithm]]:
 
 
 @cache
+def find_entry_points() -> EntryPoints:
+    """The entry points of all installed packages. Each of these has a file to read for them."""
+    return EntryPoints(point for package in distributions() for point in package.entry_points)
+
+
+@cache
 def files(package: str) -> dict[str, str]:
     """The modules of the files of `package`, whether or not they define an algorithm, by name.
 
@@ -205,9 +211,14 @@ def files(package: str) -> dict[str, str]:
     same name, or a package cannot be imported.
     """
     files_of: dict[str, str] = {}
-    folders = {f for point in entry_points(group=GROUP) for f in folders_of(point.value, [package])}
+    points = find_entry_points()
+    folders = {
+        folder
+        for point in points.select(group=GROUP)
+        for folder in folders_of(point.value, [package])
+    }
     # The first version had one group per folder, which packages made for it still name.
-    folders |= {point.value for point in entry_points(group=package)}
+    folders |= {point.value for point in points.select(group=package)}
     for folder in (package, *sorted(folders)):
         for info in pkgutil.iter_modules(_imported(folder).__path__):
             module = f"{folder}.{info.name}"

@@ -285,6 +285,7 @@ def test_installed_packages_bring_files_that_are_read_when_they_are_named(tmp_pa
     points = "[plfl.plugins]\nall = gridroom\n[plfl.methods]\nold = gridroom.methods\n"
     (about / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(tmp_path))
+    registry.find_entry_points.cache_clear()
     registry.files.cache_clear()
     module = "gridroom.optimizers.client.signum"
     try:
@@ -296,6 +297,7 @@ def test_installed_packages_bring_files_that_are_read_when_they_are_named(tmp_pa
         assert "signum" not in registry.files("plfl.optimizers.server")
         assert registry.files("plfl.methods")["still"] == "gridroom.methods.still"  # named twice
     finally:
+        registry.find_entry_points.cache_clear()
         registry.files.cache_clear()
         for name in [name for name in sys.modules if name.partition(".")[0] == "gridroom"]:
             del sys.modules[name]
