@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
     parser = add_parser(commands, "backtest", EXAMPLES, run, takes_files=True)
     add_trust(parser)
     text = (
-        "first the results folder of a study, then files of new readings, or folders of them: "
-        "whole exports or only what is new; or, without a study, only raw exports"
+        "first the results folder of a study, or its file, then files of new readings, or folders "
+        "of them: whole exports or only what is new; or, without a study, only raw exports"
     )
     parser.add_argument("paths", type=find_results, nargs="+", metavar="PATH", help=text)
     add_unit(parser)

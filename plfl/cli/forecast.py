@@ -36,9 +36,9 @@ def add(commands: Commands) -> None:
     parser = add_parser(commands, "forecast", EXAMPLES, run, takes_files=True)
     add_trust(parser)
     text = (
-        "first a results folder, whose best forecaster on validation is taken, or a file of its "
-        "models, then files of readings or folders of them, in the layout of the study's meters; "
-        "or, without a study, only raw exports"
+        "first a results folder or the study's file, whose best forecaster on validation is taken, "
+        "or a file of its models, then files of readings or folders of them, in the layout of the "
+        "study's meters; or, without a study, only raw exports"
     )
     parser.add_argument("paths", type=find_results, nargs="*", metavar="PATH", help=text)
     add_which_model(parser)
