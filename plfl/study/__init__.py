@@ -177,12 +177,17 @@ class Study(StudyKeys):
 
     def description(self) -> dict[str, Any]:
         """The study as stored with its results, without the settings that do not affect them."""
-        return self.model_dump(
+        description = self.model_dump(
             mode="json",
             exclude={"compute": {"threads", "stack", "checkpoint_seconds"}},
             # Else keys that an axis replaces, such as those of a model, would stand there, too.
             exclude_unset=bool(self.plan.axes),
         )
+        if self.data.source == "meters" and "meters" in description["data"]:
+            # What no key says is what the files say: a default would overrule them.
+            meters = self.data.meters.model_dump(mode="json", exclude_unset=True)
+            description["data"]["meters"] = meters
+        return description
 
     # -- variants --------------------------------------------------------------------------------
 

@@ -169,6 +169,54 @@ def test_new_files_in_the_known_format_of_a_study() -> None:
     assert not problems and [*tables] == ["home"]
 
 
+def write_results_of(name: str, exports: str, **keys: Any) -> Path:
+    """The results folder of a study that `plfl init meters` wrote of a folder of exports."""
+    _, content = recognise([Path(exports)], Meters(**keys))
+    write(Path(f"{name}.yaml"), content | {"baselines": {"trees": 2}})
+    return write_results(Study.load(f"{name}.yaml"), "naive_day")
+
+
+def test_the_models_of_a_study_in_a_known_format_read_it(invoke: Callable) -> None:
+    header = (
+        "Consumption (kwh), Estimated Cost Inc. Tax (p), Standing Charge Inc. Tax (p), Start, End"
+    )
+    for folder, first, last in (("old", FIRST, LAST), ("new", LAST, "2024-04-10")):
+        ends = pd.date_range(first, last, freq="30min", tz="Europe/London")[1:]
+        loads = make_load("home", ends) / 2
+        rows = [
+            f"{load:.6f}, 2.71, 1.03, {(end - pd.Timedelta(minutes=30)).isoformat()}, "
+            f"{end.isoformat()}"
+            for load, end in zip(loads, ends, strict=True)
+        ]
+        Path(folder).mkdir()
+        for name in NAMES:
+            Path(folder, f"{name}.csv").write_text("\n".join([header, *rows]) + "\n")
+    results = write_results_of("octopus", "old")
+    assert Study.load("octopus.yaml").data.meters.format == "octopus"
+    found = select_meter(print_forecasts(invoke, results, "new"))
+    assert found["made_at"].unique().tolist() == ["2024-04-10 00:00:00+01:00"]
+
+
+def export_starts(folder: str, first: str, last: str) -> None:
+    """The files of `export`, with the starts of intervals in a column that says so."""
+    Path(folder).mkdir()
+    ends = make_hours(first, last)
+    starts = (ends - pd.Timedelta(hours=1)).strftime(DAY_FIRST)
+    for name in NAMES:
+        table = pd.DataFrame({"Start": starts, "kWh": make_load(name, ends)})
+        table.to_csv(Path(folder, f"{name}.csv"), index=False)
+
+
+def test_stamps_are_starts_where_the_column_says_so_as_in_the_study(
+    results: Path, invoke: Callable
+) -> None:
+    export("april", "2024-03-20", "2024-04-10")
+    expected = print_forecasts(invoke, results, "april")
+    export_starts("old", FIRST, LAST), export_starts("new", "2024-03-20", "2024-04-10")
+    found = print_forecasts(invoke, write_results_of("starts", "old", timezone=ZONE), "new")
+    pd.testing.assert_frame_equal(found, expected)
+
+
 def test_a_study_in_a_known_format_says_the_date_order_that_the_format_leaves_open() -> None:
     form = """name = "Mine"
 about = "mine"
@@ -260,6 +308,78 @@ def test_a_gap_longer_than_the_look_back_is_told_once(results: Path, invoke: Cal
     assert "without readings" not in invoke("forecast", results, "march", "--with", "naive_day").err
 
 
+def test_the_ends_of_a_backtest_are_local_times_with_offsets(
+    results: Path, invoke: Callable
+) -> None:
+    export("spring", "2024-03-20", "2024-04-10")
+    printed = invoke("backtest", results, "spring", "--with", "naive_day", "--sum")
+    table = pd.read_csv(io.StringIO(printed.out))
+    assert table["client"].tolist() == [*NAMES, "sum"]
+    assert set(table["first"]) == {"2024-03-29 01:00:00+01:00"}
+    assert set(table["last"]) == {"2024-04-10 00:00:00+02:00"}
+
+
+def test_a_few_readings_that_rise_are_no_register(results: Path, invoke: Callable) -> None:
+    export("night", "2024-03-29", "2024-03-30")
+    for file in Path("night").iterdir():
+        table = pd.read_csv(file)[:3].assign(kWh=[1.0, 1.1, 1.2])
+        table.to_csv(file, index=False)
+    assert len(print_forecasts(invoke, results, "night")) == 3 * 24
+    assert "register" not in invoke("forecast", results, "night", "--with", "naive_day").err
+
+
+def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
+    results: Path, invoke: Callable
+) -> None:
+    export("whole", "2024-03-20", "2024-05-02")
+    expected = print_forecasts(invoke, results, "whole")
+    export("april", "2024-03-29", "2024-05-01")
+    export("may", "2024-05-01", "2024-05-02")
+    for file in Path("may").iterdir():  # a file of May has its first hours only
+        pd.read_csv(file)[:3].to_csv(file, index=False)
+    refused = invoke("forecast", results, "may", "--with", "naive_day", status=2).err
+    assert "has 3 readings, but a forecast needs 24" in refused and "--keep-readings" in refused
+    assert not (results / "data/recent.parquet").exists()
+    print_forecasts(invoke, results, "april", "--keep-readings")
+    table = print_forecasts(invoke, results, "may", "--keep-readings")
+    assert select_meter(table)["made_at"].unique().tolist() == ["2024-05-01 03:00:00+02:00"]
+    export("may", "2024-05-01", "2024-05-02")
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "may"), expected)
+    kept_clients = pd.read_parquet(results / "data/recent.parquet").groupby("client")["timestamp"]
+    assert (kept_clients.max() - kept_clients.min() < pd.Timedelta(days=35)).all()
+    (results / "data/recent.parquet").write_bytes(b"nothing")
+    assert "is damaged; remove it" in invoke("forecast", results, "may", status=2).err
+
+
+def test_a_short_gap_before_new_readings_is_filled_like_one_among_them(
+    results: Path, invoke: Callable
+) -> None:
+    export("whole", "2024-03-20", "2024-04-10")
+    export("until", "2024-03-20", "2024-04-01"), export("later", "2024-04-01", "2024-04-10")
+    for name in NAMES:
+        for folder, row in (("whole", 12 * 24 - 1), ("later", 0)):  # 31 March has 23 hours
+            table = pd.read_csv(f"{folder}/{name}.csv")
+            assert table["time"][row] == "01/04/2024 01:00"
+            table.drop(row).to_csv(f"{folder}/{name}.csv", index=False)
+    for name in NAMES:  # too short for lags without earlier readings
+        table = pd.read_csv(f"later/{name}.csv")
+        table[:10].to_csv(f"later/{name}.csv", index=False)
+        whole = pd.read_csv(f"whole/{name}.csv")
+        whole[: 12 * 24 - 1 + 10].to_csv(f"whole/{name}.csv", index=False)
+    expected = print_forecasts(invoke, results, "whole")
+    print_forecasts(invoke, results, "until", "--keep-readings")
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "later"), expected)
+
+
+@pytest.mark.parametrize("option", ["--new", "--all"])
+def test_readings_are_kept_of_meters_of_the_study_only(
+    option: str, results: Path, invoke: Callable
+) -> None:
+    export("april", "2024-03-29", "2024-04-10")
+    printed = invoke("forecast", results, "april", "--keep-readings", option, status=2)
+    assert printed.err.startswith("plfl: --keep-readings: only with a results folder")
+
+
 def test_what_many_files_share_is_told_once(results: Path, invoke: Callable) -> None:
     export("april", "2024-04-01", "2024-04-10", "%Y.%m.%d %H:%M")
     for name in ("dairy", "edge"):
@@ -276,7 +396,7 @@ def test_what_is_said_about_many_meters_is_said_once(capsys: pytest.CaptureFixtu
             say(name, "P2, chosen with --with")
         say("b", "P1, chosen with --with")
     assert capsys.readouterr().err.splitlines() == [
-        "6 meters (a, b, c …), the first: 0 gaps",
+        "6 meters (a, b, c …); of a: 0 gaps",
         "6 meters (a, b, c …): P2, chosen with --with",
         "b: P1, chosen with --with",
     ]
