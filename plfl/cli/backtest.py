@@ -93,7 +93,8 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
                 file=sys.stderr,
             )
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}
-    rows += first_day.sum_row(options, pairs, problems)
+    zone = forecasters.any_model.zone(next(iter(pairs)))
+    rows += first_day.sum_row(options, pairs, problems, zone)
     text = as_csv(pd.DataFrame(rows), digits=4)
     if options.out is None:
         print(text, end="")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import yaml
 
@@ -23,7 +24,7 @@ from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.forecast.backtest import FORECASTS, scored
 from plfl.forecast.first_day import RawMeter, raw_meters, summary, tested
-from plfl.forecast.output import Form
+from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.sums import SUM, add_up, check_members
 from plfl.pipeline.starter import zone_problem
 from plfl.public.inputs import LeadTime
@@ -40,6 +41,7 @@ ABOUT_STUDIES = {
     "save": "--save",
     "all": "--all",
     "remember": "--remember",
+    "keep_readings": "--keep-readings",
     "accept_misfits": "--accept-misfits",
 }
 """Options that need the models of a study."""
@@ -235,14 +237,19 @@ def add_sum(
 
 
 def sum_row(
-    options: argparse.Namespace, pairs: dict[str, pd.DataFrame], problems: list[Problem]
+    options: argparse.Namespace,
+    pairs: dict[str, pd.DataFrame],
+    problems: list[Problem],
+    zone: ZoneInfo | None,
 ) -> list[dict[str, Any]]:
     """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
-    it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them."""
+    it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them.
+    `zone`: of the times in the row."""
     if not can_add_up(options, [*pairs], problems):
         return []
     table = add_up(pairs, ["truth", *FORECASTS]).dropna(subset=["last", "naive_day"])
-    return [{"client": SUM, "forecaster": "sum of the meters", **scored(table)}]
+    scores = localise_ends(scored(table), zone)
+    return [{"client": SUM, "forecaster": "sum of the meters", **scores}]
 
 
 def can_add_up(options: argparse.Namespace, names: list[str], problems: list[Problem]) -> bool:
@@ -272,9 +279,12 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     )
     seen_meters = sum(meters[name].is_seen(options.kind) for name in results)
     print(summary(results, options.kind, seen_meters), file=sys.stderr)
-    rows = [*for_each_meter(results, problems, tested).values()]
+    by_meter = for_each_meter(
+        results, problems, lambda name, result: tested(name, result, meters[name].zone)
+    )
+    rows = [*by_meter.values()]
     pairs = {name: result.pairs for name, result in results.items()}
-    rows += sum_row(options, pairs, problems)
+    rows += sum_row(options, pairs, problems, next(iter(meters.values())).zone)
     text = as_csv(pd.DataFrame(rows), digits=4)
     if options.out is None:
         print(text, end="")

@@ -21,6 +21,7 @@ from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
+from plfl.forecast.recent import keep_recent, read_recent
 from plfl.public.models import card
 
 EXAMPLES = """
@@ -62,6 +63,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
     text = "print what is to be known about the model of public meters of this kind"
     parser.add_argument("--card", choices=KINDS, help=text)
+    text = (
+        "with a results folder: keep the last five weeks of readings in it, so that the next files "
+        "need only newer ones"
+    )
+    parser.add_argument("--keep-readings", action="store_true", help=text)
     first_day.add_options(parser)
 
 
@@ -94,8 +100,11 @@ def run(options: argparse.Namespace) -> int:
 def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], None]) -> int:
     """Forecast with the models of a study."""
     is_folder = options.file.is_dir() or not options.file.suffix
-    is_accepted = options.accept_misfits
-    kept_forecasters = Forecasters(options.file, is_accepted) if is_folder else None
+    kept_forecasters = (
+        Forecasters(options.file, options.accept_misfits, read_recent(options.file))
+        if is_folder
+        else None
+    )
     if kept_forecasters is not None and kept_forecasters.are_of_plfl:
         avoid("sklearn", "lightgbm")
     _check(options, kept_forecasters is not None)
@@ -121,7 +130,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         if kept_forecasters and not (options.newcomer or options.all):
             readings = kept_forecasters.with_earlier(name, readings, model.look_back)
         table = _forecasts(model, name, readings, options)
-        if not (kept_forecasters or options.newcomer or is_accepted):
+        if not (kept_forecasters or options.newcomer or options.accept_misfits):
             check_fit(name, readings["load"], None, model.highest_load(name))
         return table, model.short_name
 
@@ -129,7 +138,10 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     if options.remember:
         first_day.remember(options.file, keys)
     if kept_forecasters and not (options.newcomer or options.all):
-        print_by_text(kept_forecasters.gaps({name: tables[name] for name in forecasts_of_meters}))
+        readings_used = {name: tables[name] for name in forecasts_of_meters}
+        print_by_text(kept_forecasters.gaps(readings_used))
+        if options.keep_readings:
+            keep_recent(options.file, readings_used)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
@@ -153,6 +165,10 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
     """Refuse options that do not fit together."""
     if not options.newcomer and options.save is not None:
         raise DataError(Problem("--save", "only with --new, for a meter that did not take part"))
+    if options.keep_readings and (not is_folder or options.newcomer or options.all):
+        raise DataError(
+            Problem("--keep-readings", "only with a results folder, without --new and --all")
+        )
     check_with(options, is_folder)
 
 

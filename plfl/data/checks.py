@@ -167,7 +167,7 @@ def share(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
             problem.describe_at(problem.place.spot if isinstance(problem.place, Place) else "")
             for problem in lines_of_kind.values()
         ]
-        first = "" if len({*texts}) == 1 else ", the first"
+        first = "" if len({*texts}) == 1 else f"; of {names[0]}"
         lines.append(f"{list_names(names, noun)}{first}: {texts[0]}")
     return lines
 

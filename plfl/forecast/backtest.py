@@ -12,6 +12,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.data.dataset import NEGLIGIBLE, WEEK
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
+from plfl.forecast.output import localise_ends
 from plfl.tasks.metrics import daily_peaks, mase
 
 FORECASTS = ("forecast", "last", "naive_day", "naive_week")
@@ -26,8 +27,9 @@ def backtest(
     """The errors of a client's forecaster for readings that are new, or, if none are, for those of
     the study that it was neither trained nor chosen on.
 
-    Returns the result of `scored` with the MASE of the study's test set and the `drift` from it;
-    the MASE of each week of the test set, and of the new readings; and the `pairs`.
+    Returns the result of `scored`, in local time, with the MASE of the study's test set and the
+    `drift` from it; the MASE of each week of the test set, and of the new readings; and the
+    `pairs`.
     Errors: see `Forecasters.of` and `pairs`.
     """
     choice = forecasters.of(client, wanted)
@@ -41,7 +43,8 @@ def backtest(
             past = weekly(pairs(model, client, known_readings))
     table = pairs(model, client, joined, after)
     now = weekly(table)
-    row = {"client": client, "forecaster": choice.name, **scored(table)}
+    scores = localise_ends(scored(table), model.zone(client))
+    row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": past.mean(), **drift(past, now)}, past, now, table
 
 

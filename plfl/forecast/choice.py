@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -59,6 +59,8 @@ class Forecasters:
     results: Path
     accepts_misfits: bool = False
     """Whether readings are taken that do not fit those of the study."""
+    recent: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Readings of clients after those of the study (`plfl.forecast.recent`)."""
 
     @cached_property
     def tables(self) -> Tables:
@@ -223,10 +225,19 @@ class Forecasters:
             tables |= readings_of(Dataset.load_file(file), wanted)
         return tables
 
+    def _known_readings(self, client: str) -> pd.DataFrame:
+        """The readings of a client in the study, and the recent ones after them."""
+        readings = self.readings[client]
+        if client not in self.recent:
+            return readings
+        recent = self.recent[client]
+        later = recent.loc[recent.index > readings.index[-1], readings.columns]
+        return pd.concat([readings, later])
+
     def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
         """New readings of a client with up to this number of known `rows` before them; DataError if
         they have another unit, or do not fit the known ones (`plfl.forecast.misfits`)."""
-        model, known_readings = self.any_model, self.readings[client]
+        model, known_readings = self.any_model, self._known_readings(client)
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
             check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
@@ -237,15 +248,20 @@ class Forecasters:
         joined = (
             pd.concat([earlier, readings[known_readings.columns]]) if len(earlier) else readings
         )
-        return joined.asfreq(f"{self.any_model.interval}min")
+        joined = joined.asfreq(f"{model.interval}min")
+        if len(earlier):  # a short gap between them is filled like those in a file
+            border = joined.loc[earlier.index[-1] : readings.index[0]]
+            if (len(border) - 2) * model.interval <= model.study.data.meters.max_gap:
+                joined.loc[border.index] = border.ffill()
+        return joined
 
     def gaps(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-        """What there is to know, by client, about the time between the readings of the study and
+        """What there is to know, by client, about the time between the known readings and the
         new ones; see `describe_gap`."""
         model = self.any_model
         look_back = model.look_back * pd.Timedelta(minutes=model.interval)
         return {
-            client: describe_gap(table["load"], self.readings[client]["load"], look_back)
+            client: describe_gap(table["load"], self._known_readings(client)["load"], look_back)
             for client, table in tables.items()
             if client in self.readings
         }

@@ -16,7 +16,7 @@ from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
 from plfl.forecast.backtest import scored
-from plfl.forecast.output import localise
+from plfl.forecast.output import localise, localise_ends
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
 from plfl.public.models import TRAINED_ON, Kind, load
@@ -105,7 +105,7 @@ def shares(pairs: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def tested(client: str, forecast: MeterForecast) -> dict[str, Any]:
+def tested(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[str, Any]:
     """The scores of a meter's earlier forecasts, as `plfl.forecast.backtest.scored`, and the share
     of loads in the interval; DataError if none was made."""
     pairs = forecast.pairs.dropna(subset=["last", "naive_day"])
@@ -116,7 +116,7 @@ def tested(client: str, forecast: MeterForecast) -> dict[str, Any]:
     is_inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
     forecaster = "public" if not forecast.own_weight else "public and own"
     table = pairs.drop(columns=["low", "high"])
-    scores = scored(table)
+    scores = localise_ends(scored(table), zone)
     return {
         "client": client,
         "forecaster": forecaster,

@@ -68,8 +68,8 @@ def describe_gap(load: pd.Series, known_load: pd.Series, look_back: pd.Timedelta
     gap = gap_before(load, known_load)
     if gap > look_back:
         return (
-            f"{_format_time(gap)} without readings since those of the study; the lags of forecasts "
-            "are those of the new readings, and the errors of the study may be out of date"
+            f"{_format_time(gap)} without readings since those of the study; forecasts read only "
+            "what came after, and may have other errors than in the study"
         )
     if gap < pd.Timedelta(0):
         return (

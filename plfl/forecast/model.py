@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -136,9 +137,14 @@ class ForecastModel(Contents):
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
         """The result of `predict` in the meter's local time, with daylight saving time and UTC
         offsets, if the time zone is known."""
-        if self.study.data.source != "meters" or forecasts.empty:
-            return forecasts
-        return localise(forecasts, zone_named(self._layout.timezone_of(client)))
+        zone = self.zone(client)
+        return forecasts if zone is None or forecasts.empty else localise(forecasts, zone)
+
+    def zone(self, client: str) -> ZoneInfo | None:
+        """The time zone of a client's readings, if it is known."""
+        if self.study.data.source != "meters":
+            return None
+        return zone_named(self._layout.timezone_of(client))
 
     def predict(
         self,
@@ -230,7 +236,8 @@ class ForecastModel(Contents):
         last, starts, predictions = last[is_finite], starts[is_finite], predictions[is_finite]
         if (widths := self._widths(client, model)) is not None:
             predictions = task.widened(dataset, 0, starts, predictions, widths)
-        self._report_outside(frame_after[: len(frame)], client)
+        first = max(0, int(last.min()) - self.look_back + 1)  # of the readings that count
+        self._report_outside(frame_after[first : len(frame)], client)
         loads = task.columns("forecast", predictions)
         columns = {
             **{name: values.ravel() for name, values in loads.items()},
@@ -373,9 +380,9 @@ class ForecastModel(Contents):
         dataset = build_later(client, assembled, self.study.windows, self.scalings[client])
         if len(known_rows) < self.look_back:
             log.warning(
-                "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
-                "the last one",
-                *(client, len(known_rows), self.look_back),
+                "%s: a forecast reads the last %d readings, and the files have %d; the last one "
+                "stands for those that are missing",
+                *(client, self.look_back, len(known_rows)),
             )
         reach = dataset.look_back if early else self.look_back
         needed_rows = min(reach, max(len(known_rows), dataset.look_back))
@@ -470,7 +477,7 @@ class ForecastModel(Contents):
                     client,
                     f"has {len(frame)} readings, but a forecast needs {needed_rows} in a row, "
                     f"{self.interval} minutes apart",
-                    "add earlier ones",
+                    "add earlier ones (`plfl forecast --keep-readings` keeps those of each call)",
                 )
             )
         if client in self.clients:
@@ -510,8 +517,8 @@ class ForecastModel(Contents):
             is_outside = (values < low) | (values > high)
             if name not in CALENDAR and is_outside.any():
                 log.warning(
-                    "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
-                    "%.4g, first at %s",
+                    "%s: %d of %d readings of %s are outside the range of its training, %.4g to "
+                    "%.4g, the first at %s",
                     *(client, is_outside.sum(), len(is_outside), name, low, high),
                     table.index[int(is_outside.argmax())],
                 )

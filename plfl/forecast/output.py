@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, timezone, tzinfo
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pandas as pd
@@ -107,6 +107,16 @@ def localise(forecasts: pd.DataFrame, zone: ZoneInfo) -> pd.DataFrame:
     made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(offset).tz_convert(zone)
     localised = forecasts.tz_localize(offset).tz_convert(zone)
     return localised.assign(made_at=made_at)
+
+
+def localise_ends(scores: dict[str, Any], zone: ZoneInfo | None) -> dict[str, Any]:
+    """Scores whose `first` and `last` time, naive standard time of a zone, become its local time
+    with offsets, daylight saving time included; without a zone they stay."""
+    if zone is None:
+        return scores
+    offset = timezone(standard_offset(zone))
+    ends = {end: scores[end].tz_localize(offset).tz_convert(zone) for end in ("first", "last")}
+    return scores | ends
 
 
 def _stamps(table: pd.DataFrame) -> pd.DatetimeIndex:

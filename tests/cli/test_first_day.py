@@ -122,7 +122,7 @@ def test_a_backtest_scores_the_last_two_weeks(invoke: Callable) -> None:
     assert table.index.tolist() == ["attic"]
     attic = table.loc["attic"]
     assert attic["forecasts"] == 14 * 24
-    assert pd.Timestamp(attic["last"]) == pd.Timestamp("2024-03-20")
+    assert attic["last"] == "2024-03-20 00:00:00+01:00"
     assert 0 < attic["mae"] < attic["naive_day"]
     assert "day: has too few readings for forecasts of earlier days" in printed.err
 

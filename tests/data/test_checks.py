@@ -75,7 +75,7 @@ def test_problems_of_a_kind_are_shared() -> None:
         for at, name in enumerate(names)
     ]
     others = [Problem(name, "no load", meter=name) for name in "abc"]
-    first = "5 meters (a, b, c …), the first: has 0 gaps"
+    first = "5 meters (a, b, c …); of a: has 0 gaps"
     assert share([*alike, *others]) == [first, "a: no load", "b: no load", "c: no load"]
     alike = [replace(problem, remedy="fill them", kind="") for problem in alike]
     assert share(alike) == [f"{first}; fill them"]

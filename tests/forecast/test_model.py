@@ -75,9 +75,9 @@ def test_lags_before_the_readings_count_as_the_last_load(caplog: pytest.LogCaptu
     whole = loaded.predict(readings, "a")
     one = loaded.predict(readings[-loaded.look_back :], "a")
     np.testing.assert_allclose(one["forecast"], whole["forecast"].iloc[-1:], rtol=1e-6)
-    assert "counts as the last one" not in caplog.text
+    assert "those that are missing" not in caplog.text
     short = loaded.predict(readings[-670:], "a")
-    assert "has 670 readings" in caplog.text and "up to 671" in caplog.text
+    assert "the last 671 readings, and the files have 670" in caplog.text
     assert short.index.equals(one.index) and not np.allclose(short["forecast"], one["forecast"])
 
 
@@ -99,7 +99,18 @@ def test_inputs_outside_of_the_training(model, caplog):
         assert not caplog.text
         readings.iloc[50, 0] = 99.0
         model.predict(readings, "a")
-    assert "a: 1 of 100 values of load" in caplog.text
+    assert "a: 1 of 100 readings of load are outside the range" in caplog.text
+
+
+def test_only_what_a_forecast_reads_is_reported(model, caplog):
+    readings = model.read(Path("meters/a.csv"))[:300].copy()
+    readings.iloc[len(readings) - model.look_back - 1, 0] = 99.0
+    with caplog.at_level(logging.WARNING):
+        model.predict_next(readings, "a")
+        assert "outside the range" not in caplog.text
+        readings.iloc[len(readings) - model.look_back, 0] = 99.0
+        model.predict_next(readings, "a")
+    assert f"a: 1 of {model.look_back} readings of load" in caplog.text
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("kW", 4), ("Wh", 1000), ("W", 4000)])

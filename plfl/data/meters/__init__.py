@@ -23,7 +23,14 @@ from plfl.base.errors import DataError, Place, Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import check_load, collect_problems, counted, is_register, share
+from plfl.data.checks import (
+    ENOUGH_CHANGES,
+    check_load,
+    collect_problems,
+    counted,
+    is_register,
+    share,
+)
 from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
@@ -201,7 +208,8 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -
 def _new_series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -> pd.DataFrame:
     """The series of a meter in a new file, which may not be what the study has read."""
     series = _series(exports, name, meters, notes)
-    if is_register(series["load"]):
+    load = series["load"]
+    if load.diff().count() >= ENOUGH_CHANGES and is_register(load):  # fewer rise by chance
         text = "the load hardly ever decreases, like a cumulative register"
         remedy = f"set {Key('data.meters.cumulative')}, which uses its differences"
         notes.append(Problem(Place(exports.files[name], name), text, remedy, name))

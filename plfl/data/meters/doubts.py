@@ -108,8 +108,8 @@ def _unit_doubts(
         tiny,
     )
     yield (
-        f"the mean load is above {_MOST_KW:g} kW, as of large buildings, not of homes",
-        f"if it is neither, check {Key('data.meters.unit')}: is it Wh or W?",
+        f"the mean load is above {_MOST_KW:g} kW, and only large buildings have so much",
+        f"if it is none, check {Key('data.meters.unit')}: is it Wh or W?",
         [name for name, mean in means.items() if mean > _MOST_KW],
     )
     if len(means) > 2:

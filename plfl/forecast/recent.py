@@ -1,0 +1,53 @@
+"""The last readings that forecasts were made from, which a results folder keeps on request: later
+files then need only what came after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from plfl.base.errors import Problem, ResultsError
+from plfl.base.lazy import pandas as pd
+from plfl.results.records import read_table, write_table
+
+FILE = Path("data", "recent.parquet")
+"""The file with these readings in a results folder, beside the study's own, which are not published
+either."""
+KEPT = pd.Timedelta(days=35)
+"""Time before the last reading of a meter of which readings are kept: forecasters read the last
+four weeks, at most."""
+
+
+def read_recent(results: Path) -> dict[str, pd.DataFrame]:
+    """The readings that a results folder keeps, by client, as `Forecasters.readings` has them; none
+    if it keeps none. ResultsError: the file is damaged."""
+    path = results / FILE
+    if not path.is_file():
+        return {}
+    try:
+        table = read_table(path, sealed=True)
+        by_client = table.set_index("timestamp").groupby("client", sort=False)
+        return {str(client): part.drop(columns="client") for client, part in by_client}
+    except (ResultsError, KeyError):
+        raise ResultsError(
+            Problem(path, "is damaged", "remove it, and forecast once from the last five weeks")
+        ) from None
+
+
+def keep_recent(results: Path, new: Mapping[str, pd.DataFrame]) -> Path:
+    """Add new readings of clients to those that a results folder keeps, in place of earlier ones of
+    the same times, and return the file; readings that are older than `KEPT` are left out."""
+    tables = read_recent(results)
+    for client, readings in new.items():
+        known = readings.dropna(subset=["load"])
+        parts = [tables[client], known] if client in tables else [known]
+        joined = pd.concat(parts)
+        joined = joined[~joined.index.duplicated(keep="last")].sort_index()
+        tables[client] = joined[joined.index > joined.index[-1] - KEPT]
+    rows = [
+        table.rename_axis("timestamp").reset_index().assign(client=client)
+        for client, table in tables.items()
+    ]
+    path = results / FILE
+    write_table(pd.concat(rows, ignore_index=True), path)
+    return path
