@@ -54,8 +54,8 @@ reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucke
 map: $(READY) ## run the study of measured meters in the folder DATA, or STUDY=map-homes, map-homes-40, map-cambridge, map-size, map-homes-size, map-day-ahead, map-homes-day-ahead, map-cambridge-day-ahead, channel-meters
 	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
 	@mkdir -p data && for name in bdg2_sites lcl_homes cambridge ausgrid_homes; do ln -sfn "$(abspath $(DATA))" data/$$name; done
-	$(BIN)/plfl study config/$(or $(STUDY),map).yaml
 	$(BIN)/python -m benchmarks.map_public data/public $(or $(STUDY),map) --data data
+	$(BIN)/plfl study config/$(or $(STUDY),map).yaml
 	$(BIN)/python -m benchmarks.map results
 
 ui: $(READY) ## open all studies in MLflow

@@ -57,7 +57,10 @@ STYLES = {
 NEW = {"map": {"2017-05-07", "2017-09-24"}}
 """Dates, at which a test begins, that were in no earlier run with trees."""
 NEW_SITE = "a new site"
-SINGLE = (*ALONE, *WAYS["received"], "baseline-lightgbm_stacked", "P1", "P1-global")
+SINGLE = (
+    *(*ALONE, *WAYS["received"], "baseline-lightgbm_stacked", "P1", "P1-global"),
+    "baseline-public",
+)
 """Forecasters that the table has one by one, too."""
 SCORES = ("wape", "seasonal_mase", "nrmse", "peak_error")
 """Scores beside MASE over persistence. The first three are means over all windows."""

@@ -1,13 +1,13 @@
 """The public model at the tests of the map: docs/map_public.csv.
 
-    python -m benchmarks.map_public MODELS [map-homes …] --data data    # as `make map` does
+    python -m benchmarks.map_public MODELS [map-homes …] --data data    # as `make map` does first
     python -m benchmarks.map_public MODELS --task home-1-week --predictions FILE.parquet
 
 For each study of the map, the windows, tests and scores are those of the study. The model of a site
 is trained on the other sites of its kind, so it has seen nothing of it; with `--data`, the folder
-of the tables (`benchmarks.public`), models that MODELS lacks are trained first. It reads up to four
-weeks, so that longer histories give the same numbers. A mean over meters and origins is a row. With
-`--task` the forecasts are written for `plfl score`.
+of the tables (`benchmarks.public`), models that MODELS lacks are trained first. The studies read
+the same files. It reads up to four weeks, so that longer histories give the same numbers. A mean
+over meters and origins is a row. With `--task` the forecasts are written for `plfl score`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import pandas as pd
 
 from benchmarks import starter
 from benchmarks.public import TABLES
-from plfl.baselines.public import PublicFit
+from plfl.baselines.public import Public, PublicFit
 from plfl.data import sources
 from plfl.data.windows import build
 from plfl.outside.frozen import opened
@@ -121,14 +121,16 @@ def main() -> None:
         kind: Kind = "homes" if "home" in study.name else "buildings"
         predictions(study, options.models, kind).to_parquet(options.predictions)
         return
-    for name in sorted({*options.studies} - {*STUDIES}):
-        print(f"{name}: no table has a row of the public model")
     models = options.models
     whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})
-    for name in [name for name in options.studies if name in STUDIES]:
+    for name in options.studies:
         study = Study.load(ROOT / "config" / f"{name}.yaml")
+        if Public.name not in {baseline.name for baseline in study.baselines.further}:
+            continue
         if options.data and (absent := train_models(study.data.states, options.data, models)):
             print(f"{name}: its row of the public model stays, which needs {', '.join(absent)}")
+            continue
+        if name not in STUDIES:
             continue
         rows = table(scores(study, models), study)
         whole = pd.concat([whole[whole["study"] != name], rows])

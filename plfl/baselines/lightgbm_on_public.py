@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from plfl.baselines.lightgbm_federated import LightgbmFederated
-from plfl.baselines.public import Public, PublicFit
+from plfl.baselines.public import Public
 from plfl.baselines.trees import LAGGED, Design, TreesFit
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline
@@ -25,7 +25,7 @@ class LightgbmOnPublic(LightgbmFederated, Public):
 
     @property
     def design(self) -> Design:
-        return LAGGED._replace(base=lambda dataset: PublicFit(dataset, self.model))
+        return LAGGED._replace(base=self.choose)
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
@@ -20,62 +21,6 @@ from plfl.public.inputs import LEADS
 from plfl.public.meter import MeterReadings, predict_intervals
 from plfl.public.models import Kind, PublicModel, load, load_file
 from plfl.public.seen import is_seen
-
-
-class Public(PretrainedElsewhere):
-    """The median of a public model, for windows of intervals of an hour or a part of it; no
-    forecast of targets after the next 24 hours."""
-
-    name: ClassVar[str] = "public"
-    label: ClassVar[str] = "Public model"
-    about: ClassVar[str] = (
-        "Gradient-boosted trees that come with plfl, trained on public meters of other places."
-    )
-
-    kind: Kind
-    """Of the meters."""
-    file: Path | None = None
-    """Of `benchmarks/starter.py`; null: plfl's."""
-    trained_on_this_dataset: bool = False
-    """Whether it was: then it does not count."""
-
-    def fit(
-        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
-    ) -> FittedBaseline:
-        if dataset.interval > 60 or 60 % dataset.interval:
-            raise DataError(
-                Problem(
-                    Key("baselines.further"),
-                    f"public: readings every {dataset.interval} minutes do not add up to hours",
-                    "remove it",
-                )
-            )
-        public_fit = PublicFit(dataset, self.model)
-        if not self.trained_on_this_dataset and (client := public_fit.seen_client()):
-            raise DataError(
-                Problem(
-                    Key("baselines.further"),
-                    f"the public model of {self.kind} was trained on readings of {client}",
-                    "set `trained_on_this_dataset: true` beside `name: public`, so that it does "
-                    "not count, or `file` to a model without this site",
-                )
-            )
-        return public_fit
-
-    @property
-    def model(self) -> PublicModel:
-        """Of the file, or plfl's."""
-        return load(self.kind) if self.file is None else load_file(self.kind, self.file)
-
-    def restore(
-        self,
-        arrays: Arrays,
-        dataset: Dataset,
-        settings: FitSettings,
-        members: Mapping[str, FittedBaseline],
-    ) -> FittedBaseline:
-        # Whether it has seen the client was found out when the study ran.
-        return PublicFit(dataset, self.model)
 
 
 @dataclass(frozen=True)
@@ -129,3 +74,65 @@ class PublicFit(FittedBaseline):
                 if is_seen(readings.hours.load, readings.stamps, self.model.marks):
                     return str(name)
         return ""
+
+
+class Public(PretrainedElsewhere):
+    """The median of a public model, for windows of intervals of an hour or a part of it; no
+    forecast of targets after the next 24 hours."""
+
+    name: ClassVar[str] = "public"
+    label: ClassVar[str] = "Public model"
+    about: ClassVar[str] = (
+        "Gradient-boosted trees that come with plfl, trained on public meters of other places."
+    )
+
+    kind: Kind
+    """Of the meters."""
+    file: Path | Annotated[list[Path], Field(min_length=1)] | None = None
+    """Of `benchmarks/starter.py`; of several the first whose training lacks a state's meters; null:
+    plfl's."""
+    trained_on_this_dataset: bool = False
+    """Whether it was: then it does not count."""
+
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
+    ) -> FittedBaseline:
+        if dataset.interval > 60 or 60 % dataset.interval:
+            raise DataError(
+                Problem(
+                    Key("baselines.further"),
+                    f"public: readings every {dataset.interval} minutes do not add up to hours",
+                    "remove it",
+                )
+            )
+        public_fit = self.choose(dataset)
+        if not self.trained_on_this_dataset and (client := public_fit.seen_client()):
+            raise DataError(
+                Problem(
+                    Key("baselines.further"),
+                    f"the public model of {self.kind} was trained on readings of {client}",
+                    "set `trained_on_this_dataset: true` beside `name: public`, so that it does "
+                    "not count, or `file` to a model without this site",
+                )
+            )
+        return public_fit
+
+    def choose(self, dataset: Dataset) -> PublicFit:
+        """The model of the file, or plfl's; of several files the first that was not trained on
+        readings of a client, or else the first."""
+        if self.file is None:
+            return PublicFit(dataset, load(self.kind))
+        if not isinstance(self.file, list):
+            return PublicFit(dataset, load_file(self.kind, self.file))
+        fits = [PublicFit(dataset, load_file(self.kind, file)) for file in self.file]
+        return next((fit for fit in fits if not fit.seen_client()), fits[0])
+
+    def restore(
+        self,
+        arrays: Arrays,
+        dataset: Dataset,
+        settings: FitSettings,
+        members: Mapping[str, FittedBaseline],
+    ) -> FittedBaseline:
+        # Whether it has seen the client was found out when the study ran.
+        return self.choose(dataset)

@@ -25,7 +25,8 @@ from plfl.federated.collectives.layout import PUBLIC
 from plfl.interfaces.baseline import FitSettings, Floats
 from plfl.public.inputs import HourlyLoads
 from plfl.public.meter import MeterReadings, forecast_meter
-from plfl.public.models import load
+from plfl.public.models import file_of, load
+from plfl.public.packing import pack, unpack
 from plfl.public.seen import marks_of
 
 SETTINGS = FitSettings(trees=5)
@@ -87,6 +88,25 @@ def test_a_study_of_its_own_meters_is_refused_unless_it_says_so() -> None:
     model = replace(load("homes"), marks=marks_of([loads], stamps))
     assert PublicFit(data, model).seen_client() == "b"
     assert PublicFit(data, load("homes")).seen_client() == ""
+
+
+def test_of_several_files_the_first_that_has_not_seen_the_meters_forecasts(tmp_path: Path) -> None:
+    data = dataset()
+    first, end = data.view.bounds[0, [0, 3]]
+    stamps = data.stamps[first:end].astype("datetime64[s]")
+    seen = marks_of([HourlyLoads.ending_at(stamps, data.load[first:end])], stamps)
+    texts, marks = unpack(file_of("homes").read_bytes())
+    other_texts, _ = unpack(file_of("buildings").read_bytes())
+    files = [tmp_path / "without-other.xz", tmp_path / "without-this.xz"]
+    files[0].write_bytes(pack(other_texts, seen))
+    files[1].write_bytes(pack(texts, marks))
+    starts = data.starts(1, "test")[:5]
+    expected = Public(kind="homes").fit(data, SETTINGS, {}).predict(1, starts)
+    several = Public(kind="homes", file=files)
+    for fitted in (several.fit(data, SETTINGS, {}), several.restore({}, data, SETTINGS, {})):
+        np.testing.assert_array_equal(fitted.predict(1, starts), expected)
+    with pytest.raises(DataError, match="was trained on readings of a"):
+        Public(kind="homes", file=files[:1]).fit(data, SETTINGS, {})
 
 
 def test_it_counts_as_without_a_federation_unless_it_has_seen_the_data() -> None:
