@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -81,6 +82,8 @@ def hourly(site: str, data: Path) -> pd.DataFrame:
     """The hourly kWh of a site, a column per meter, indexed by the end of the hour in standard
     time."""
     table = pd.read_parquet(data / TABLES[site]).astype(float)
+    if not table.index.is_monotonic_increasing:
+        sys.exit(f"{data / TABLES[site]}: its rows are not in order of time")
     if site == "sydney":  # ends of half hours in UTC
         table.index = pd.DatetimeIndex(table.index).tz_localize(None) + pd.Timedelta("9h30min")
     parts = {"london": 2, "sydney": 2, "zonnedael": 4}.get(site, 1)

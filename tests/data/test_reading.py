@@ -48,6 +48,27 @@ def read(folder: Path, content: pd.DataFrame, **keys: Any) -> pd.Series:
 # -- order ---------------------------------------------------------------------------------------
 
 
+def exchange(stamps: pd.DatetimeIndex) -> list[pd.Timestamp]:
+    """Stamps whose day and month are exchanged where that gives a date."""
+    return [
+        stamp.replace(day=stamp.month, month=stamp.day) if stamp.day <= 12 else stamp
+        for stamp in stamps
+    ]
+
+
+def test_stamps_whose_day_and_month_are_exchanged_in_part_are_refused(tmp_path):
+    stamps = times("2024-03-20", 24 * 40)
+    content = table(exchange(stamps), loads(len(stamps)))
+    with pytest.raises(DataError) as error:
+        read(tmp_path, content)
+    text = "day and month of its stamps are exchanged up to the twelfth of a month (264 such"
+    assert f"m.csv: line 290: {text}" in str(error.value)
+    # Rows in another order are only sorted.
+    later_rows = pd.concat([content.iloc[500:], content.iloc[:500]])
+    assert len(read(tmp_path, later_rows)) > 24 * 40
+    assert len(read(tmp_path, table(stamps, loads(len(stamps))))) == 24 * 40
+
+
 @settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -295,6 +295,7 @@ def _rows_in_order(
     """The rows in order of time, one for each time."""
     if not rows.index.is_monotonic_increasing:
         if len(place.pieces) == 1:
+            _refuse_exchanged_dates(place, rows)
             changes["sorted"] += len(rows)
         rows = rows.iloc[np.argsort(rows.index, kind="stable")]
     if rows.index.is_unique:
@@ -311,6 +312,32 @@ def _rows_in_order(
     changes[f"times with different readings ({rule} kept)"] += times
     rows = rows.groupby(level=0).agg("last" if rule == "last" else "first")
     return rows.assign(_load=single)
+
+
+def _refuse_exchanged_dates(place: _Place, rows: pd.DataFrame) -> None:
+    """Refuse rows of which days up to the twelfth have day and month exchanged, as a program writes
+    them that guesses the order of each date by itself: with these exchanged again, all rows are in
+    order."""
+    walls = pd.DatetimeIndex(rows["_wall"])
+    going_back = np.flatnonzero(np.diff(walls.asi8) < 0)
+    if len(going_back) < 2:
+        return
+    months = np.where(walls.day <= 12, walls.day, walls.month)
+    days = np.where(walls.day <= 12, walls.month, walls.day)
+    dates = pd.to_datetime(pd.DataFrame({"year": walls.year, "month": months, "day": days}))
+    if not (pd.DatetimeIndex(dates) + (walls - walls.normalize())).is_monotonic_increasing:
+        return
+    exchanged = (walls.day <= 12) & (walls.day != walls.month)
+    text = "day and month of its stamps are exchanged up to the twelfth of a month"
+    problem = Problem(
+        place.line(rows, int(going_back[0]) + 1),
+        f"{text} ({counted(int(exchanged.sum()), 'such reading')})",
+        "exchange them again, or export the file with dates as in 2024-12-31; the rows are in the "
+        "right order",
+        place.name,
+        text,
+    )
+    raise DataError(problem)
 
 
 def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> DataError:
