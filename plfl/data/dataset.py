@@ -193,9 +193,12 @@ class Dataset:
         )
 
     def on_the_same_rows(self, **changes: Any) -> Self:
-        """A copy with other fields, but the same rows and the same cached `readable`."""
+        """A copy with other fields, but the same rows and the same cached `readable`, and
+        `has_targets` if the targets are the same."""
         dataset = replace(self, **changes)
         dataset.__dict__["readable"] = self.readable
+        if "targets" not in changes:
+            dataset.__dict__["has_targets"] = self.has_targets
         return dataset
 
     def refit(self) -> Self:
@@ -216,12 +219,7 @@ class Dataset:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
         all_starts = self._all_starts(client, split)
         last = self.persistence_rows(all_starts)
-        # Computed targets are missing where the load is.
-        is_computed = isinstance(self.targets, ComputedRows)
-        missing = np.isnan(self.truth(all_starts) if is_computed else self.targets[last])
-        return all_starts[
-            self.readable[last] & ~(missing if missing.ndim == 1 else missing.any(axis=1))
-        ]
+        return all_starts[self.readable[last] & self.has_targets[last]]
 
     def skipped(self, client: int, split: Split) -> int:
         """Number of windows in one split of a client that touch a gap."""
@@ -250,6 +248,27 @@ class Dataset:
             ).any(1)
         return readable
 
+    @cached_property
+    def has_targets(self) -> NDArray[np.bool_]:
+        """Whether no target of the window whose last input row this is (R,) is missing."""
+        has_targets, H = np.ones(len(self.load), bool), self.horizons
+        for first in range(0, len(has_targets), BLOCK):
+            if not isinstance(self.targets, ComputedRows):
+                is_missing = np.isnan(self.targets[first : first + BLOCK])
+                is_complete = ~is_missing.reshape(len(is_missing), -1).any(axis=1)
+            else:  # they are missing where the load is
+                loads = self.load[first + self.look_ahead :][: BLOCK + H - 1]
+                gaps = np.cumsum(np.concatenate([[0], np.isnan(loads)]))
+                is_complete = gaps[H:] == gaps[:-H]
+                if self.relative:
+                    is_complete &= ~np.isnan(self.load[first : first + len(is_complete)])
+            has_targets[first : first + len(is_complete)] = is_complete
+        if isinstance(self.targets, ComputedRows) and self.series_table is not None:
+            # Those after a series' last load are those of another one.
+            for first, _, end in self.series_table.bounds.tolist():
+                has_targets[max(first, end - self.look_ahead - H + 1) : end] = False
+        return has_targets
+
     def target_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows (W,) of the targets of windows, or (W, H) if there are several."""
         first = starts + self.look_back - 1 + self.look_ahead
@@ -261,7 +280,10 @@ class Dataset:
 
     def truth(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Loads (W,) or (W, H) of the targets of windows."""
-        return self.load[self.target_rows(starts)]
+        first = starts + self.look_back - 1 + self.look_ahead
+        if self.horizons == 1:
+            return self.load[first]
+        return np.lib.stride_tricks.sliding_window_view(self.load, self.horizons)[first]
 
     def persistence(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
         """The load of each window's last input row as a forecast, in the shape of `truth`."""

@@ -55,6 +55,10 @@ def test_a_file_gives_what_was_built(pair: tuple[Dataset, Dataset], tmp_path: Pa
         rows = np.array([[900, 3], [2, len(stored) - 1]])
         np.testing.assert_array_equal(table[rows], stored[rows])
         assert table[np.empty(0, np.int64)].shape == (0, *stored.shape[1:])
+    is_missing = np.isnan(built.targets).reshape(len(built.load), -1).any(axis=1)
+    assert is_missing.any()
+    for dataset in pair:
+        np.testing.assert_array_equal(dataset.has_targets, ~is_missing)
     for split in SPLITS:
         for client in range(3):
             for view in built.views:
