@@ -5,9 +5,9 @@ those of the CPU, and have no memory that NumPy could look into, just as on a GP
 the GPU, and each number sent to it, is counted by the line of ours that asked for it.
 """
 
-import traceback
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 import plfl
 
@@ -73,6 +72,10 @@ class _Made(TorchFunctionMode):
 class _Dispatched(TorchDispatchMode):
     """Does `there` what it is asked, here."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled; to skip takes a wrapper around each operation
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.waits: Counter[str] = Counter()
@@ -90,8 +93,13 @@ class _Dispatched(TorchDispatchMode):
         name, device = func.name().removeprefix("aten::").split(".")[0], kwargs.get("device")
         if device is not None:
             kwargs["device"] = HERE
-        given, form = tree_flatten((args, kwargs))
-        tensors = [x for x in given if isinstance(x, Tensor)]
+        tensors: list[Tensor] = []
+
+        def here(x: Tensor) -> Tensor:
+            tensors.append(x)
+            return x.here if isinstance(x, Disguised) else x
+
+        args_here, kwargs_here = _map_tensors(here, args), _map_tensors(here, kwargs)
         there = [x for x in tensors if isinstance(x, Disguised)]
         stays = bool(there) if device is None else torch.device(device) == THERE
         if name == "copy_":
@@ -100,9 +108,7 @@ class _Dispatched(TorchDispatchMode):
         sent = stays and name in ("_to_copy", "copy_") and not isinstance(tensors[-1], Disguised)
         if sent or (there and (name in WAITING or not stays or _is_masked(name, args))):
             self._wait()
-        undisguised = (x.here if isinstance(x, Disguised) else x for x in given)
-        args, kwargs = tree_unflatten(undisguised, form)
-        out = func(*args, **kwargs)
+        out = func(*args_here, **kwargs_here)
         if not stays:
             return out
         # What was changed in place is still the same tensor.
@@ -111,7 +117,7 @@ class _Dispatched(TorchDispatchMode):
         def disguised(x: Tensor) -> Tensor:
             return known[id(x)] if id(x) in known else Disguised(x)
 
-        return disguised(out) if isinstance(out, Tensor) else tree_map_only(Tensor, disguised, out)
+        return _map_tensors(disguised, out)
 
     def _check(self, func: Any, name: str, tensors: list[Tensor], args: Any) -> None:
         """Raise a RuntimeError where a GPU would."""
@@ -125,10 +131,24 @@ class _Dispatched(TorchDispatchMode):
             raise RuntimeError(f"{func}: expected all tensors to be on the same device")
 
     def _wait(self) -> None:
-        frames = [f for f in traceback.extract_stack() if f.filename.startswith(OURS)]
-        if frames:
-            last = frames[-1]
-            self.waits[f"{Path(last.filename).relative_to(ROOT)}:{last.lineno}"] += 1
+        frame = sys._getframe()
+        while frame is not None and not frame.f_code.co_filename.startswith(OURS):
+            frame = frame.f_back
+        if frame is not None:
+            file = Path(frame.f_code.co_filename).relative_to(ROOT)
+            self.waits[f"{file}:{frame.f_lineno}"] += 1
+
+
+def _map_tensors(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """A value of an operation, a tensor or a list, tuple or dictionary of values, with `function`
+    of each tensor in its place. PyTorch's own function takes several times as long."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, list | tuple):
+        return type(value)([_map_tensors(function, part) for part in value])
+    if isinstance(value, dict):
+        return {key: _map_tensors(function, part) for key, part in value.items()}
+    return value
 
 
 def _is_masked(name: str, args: Any) -> bool:
