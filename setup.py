@@ -68,18 +68,20 @@ class Build(build_py):
                 self.copy_file(str(file), str(target))
 
     def _compile(self) -> None:
-        """The kernel for every instruction set; where one fails, first use compiles instead."""
+        """The kernels for every instruction set; where one fails, first use compiles instead."""
         spec = importlib.util.spec_from_file_location("flags", NATIVE / "flags.py")
         assert spec is not None and spec.loader is not None
         flags = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(flags)
         is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-        for name in flags.INSTRUCTIONS if is_x86 else ["plain"]:
-            target = Path(self.build_lib, NATIVE, f"{flags.stem(name)}.so")
+        for source, name in flags.BUILDS:
+            if name != "plain" and not is_x86:
+                continue
+            target = Path(self.build_lib, NATIVE, f"{flags.stem(name, source)}.so")
             options = [*flags.FLAGS, *flags.INSTRUCTIONS[name]]
-            command = [*compiler(), *options, str(NATIVE / flags.SOURCE), "-o", str(target)]
+            command = [*compiler(), *options, str(NATIVE / source), "-o", str(target)]
             if not compiler() or subprocess.run(command, check=False).returncode:
-                print(f"the wheel has no kernel for {name}; first use compiles it")
+                print(f"the wheel has no {source} for {name}; first use compiles it")
 
 
 class Platform(Distribution):

@@ -58,11 +58,15 @@ def test_its_page_on_pypi_has_links_that_lead_there(installed: Installed) -> Non
     assert "Description-Content-Type: text/markdown" in page
 
 
-def test_it_has_the_kernel_for_every_instruction_set(installed: Installed) -> None:
+def test_it_has_the_kernels_for_every_instruction_set(installed: Installed) -> None:
     folder = installed.packages / "plfl" / "training" / "native"
-    names = flags.INSTRUCTIONS if platform.machine() == "x86_64" else ["plain"]
+    is_x86 = platform.machine() == "x86_64"
     # A compiler of the machine is not used where the wheel has brought a build of this source.
-    builds = {folder / f"{flags.stem(name)}.so": flags.INSTRUCTIONS[name] for name in names}
+    builds = {
+        folder / f"{flags.stem(name, source)}.so": flags.INSTRUCTIONS[name]
+        for source, name in flags.BUILDS
+        if is_x86 or name == "plain"
+    }
     assert set(folder.glob("*.so")) == builds.keys()
     for build, options in builds.items():
         assert {*flags.FLAGS, *options} < set(build.read_text().split())

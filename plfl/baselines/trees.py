@@ -25,6 +25,7 @@ from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
 from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.training.forest import Forest
 
 PARAMETERS: dict[str, Any] = {
     "objective": "l1",
@@ -343,6 +344,10 @@ class TreeModel:
     has_levels: bool
     """Whether it forecasts quantiles."""
 
+    @cached_property
+    def _forests(self) -> list[Forest]:
+        return [Forest(booster) for booster in self.boosters]
+
     @property
     def texts(self) -> list[str]:
         """The model in the format in which LightGBM writes it, one text for each level."""
@@ -360,9 +365,7 @@ class TreeModel:
         result of `all_features` of its windows, if it is known."""
         windows = self.windows
         read = windows.all_features(client, starts) if features is None else features
-        forecasts = np.array(
-            [[booster.predict(x, num_threads=1) for booster in self.boosters] for x in read]
-        )
+        forecasts = np.array([[forest.predict(x) for forest in self._forests] for x in read])
         loads = windows.in_kwh(client, starts, np.moveaxis(forecasts, -1, 0))  # (W, H, Q)
         if self.has_levels:
             return np.sort(loads, axis=-1)

@@ -194,11 +194,11 @@ class Dataset:
 
     def on_the_same_rows(self, **changes: Any) -> Self:
         """A copy with other fields, but the same rows and the same cached `readable`, and
-        `has_targets` if the targets are the same."""
+        `_has_targets` if the targets are the same."""
         dataset = replace(self, **changes)
         dataset.__dict__["readable"] = self.readable
         if "targets" not in changes:
-            dataset.__dict__["has_targets"] = self.has_targets
+            dataset.__dict__["_has_targets"] = self._has_targets
         return dataset
 
     def refit(self) -> Self:
@@ -219,7 +219,7 @@ class Dataset:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
         all_starts = self._all_starts(client, split)
         last = self.persistence_rows(all_starts)
-        return all_starts[self.readable[last] & self.has_targets[last]]
+        return all_starts[self.readable[last] & self._has_targets[last]]
 
     def skipped(self, client: int, split: Split) -> int:
         """Number of windows in one split of a client that touch a gap."""
@@ -249,13 +249,13 @@ class Dataset:
         return readable
 
     @cached_property
-    def has_targets(self) -> NDArray[np.bool_]:
+    def _has_targets(self) -> NDArray[np.bool_]:
         """Whether no target of the window whose last input row this is (R,) is missing."""
         has_targets, H = np.ones(len(self.load), bool), self.horizons
         for first in range(0, len(has_targets), BLOCK):
             if not isinstance(self.targets, ComputedRows):
                 is_missing = np.isnan(self.targets[first : first + BLOCK])
-                is_complete = ~is_missing.reshape(len(is_missing), -1).any(axis=1)
+                is_complete = np.asarray(~is_missing.reshape(-1, H).any(axis=1))
             else:  # they are missing where the load is
                 loads = self.load[first + self.look_ahead :][: BLOCK + H - 1]
                 gaps = np.cumsum(np.concatenate([[0], np.isnan(loads)]))

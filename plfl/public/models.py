@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from lzma import LZMAError
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.public.inputs import Floats, HourlyLoads, LeadTime, Rows, inputs_of
 from plfl.public.packing import unpack
+from plfl.training.forest import Forest
 
 Kind = Literal["homes", "buildings"]
 """The kinds of meters for which there is a model."""
@@ -55,6 +56,10 @@ class PublicModel:
     marks: NDArray[np.uint64]
     """Marks of the days that it was trained on, see `plfl.public.seen`."""
 
+    @cached_property
+    def _forests(self) -> dict[str, Forest]:
+        return {name: Forest(booster) for name, booster in self.boosters.items()}
+
     def predict(
         self,
         loads: HourlyLoads,
@@ -68,7 +73,7 @@ class PublicModel:
         NaN where too little is known."""
         inputs = inputs_of(loads, lead_time, last, lead, first)
         names = [f"{lead_time}_{round(100 * level)}" for level in levels]
-        outputs = [self.boosters[name].predict(inputs.features, num_threads=1) for name in names]
+        outputs = [self._forests[name].predict(inputs.features) for name in names]
         return np.sort([inputs.in_units(output) for output in outputs], axis=0).T
 
 

@@ -35,6 +35,7 @@ from plfl.training.native.compile import (
     structure,
     supported,
 )
+from plfl.training.native.flags import BUILDS
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
 
@@ -374,13 +375,15 @@ def _network_of(form: KernelForm, shape: WindowShape) -> Structure:
 
 
 def main() -> None:
-    """Compile the kernel for every instruction set of this processor and print the outcomes."""
-    for instructions in supported():
+    """Compile the kernels for every instruction set of this processor and print the outcomes."""
+    for source, instructions in BUILDS:
+        if instructions not in supported():
+            continue
         try:
-            outcome = str(build_kernel(instructions))
+            outcome = str(build_kernel(instructions, source))
         except CompileError as error:
             outcome = str(error)
-        print(f"fused engine, {instructions}: {outcome}")
+        print(f"{source}, {instructions}: {outcome}")
     reason = unavailable_reason()
     print(f"fused engine: {f'not available, so stacked trains: {reason}' if reason else 'ready'}")
 

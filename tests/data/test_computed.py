@@ -1,5 +1,6 @@
 """Covariates and targets that are computed when they are read are those of the series."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +58,10 @@ def test_a_file_gives_what_was_built(pair: tuple[Dataset, Dataset], tmp_path: Pa
         assert table[np.empty(0, np.int64)].shape == (0, *stored.shape[1:])
     is_missing = np.isnan(built.targets).reshape(len(built.load), -1).any(axis=1)
     assert is_missing.any()
-    for dataset in pair:
-        np.testing.assert_array_equal(dataset.has_targets, ~is_missing)
+    for client, split in product(range(3), SPLITS):
+        starts = built.starts(client, split)
+        np.testing.assert_array_equal(read.starts(client, split), starts)
+        assert not is_missing[starts + 3].any(), "3 rows after the first is the last input row"
     for split in SPLITS:
         for client in range(3):
             for view in built.views:

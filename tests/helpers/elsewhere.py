@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import torch
@@ -131,7 +132,7 @@ class _Dispatched(TorchDispatchMode):
             raise RuntimeError(f"{func}: expected all tensors to be on the same device")
 
     def _wait(self) -> None:
-        frame = sys._getframe()
+        frame: FrameType | None = sys._getframe()
         while frame is not None and not frame.f_code.co_filename.startswith(OURS):
             frame = frame.f_back
         if frame is not None:

@@ -1,5 +1,5 @@
-"""Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on, and
-mirrors the structures that the kernel is called with.
+"""Compiles the kernels of the fused engine and of forests of trees with the C++ compiler of the
+machine they will run on, and mirrors the structures that the kernel is called with.
 
 A build is in the user's cache folder, named after everything that it depends on. It is compiled
 once, and again when the source, the flags or the compiler change. A wheel contains builds, which
@@ -52,12 +52,12 @@ def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
     raise CompileError(problem)
 
 
-def build_kernel(instructions: str) -> Path:
-    """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file. A
+def build_kernel(instructions: str, source: str = SOURCE) -> Path:
+    """Compile a kernel for one of INSTRUCTIONS unless that was done before; returns its file. A
     wheel contains it (`setup.py`). Otherwise several processes may compile it at once. Without a
     compiler, as on some nodes of a cluster, an earlier build of the same source is used.
     CompileError: there is none, the compiler fails, or the cache folder cannot be used."""
-    name = stem(instructions)
+    name = stem(instructions, source)
     if (shipped := FOLDER / f"{name}.so").exists():
         return shipped
     flags = [*FLAGS, *INSTRUCTIONS[instructions]]
@@ -73,7 +73,7 @@ def build_kernel(instructions: str) -> Path:
         path = folder / f"{name}-{digest(*compiler, _run(*compiler, '--version'))}.so"
         if not path.exists():
             with atomic(path) as temporary:
-                _run(*compiler, *flags, str(FOLDER / SOURCE), "-o", str(temporary))
+                _run(*compiler, *flags, str(FOLDER / source), "-o", str(temporary))
     except CompileError:
         raise
     except (PlflError, OSError, RuntimeError) as error:  # RuntimeError: the user has no home

@@ -1,4 +1,4 @@
-"""How the kernel is compiled: its files, and the compiler's flags.
+"""How the kernels are compiled: their files, and the compiler's flags.
 
 `setup.py`, which compiles it for wheels, reads this file without the rest of plfl.
 """
@@ -14,6 +14,8 @@ HEADERS = (
     *("optimisers.h", "training.h", "prediction.h", "draws.h"),
 )
 """The headers that the source includes."""
+FOREST = "forest.cpp"
+"""What forecasts by trees. It includes none of them, and its `plain` build is as fast as others."""
 # Without -ffast-math: a diverged model must show its NaN.
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread"]
 INSTRUCTIONS = {
@@ -22,13 +24,16 @@ INSTRUCTIONS = {
     "plain": [],
 }
 """Further flags by instruction set, best first; `plain` is what every processor of a kind has."""
+BUILDS = (*((SOURCE, name) for name in INSTRUCTIONS), (FOREST, "plain"))
+"""The source and the instruction set of each build."""
 
 
-def stem(instructions: str) -> str:
+def stem(instructions: str, source: str = SOURCE) -> str:
     """The name of a build for one of INSTRUCTIONS, made from source, flags and kind of machine."""
-    sources = ((FOLDER / name).read_bytes() for name in (SOURCE, *HEADERS))
-    code = digest(*sources, *FLAGS, *INSTRUCTIONS[instructions], platform.machine())
-    return f"kernel-{instructions}-{code}"
+    files = (source, *HEADERS) if source == SOURCE else (source,)
+    content = ((FOLDER / name).read_bytes() for name in files)
+    code = digest(*content, *FLAGS, *INSTRUCTIONS[instructions], platform.machine())
+    return f"{Path(source).stem}-{instructions}-{code}"
 
 
 def digest(*parts: str | bytes) -> str:

@@ -1,0 +1,150 @@
+"""Forecasts many windows by LightGBM's trees, in a native kernel: the bits of LightGBM, which takes
+several times as long. Without a compiler, or for trees of another kind, LightGBM forecasts itself.
+
+`native/forest.cpp` takes eight rows down a tree together, and all trees for a few rows that stay in
+the processor's cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.training.native.compile import CompileError, build_kernel
+from plfl.training.native.flags import FOREST
+
+Floats: TypeAlias = NDArray[np.float64]
+
+FEWEST_ROWS = 2_000
+"""Rows of a model from which on it pays to read the trees out of LightGBM."""
+SPLIT = np.dtype(
+    [
+        ("threshold", np.float64),
+        ("feature", np.int32),
+        ("missing_first", np.int32),
+        ("children", np.int32, 2),
+    ]
+)
+"""`Split` of the kernel."""
+BLOCK = 64
+"""Rows that the kernel has room for."""
+PLAIN_OBJECTIVES = re.compile(r"regression|regression_l1|huber|quantile( alpha:\S+)?")
+"""Objectives whose forecasts are the sums of the trees."""
+CATEGORICAL, DEFAULT_LEFT = 1, 2
+MISSING_ZERO, MISSING_NAN = 4, 8
+"""Bits of LightGBM's `decision_type`."""
+
+
+@cache
+def load_forest() -> ctypes.CDLL | None:
+    """The kernel; None if it cannot be compiled here."""
+    try:
+        return ctypes.CDLL(str(build_kernel("plain", FOREST)))
+    except (CompileError, OSError):
+        return None
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The trees of a model, one after the other."""
+
+    splits: NDArray[np.void]
+    """`SPLIT`s; a child is the number of a split in its tree, or the complement of a leaf's."""
+    first_splits: NDArray[np.int64]
+    """The number of the first split of each tree, and of all splits (T + 1,)."""
+    leaves: Floats
+    """Their values."""
+    first_leaves: NDArray[np.int64]
+    """The number of the first leaf of each tree, and of all leaves (T + 1,)."""
+    features: int
+    """K, the number of features."""
+
+    @classmethod
+    def parse(cls, text: str) -> Trees | None:
+        """The trees of a model as LightGBM writes it; None if the kernel does not know their
+        kind: categories, linear leaves, zeros that mean a missing value, several outputs or outputs
+        that are not the sum of the trees."""
+        head, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
+        about = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
+        if (
+            about["num_tree_per_iteration"] != "1"
+            or "average_output" in head.splitlines()
+            or not PLAIN_OBJECTIVES.fullmatch(about.get("objective", "regression"))
+        ):
+            return None
+        splits, leaves = [], []
+        for block in blocks:
+            fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            if fields["num_cat"] != "0" or fields.get("is_linear", "0") != "0":
+                return None
+            leaves.append(_numbers(fields["leaf_value"], np.float64))
+            tree_splits = np.zeros(len(leaves[-1]) - 1, SPLIT)
+            if len(tree_splits):
+                decisions = _numbers(fields["decision_type"], np.int32)
+                if (decisions & (CATEGORICAL | MISSING_ZERO)).any():
+                    return None
+                thresholds = tree_splits["threshold"]
+                thresholds[:] = _numbers(fields["threshold"], np.float64)
+                tree_splits["feature"] = _numbers(fields["split_feature"], np.int32)
+                # Where no value was missing in training, a missing one counts as 0.
+                tree_splits["missing_first"] = np.where(
+                    decisions & MISSING_NAN, decisions & DEFAULT_LEFT > 0, thresholds >= 0
+                )
+                for k, name in enumerate(("left_child", "right_child")):
+                    tree_splits["children"][:, k] = _numbers(fields[name], np.int32)
+            splits.append(tree_splits)
+        return cls(
+            np.concatenate([np.empty(0, SPLIT), *splits]),
+            np.cumsum([0, *map(len, splits)]),
+            np.concatenate([np.empty(0), *leaves]),
+            np.cumsum([0, *map(len, leaves)]),
+            int(about["max_feature_idx"]) + 1,
+        )
+
+    def sum(self, kernel: ctypes.CDLL, x: NDArray[np.floating[Any]]) -> Floats:
+        """The sums (W,) of the trees for rows (W, K)."""
+        rows = np.ascontiguousarray(x, np.float64)
+        sums, block = np.empty(len(rows)), np.empty((BLOCK, self.features))
+        kernel.plfl_sum_trees(
+            _pointer(rows),
+            *map(ctypes.c_int64, rows.shape),
+            *map(_pointer, (self.splits, self.first_splits, self.leaves, self.first_leaves)),
+            ctypes.c_int64(len(self.first_leaves) - 1),
+            *map(_pointer, (block, sums)),
+        )
+        return sums
+
+
+def _numbers(words: str, dtype: Any) -> NDArray[Any]:
+    return np.array(words.split(), dtype)
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class Forest:
+    """A model of LightGBM that forecasts many rows."""
+
+    def __init__(self, booster: Any):
+        self.booster = booster
+        self._rows = 0
+
+    @cached_property
+    def trees(self) -> Trees | None:
+        """Its trees; None if the kernel does not know their kind."""
+        return Trees.parse(self.booster.model_to_string())
+
+    def predict(self, x: NDArray[np.floating[Any]]) -> Floats:
+        """What `booster.predict` returns for rows (W, K), bit for bit."""
+        self._rows += len(x)
+        kernel = load_forest() if self._rows >= FEWEST_ROWS else None
+        if kernel is None or self.trees is None or x.shape[1] != self.trees.features:
+            return np.asarray(self.booster.predict(x, num_threads=1))
+        return self.trees.sum(kernel, x)
