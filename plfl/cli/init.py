@@ -60,6 +60,11 @@ def add(commands: Commands) -> None:
     text = "with `meters`: what they are, so that a model of public meters can be compared with"
     parser.add_argument("--kind", choices=KINDS, help=text)
     text = (
+        "with `meters`: test at so many times instead of on the last weeks, each four weeks after "
+        "readings that trained; the study takes as many times as long"
+    )
+    parser.add_argument("--origins", type=_positive, default=1, metavar="NUMBER", help=text)
+    text = (
         "with `meters`: have the model read the public holidays of a country (DE) or of one of its "
         "states or provinces (DE-BY)"
     )
@@ -102,6 +107,13 @@ def _choices(kind: object) -> tuple[Any, ...]:
     if get_origin(kind) is Literal:
         return get_args(kind)
     return next(filter(None, map(_choices, get_args(kind))), ())
+
+
+def _positive(text: str) -> int:
+    """A number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -160,7 +172,7 @@ def _write_study_of_exports(
         holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
             exports_read, study = starter.recognise(
-                exports, meters, progress, options.ahead, kind, holidays
+                exports, meters, progress, options.ahead, kind, holidays, options.origins
             )
         starter.write(path, study)
     except ConfigError as error:

@@ -18,7 +18,9 @@ from plfl.forecast.contents import AS_RECEIVED
 from plfl.forecast.misfits import check_fit, describe_gap
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.assignment import Assignment, assign, list_errors
+from plfl.results.records import read_about
 from plfl.results.tables import Tables
+from plfl.study.axes import latest
 
 BY_AGE = {
     0: ("mean_received", "public", "lightgbm_federated"),
@@ -63,13 +65,20 @@ class Forecasters:
     """Readings of clients after those of the study (`plfl.forecast.recent`)."""
 
     @cached_property
+    def place(self) -> Path:
+        """The results folder with the models: that of the latest origin, if origins are the only
+        axis of the study; otherwise its own."""
+        places = read_about(self.results).get("variants") or {}
+        return self.results / (latest(places) or "")
+
+    @cached_property
     def tables(self) -> Tables:
-        return Tables(self.results)
+        return Tables(self.place)
 
     @property
     def folder(self) -> Path:
         """The folder of the models."""
-        return self.results / "models"
+        return self.place / "models"
 
     @cached_property
     def index(self) -> pd.DataFrame:
@@ -215,7 +224,7 @@ class Forecasters:
         tables: dict[str, pd.DataFrame] = {}
         wanted = self.any_model.readings
         for state in self.index["state"].unique():
-            folders = [self.results, self.results.parent]  # a variant's may be one above
+            folders = [self.place, self.place.parent]  # a variant's may be one above
             files = [folder / "data" / f"{state}.npz" for folder in folders]
             file = next(filter(Path.is_file, files), files[0])
             if not file.is_file():

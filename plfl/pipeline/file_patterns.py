@@ -91,6 +91,13 @@ class FilePatterns:
             for variant in (self.study.variants if self._variant else [""])
         ]
 
+    def latest_files(self, patterns: Iterable[str]) -> list[str]:
+        """These files of the variant whose models forecast, in a study with further axes; none if
+        there is no such variant."""
+        if not (latest := self.study.plan.latest_variant):
+            return []
+        return [pattern.replace("{variant}", latest) for pattern in patterns]
+
     @property
     def _variant(self) -> list[str]:
         return ["{variant}"] if self.study.plan.axes else []

@@ -1,7 +1,7 @@
 """A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, timedelta
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal
@@ -9,9 +9,10 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 
-from plfl.base.errors import Problem
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.base.text import Progress
+from plfl.config.sections import TESTED as TESTED_WEEKS
 from plfl.config.sections import Holidays, Meters
 from plfl.data.checks import collect_problems, counted
 from plfl.data.dataset import WEEK
@@ -35,6 +36,10 @@ FEWEST = 2 * WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
 TESTED = 8 * WEEK
 """Minutes of readings on which forecasts are tested, if there are enough."""
+BEFORE_FIRST = 8
+"""Weeks of readings before the first of several origins, at least."""
+QUARTER = 13
+"""Weeks from one origin to the next, at most, so that they are in all seasons."""
 
 
 def recognise(
@@ -44,13 +49,15 @@ def recognise(
     lead_time: LeadTime = "day",
     kind: Kind | None = None,
     holidays: Holidays | None = None,
+    origins: int = 1,
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study: their content, and the configuration.
 
     `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
     a UTC offset need `timezone`. `lead_time`: what is forecast. `kind`: of the meters; with it, the
-    model of public meters is among the baselines. DataError: something is wrong or
-    ambiguous; the message lists all problems of all files.
+    model of public meters is among the baselines. `origins`: the number of test sets, of several
+    each with a training before it. DataError: something is wrong or ambiguous, or there are too few
+    readings for these origins; the message lists all problems of all files.
     """
     paths = list(paths)
     raw = raw_files(paths)
@@ -62,6 +69,8 @@ def recognise(
     count = counted(len(exports.problems_of_study), "problem")
     exports.refuse(f"{count}, nothing was written")
     study = _study(exports, paths, meters, lead_time, kind)
+    if origins > 1:
+        _judge_at(study, rolling(exports, origins))
     if holidays is not None:
         study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
     return exports, study
@@ -202,6 +211,43 @@ def _split(exports: Exports) -> list[float]:
     longest = max(len(meter.load) * meter.minutes for meter in exports.meters.values())
     test = round(min(0.3, max(0.1, TESTED / longest)), 2)
     return [round(0.9 - test, 2), 0.1, test]
+
+
+def rolling(exports: Exports, count: int) -> dict[str, Any]:
+    """The key `data.origins` of a study with several test sets of four weeks: the last one ends
+    with the readings, and the others are as far before it as the readings allow, at most a quarter
+    of a year from one to the next. Before the first are at least `BEFORE_FIRST` weeks.
+
+    Raises:
+        DataError: there are too few readings; the message says how many origins they allow.
+    """
+    meters = [meter for name, meter in exports.meters.items() if name not in _short(exports)]
+    ends: list[pd.Timestamp] = sorted(meter.load.index[-1] for meter in meters)
+    end = ends[len(ends) // 10]  # one of ten meters may end long before the others
+    weeks = max((end - meter.load.index[0]).days // 7 for meter in meters)
+    step = min(QUARTER, (weeks - TESTED_WEEKS - BEFORE_FIRST) // (count - 1))
+    if step < TESTED_WEEKS:
+        most = max(1, (weeks - BEFORE_FIRST) // TESTED_WEEKS)
+        raise DataError(
+            Problem(
+                f"--origins {count}",
+                f"{weeks} weeks of readings allow {counted(most, 'origin')}: each has a test set "
+                f"of {TESTED_WEEKS} weeks, and {BEFORE_FIRST} weeks are before the first",
+                f"say --origins {most}" if most > 1 else "leave it out",
+            )
+        )
+    zone = meters[0].zone
+    last = end.tz_convert(zone).date() - timedelta(weeks=TESTED_WEEKS)
+    return {"last": last.isoformat(), "count": count, "step": step}
+
+
+def _judge_at(study: dict[str, Any], origins: dict[str, Any]) -> None:
+    """Judge the claims of a study over several origins. Then the choice is made within what is
+    known before each of them, so there is no validation set, and no scheme for new meters with a
+    history of their own."""
+    study["data"]["origins"] = origins
+    del study["windows"]["split"], study["sharing"]["new"]
+    study["grid"]["sharing"].remove("new")
 
 
 def save_format(path: Path, exports: Exports, meters: Meters) -> Path:

@@ -71,11 +71,15 @@ class FederationAnswer:
     """The period in which the forecasts were tested."""
 
 
-def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | None:
-    """The answer; None if there is no federation, no rival, or no table of errors by day."""
-    if not (Path(variant.tables.folder) / "errors.parquet").is_file():  # a deployed study
+def answer(
+    study: Study, variants: Sequence[Variant], comparisons: pd.DataFrame
+) -> FederationAnswer | None:
+    """The answer; None if there is no federation, no rival, or no table of errors by day.
+    `variants`: those of the study, which has no further axes, or only that of its origins."""
+    folders = [Path(variant.tables.folder) for variant in variants]
+    if not all((folder / "errors.parquet").is_file() for folder in folders):  # a deployed study
         return None
-    question = _Question(variant, comparisons)
+    question = _Question(study, variants, comparisons)
     if question.contest is None:
         return None
     clients = question.clients
@@ -94,15 +98,17 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
         extremes,
         len(clients) - sum(map(len, extremes.values())),
         bool(clients["low"].notna().any()),
-        _tested(variant.tables),
+        _tested(variants),
     )
 
 
 class _Question:
     """Whether to join, and what is known of it."""
 
-    def __init__(self, variant: Variant, comparisons: pd.DataFrame) -> None:
-        self.variant, self.study, self.comparisons = variant, variant.tables.study, comparisons
+    def __init__(
+        self, study: Study, variants: Sequence[Variant], comparisons: pd.DataFrame
+    ) -> None:
+        self.study, self.variants, self.comparisons = study, variants, comparisons
         self.sides = QUESTIONS[0]
         self.claim: dict[Any, Any] = {}
         claims = comparisons[comparisons["about"] == "claim"]
@@ -120,13 +126,14 @@ class _Question:
 
     @cached_property
     def in_use(self) -> list[Contender]:
-        """What `plfl forecast` uses, in each state; empty if nothing has a score."""
+        """What `plfl forecast` uses, in each state, or would have used at each origin; empty if
+        nothing has a score."""
         return self._find(words.IN_USE)
 
     def _find(self, name: str) -> list[Contender]:
         try:
             states = self.study.data.states
-            return [c for s in states for c in candidates(self.study, [self.variant], s, [name])]
+            return [c for s in states for c in candidates(self.study, self.variants, s, [name])]
         except NotInStudyError:
             return []
 
@@ -135,7 +142,7 @@ class _Question:
         """The comparison that answers it: if nothing that exchanges models is in use, of the best
         federation with what is."""
         sides = (words.FEDERATION, words.IN_USE) if self.needs_nobody else self.sides
-        return contest_of(self.study, [self.variant], [sides[0]], [sides[1]])
+        return contest_of(self.study, self.variants, [sides[0]], [sides[1]])
 
     @property
     def names(self) -> tuple[str, str]:
@@ -278,7 +285,8 @@ class _Question:
         naive_clause = (
             f"; taken as forecasts, {words.join_words(naive_texts)}" if naive_texts else ""
         )
-        labels = dict.fromkeys(contender.label for contender in self.in_use)
+        latest = [contender for contender in self.in_use if contender.variant is self.variants[-1]]
+        labels = dict.fromkeys(contender.label for contender in latest)
         yield (
             f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
             f"In use: {'; '.join(labels)}."
@@ -320,7 +328,7 @@ class _Question:
             )
             return
         side = words.IN_USE if self.sides[0] == words.IN_USE else words.FEDERATION
-        contest = contest_of(study, [self.variant], [side], [public])
+        contest = contest_of(study, self.variants, [side], [public])
         if contest is None:
             return
         missed = _mean(public_row, "wape")
@@ -345,7 +353,9 @@ class _Question:
         yield self.difference
         yield _gainers_and_losers(self.clients, self.study.participant)
         yield from _explain_new_clients(self.study, self.comparisons)
-        yield from left_out(self.variant.tables)
+        yield from dict.fromkeys(
+            text for variant in self.variants for text in left_out(variant.tables)
+        )
 
     @property
     def difference(self) -> str:
@@ -453,11 +463,15 @@ def left_out(tables: Tables) -> Iterator[str]:
         )
 
 
-def _tested(tables: Tables) -> str:
-    """The period in which the forecasts were tested."""
-    days = pd.to_datetime(tables.errors(["day"])["day"])
-    first, last = (f"{day.day} {day:%B %Y}" for day in (days.min(), days.max()))
-    return f"Tested on the days from {first} to {last}."
+def _tested(variants: Sequence[Variant]) -> str:
+    """The periods in which the forecasts were tested."""
+    periods = []
+    for variant in variants:
+        days = pd.to_datetime(variant.tables.errors(["day"])["day"])
+        first, last = (f"{day.day} {day:%B %Y}" for day in (days.min(), days.max()))
+        periods.append(f"from {first} to {last}")
+    trained = " Each time, only earlier readings were trained on." if len(periods) > 1 else ""
+    return f"Tested on the days {words.join_words(periods)}.{trained}"
 
 
 def _percent(share: float) -> str:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
 from plfl.baselines import BASELINE, find, rivals
+from plfl.report.answer import FederationAnswer, answer
 from plfl.report.figures.style import (
     PAGE,
     colour,
@@ -30,6 +31,7 @@ from plfl.results import comparisons, words
 from plfl.results.overview import BEST, MAP, Overview, along
 from plfl.results.statistics import undecidable
 from plfl.results.tables import fitting
+from plfl.results.variants import Variant
 from plfl.results.words import method_label
 from plfl.study import Study
 from plfl.study.axes import Axis
@@ -241,6 +243,9 @@ def write(results: Path, figures: Path, page: Path) -> None:
             compared=forest(study, overview.comparisons),
             note=undecidable(study),
             lead=describe_places(overview),
+            answer=_answer(overview),
+            one=study.participant,
+            keeps_models=True,
             found=list(describe_axes(overview)),
             map=_map(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
@@ -248,6 +253,14 @@ def write(results: Path, figures: Path, page: Path) -> None:
             standings=standings(overview.table(BEST), study.plan.axes),
             files={name: (link(results / name, page), text) for name, text in FILES.items()},
         )
+
+
+def _answer(overview: Overview) -> FederationAnswer | None:
+    """Whether it is worth it to join, over all origins; None with other axes."""
+    study = overview.study
+    if study.plan.latest_variant is None or not study.task.forecasts:
+        return None
+    return answer(study, Variant.all_of(study, overview.folder), overview.comparisons)
 
 
 def _at_places(overview: Overview) -> pd.DataFrame:

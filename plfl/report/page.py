@@ -69,7 +69,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             best_baselines={
                 state: baseline_label(name) for state, name in best_baselines(tables).items()
             },
-            answer=answer(variant, compared),
+            answer=answer(study, [variant], compared),
             has_use=has_use(variant),
             compared=forest(study, compared),
             note=undecidable(study),

@@ -17,6 +17,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from plfl.results import claims, words
 from plfl.results.checksums import write_sums
 from plfl.results.contest import Contest, contests
 from plfl.results.records import DAMAGE, REMEDY
+from plfl.results.scores import pooled
 from plfl.results.selection import NotInStudyError, kinds
-from plfl.results.statistics import Comparison
 from plfl.results.tables import fitting
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
@@ -117,28 +118,49 @@ def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | N
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
-    """What each client gains from the first set of forecasters, in a study without further axes.
+    """What each client gains from the first set of forecasters, in a study whose only further axis
+    are origins, if any. They are pooled: a gain is a mean over the origins.
 
     Yields `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
     the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the weeks
     of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of the second
     set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
-    for (better, rival), piece in zip(contest.pairs, contest.pieces, strict=True):
-        clients = better.variant.tables.clients
-        about = clients[clients["state"] == piece.state].set_index("client")
-        # MASE is in units of the error of persistence, in kWh per interval.
-        energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
-        for i, client in enumerate(piece.clients):
-            weekly = piece.weekly[[i]].mean(axis=1, keepdims=True)
-            comparison = Comparison({piece.state: weekly}, False, sampled=False)
+    for state in dict.fromkeys(piece.state for piece in contest.pieces):
+        parts = [
+            (pair, piece)
+            for pair, piece in zip(contest.pairs, contest.pieces, strict=True)
+            if piece.state == state
+        ]
+        pieces = [piece for _, piece in parts]
+        energies = [_kwh_of_error(better.variant, state) for (better, _), _ in parts]
+        for client in pieces[0].clients:
+            if not all(client in piece.clients for piece in pieces):
+                continue
+            own_pieces = [
+                replace(
+                    piece,
+                    clients=(client,),
+                    weekly=piece.of([client]).mean(axis=1, keepdims=True),
+                )
+                for piece in pieces
+            ]
+            comparison = replace(pooled(own_pieces, is_trained=False), sampled=False)
             if not comparison.scored:
                 continue
-            mean_error = float(rival.forecaster.of([client]).sum(axis=2).mean())
-            has_enough_weeks = weekly.shape[2] >= FEWEST
+            mean_error = float(
+                np.mean(
+                    [rival.forecaster.of([client]).sum(axis=2).mean() for (_, rival), _ in parts]
+                )
+            )
+            has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST
             low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
+            saved = [
+                piece.weekly.sum() * float(energy[client])
+                for piece, energy in zip(own_pieces, energies, strict=True)
+            ]
             yield {
-                "state": piece.state,
+                "state": state,
                 "client": client,
                 "mase_alone": mean_error,
                 "mase_federated": mean_error - comparison.effect,
@@ -146,8 +168,17 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 "low": low,
                 "high": high,
                 "percent": 100 * comparison.effect / mean_error if mean_error else np.nan,
-                "kwh_a_month": comparison.effect * float(energy[client]),
+                "kwh_a_month": float(np.mean(saved)),
             }
+
+
+def _kwh_of_error(variant: Variant, state: str) -> "pd.Series[float]":
+    """The kWh of errors in 30 days of each client of a state for a MASE of 1, which is in units of
+    the error of persistence, in kWh per interval."""
+    clients = variant.tables.clients
+    about = clients[clients["state"] == state].set_index("client")
+    energy: pd.Series[float] = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+    return energy
 
 
 def _compare_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:

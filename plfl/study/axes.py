@@ -90,6 +90,16 @@ def variants(axes_of_study: Sequence[Axis]) -> dict[str, dict[str, str]]:
     return {text(place, axes_of_study): place for place in places}
 
 
+def latest(places: Mapping[str, Mapping[str, str]]) -> str | None:
+    """The variant whose models forecast, given the places of all: the study itself (an empty label)
+    without further axes, and that of the latest origin if these are the only axis; else None."""
+    if all(not place for place in places.values()):
+        return ""
+    if any([*place] != ["data.origins"] for place in places.values()):
+        return None
+    return max(places, key=lambda label: places[label]["data.origins"])
+
+
 def text(place: Mapping[str, str], axes_of_study: Sequence[Axis]) -> str:
     """A place on some of the axes as text, as in names: `participation=0.1,model=mlp`."""
     return ",".join(

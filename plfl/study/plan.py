@@ -59,6 +59,11 @@ class StudyPlan:
         return axes.variants(self.axes)
 
     @cached_property
+    def latest_variant(self) -> str | None:
+        """The variant whose models forecast; see `plfl.study.axes.latest`."""
+        return axes.latest(self.places)
+
+    @cached_property
     def inputs(self) -> dict[str, str]:
         """The part of a variant's label that determines its datasets and baselines: its labels on
         the axes of `data`, `windows` and `task`, if any. Variants with the same text read the same

@@ -14,12 +14,16 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl.base.errors import DataError
 from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
+from plfl.pipeline.file_patterns import FilePatterns
 from plfl.pipeline.starter import recognise, write
+from plfl.results.records import write_about
 from plfl.study import Study
 from tests.helpers.kept_baselines import write_results
+from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
 ZONE = "Europe/Berlin"
@@ -215,6 +219,32 @@ def test_stamps_are_starts_where_the_column_says_so_as_in_the_study(
     export_starts("old", FIRST, LAST), export_starts("new", "2024-03-20", "2024-04-10")
     found = print_forecasts(invoke, write_results_of("starts", "old", timezone=ZONE), "new")
     pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_study_of_several_origins_forecasts_with_the_models_of_the_latest(
+    invoke: Callable,
+) -> None:
+    export("exports", "2023-10-01", LAST), export("april", LAST, "2024-04-10")
+    meters = Meters(timezone=ZONE)
+    with naming(DataError, "--origins 5", "25 weeks of readings allow 4 origins", "--origins 4"):
+        recognise([Path("exports")], meters, origins=5)
+    _, content = recognise([Path("exports")], meters, origins=3)
+    # 25 weeks: 8 before the first of three tests of 4 weeks, the last of which ends with them.
+    assert content["data"]["origins"] == {"last": "2024-03-01", "count": 3, "step": 6}
+    assert "split" not in content["windows"] and "new" not in content["sharing"]
+    write(Path("meters.yaml"), content | {"baselines": {"trees": 2}})
+    study = Study.load("meters.yaml")
+    assert study.plan.latest_variant == "origins=2024-03-01"
+    files = FilePatterns(study).latest_files(["results/meters/{variant}/models/index.csv"])
+    assert files == ["results/meters/origins=2024-03-01/models/index.csv"]
+    write_results(study.variants["origins=2024-03-01"], "naive_day")
+    about = {"study": study.description(), "variants": study.plan.places}
+    write_about(study.paths.results, None, {}, about)
+    arguments = ("april", "--with", "naive_day")
+    found = invoke("forecast", study.paths.results, *arguments).out
+    latest = study.paths.results / "origins=2024-03-01"
+    assert found == invoke("forecast", latest, *arguments).out
+    assert select_meter(pd.read_csv(io.StringIO(found)))["made_at"][0].startswith("2024-04-10")
 
 
 def test_a_study_in_a_known_format_says_the_date_order_that_the_format_leaves_open() -> None:

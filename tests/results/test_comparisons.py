@@ -187,6 +187,35 @@ def test_origins_alone_are_one_place(here: Path) -> None:
     assert "<td>everywhere</td>" in page and f"{row['lead']:+.3f}" in page
 
 
+def test_a_study_of_origins_answers_an_owner_over_all_of_them(here: Path) -> None:
+    grid = {key: value for key, value in CONFIG["grid"].items() if key != "windows.history"}
+    study = Study.parse(CONFIG | {"grid": grid, "claims": QUESTION}, "named")
+    gain_of = {"2018-06-01": 0.1, "2018-10-01": 0.3}
+    for variant in study.variants.values():
+        gain = gain_of[str(variant.data.cut)]
+        fake_results.write(
+            variant.paths.results,
+            variant.description(),
+            lambda cell, *_, gain=gain: 1 - gain if cell["sharing"] == "P1" else 2.0,
+            baseline=lambda _: 1.0,
+        )
+    gather(study, study.paths.results, None)
+    told = answer(
+        study,
+        Variant.all_of(study, study.paths.results),
+        read(study.paths.results, study),
+    )
+    assert told is not None and told.verdict.startswith("Join: ")
+    rows = [row for state_rows in told.states.values() for row in state_rows]
+    assert len(rows) == len({(row["state"], row["client"]) for row in rows}) > 1
+    gains_of_clients = [row["gain"] for row in rows]
+    assert np.mean(gains_of_clients) == pytest.approx(0.2, abs=0.02)
+    assert told.tested.count("from ") == 2 and "only earlier readings" in told.tested
+    make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
+    page = (study.paths.results / "index.html").read_text("utf-8")
+    assert told.verdict in page and f"plfl forecast {study.paths.results.as_posix()} NEW" in page
+
+
 def test_the_page_says_places_in_words(study: Study) -> None:
     page = (study.paths.results / "index.html").read_text("utf-8")
     assert "16 weeks of history" in page
@@ -280,7 +309,7 @@ def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
 )
 def test_the_answer(levels, named, short, sign, tmp_path):
     tables = plain(tmp_path, levels, 12, named)
-    told = answer(Variant("", {}, tables), read(tmp_path, tables.study))
+    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
     assert told is not None
     assert told.verdict.startswith(short)
     (rows,) = told.states.values()
@@ -295,21 +324,21 @@ def test_the_answer(levels, named, short, sign, tmp_path):
 def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS, 12, USE)
     variant = Variant("", {}, tables)
-    told = answer(variant, read(tmp_path, tables.study))
+    told = answer(tables.study, [variant], read(tmp_path, tables.study))
     assert told is not None
     wape = use_of(variant, "CA").by_client("wape").mean()
     text = " ".join(told.sentences)
     assert f"Your forecasts will miss about {100 * wape:.0f}\N{NO-BREAK SPACE}% of the load" in text
     assert "In use: P2 (body shared)" in text and "reveals models, no readings" in text
     lost = plain(tmp_path / "lost", LOSES, 12, USE)
-    told = answer(Variant("", {}, lost), read(tmp_path / "lost", lost.study))
+    told = answer(lost.study, [Variant("", {}, lost)], read(tmp_path / "lost", lost.study))
     assert told is not None and told.kinds["federation"] == "best federation"
 
 
 def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS)
     tables.clients.loc[3, "persistence_mae_test"] = 0.0
-    told = answer(Variant("", {}, tables), read(tmp_path, tables.study))
+    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
     assert told is not None
     (said,) = (sentence for sentence in told.details if "left out of all means" in sentence)
     assert said.startswith(f"{tables.clients['client'].iloc[-1]} is left out")

@@ -114,3 +114,24 @@ def test_variants_have_the_same_cells() -> None:
         with_axes(**{"sharing.P2": {"body": ["body"], "none": []}})
     study = with_axes(**{"sharing.P2": {"body": ["body"], "head": ["head"]}})
     assert study.variants["P2=head"].sharing == {"P1": ["*"], "P2": ["head"], "P3": []}
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, ""),
+        ({"data": {"origins": ["2018-07-02", "2018-10-01", "2018-04-02"]}}, "origins=2018-10-01"),
+        ({"data": {"origins": ["2018-07-02"]}}, ""),
+        (
+            {
+                "data": {"origins": ["2018-07-02", "2018-10-01"]},
+                "grid": {"windows.history": [1, 2]},
+            },
+            None,
+        ),
+    ],
+)
+def test_the_models_that_forecast_are_those_of_the_latest_origin(
+    keys: dict[str, Any], expected: str | None
+) -> None:
+    assert Study.parse(keys, "test").plan.latest_variant == expected

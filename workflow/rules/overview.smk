@@ -5,6 +5,7 @@ if study.plan.axes:
         input:
             tables=local(patterns.variant_files(rules.collect.output)),
             comparisons=local(patterns.variant_files(rules.comparisons.output)),
+            latest=local(patterns.latest_files(rules.page.output)),  # has a link to it
         output:
             records=local(f"{study.paths.results}/records.parquet"),
             summary=local(f"{study.paths.results}/summary.csv"),
