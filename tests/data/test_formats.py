@@ -264,6 +264,38 @@ def test_spans_preambles_units_and_ends_of_tables(tmp_path: Path) -> None:
     assert found.iloc[0] == 0.0015
 
 
+def test_a_workbook_has_numbers_and_dates_of_its_own(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["Beginn", "Wert"]
+    time = { column = "Beginn", marks = "start", format = "%d.%m.%Y %H:%M" }
+    meters.column = "id"
+    load = { columns = "Wert", unit = "kWh", decimal = "," }
+    """
+    (tmp_path / "mine.toml").write_text(HEAD + form, encoding="utf-8")
+    hours = pd.date_range("2023-01-01", periods=3, freq="h")
+    table = pd.DataFrame({"id": ["one", None, None], "Beginn": hours, "Wert": [1.25, 2.5, 0.125]})
+    table.to_excel(tmp_path / "m.xlsx", index=False)
+    keys = Meters(timezone="UTC", format=str(tmp_path / "mine.toml"))
+    assert load(recognise([tmp_path / "m.xlsx"], keys)[0]).tolist() == [1.25, 2.5, 0.125]
+
+
+def test_longer_intervals_beside_others_are_left_out(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["from", "to", "kWh"]
+    time = { column = "from", end = "to", marks = "start" }
+    load = { columns = "kWh" }
+    """
+    spans = {"00:00": "2023-03-27 00:00", "00:00 ": "2023-03-26 01:00"}
+    spans |= {"01:00": "2023-03-26 03:00", "03:00": "2023-03-26 04:00"}  # clocks go forward
+    rows = [f"2023-03-26 {begin.strip()},{end},{n}" for n, (begin, end) in enumerate(spans.items())]
+    content = "\n".join(["from,to,kWh", *rows])
+    exports = read(tmp_path, form, content)
+    assert load(exports).tolist() == [1, 2, 3]
+    assert "longer intervals of the same energy (1 row)" in exports.forms[tmp_path / "m.csv"]
+    with naming(DataError, "mine.toml", "time.end", "write marks = 'start'"):
+        read(tmp_path, form.replace('"start"', '"end"'), content)
+
+
 def test_a_file_may_have_no_header(tmp_path: Path) -> None:
     form = r"""
     recognise.begins = '^\d{10},\d+$'

@@ -142,11 +142,23 @@ def test_another_unit_than_kwh_is_asked_about_if_it_may_be_a_building(tmp_path: 
 
 def test_registers_count_energy_in_a_possible_unit(tmp_path: Path) -> None:
     table = quarters("reading", (LOADS[:400] * 100).round().cumsum() + 1e6)
-    with naming(DataError, "never decrease"):
-        read(tmp_path, table)
-    exports = read(tmp_path, table, cumulative=True)
-    assert exports.settled_keys["unit"] == "Wh"
-    assert exports.meters["a"].load.sum() == pytest.approx(LOADS[1:400].sum() / 10, rel=0.01)
+    for keys in ({}, {"cumulative": True}):
+        exports = read(tmp_path, table, **keys)
+        assert exports.settled_keys["unit"] == "Wh"
+        assert exports.settled_keys.get("cumulative", True)
+        assert exports.meters["a"].load.sum() == pytest.approx(LOADS[1:400].sum() / 10, rel=0.01)
+
+
+def test_readings_that_never_decrease_for_days_are_totals(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "kWh": 100 + LOADS.cumsum().round(3)})
+    exports = read(tmp_path, table)
+    (meter,) = exports.meters.values()
+    np.testing.assert_allclose(meter.load, LOADS[1:])
+    assert exports.settled_keys["cumulative"] is True
+    assert any("never decrease: read as totals" in line for line in exports.report())
+    for few in (table.iloc[:60], table.assign(hall=LOADS).rename(columns={"kWh": "gym"})):
+        with naming(DataError, "never decrease", "data.meters.cumulative: true"):
+            read(tmp_path, few, unit="kWh")
 
 
 def test_the_name_of_a_file_may_state_the_unit(tmp_path: Path) -> None:
@@ -193,6 +205,7 @@ def test_days_with_names_of_months(tmp_path: Path) -> None:
     [
         ({"Kulutus (kWh)": LOADS, "Hinta (snt/kWh)": LOADS, "Sää": LOADS}, 2),
         ({"A+ [kWh]": LOADS, "-A [kWh]": LOADS, "2.8.0 Abgabe [kWh]": LOADS}, 2),
+        ({"1-1:1.29.0 [kWh]": LOADS, "1-1:2.29.0 [kWh]": LOADS, "3.8.0 [kWh]": LOADS}, 2),
         ({"Hall kW": LOADS, "OAT degF": LOADS * 40}, 1),
         ({"table": 0, "_value": LOADS, "_measurement": "kWh"}, 1),
     ],
@@ -207,17 +220,57 @@ def test_columns_beside_those_with_a_unit_are_no_meters(
 
 
 @pytest.mark.parametrize(
-    "columns", [["Import (kWh)", "Net (kWh)"], ["kWh", "kWh.1"], ["Leistung", "Energie"]]
+    "columns",
+    [
+        *(["Import (kWh)", "Net (kWh)"], ["kWh", "kWh.1"], ["Leistung", "Energie"]),
+        *(["Energia pobrana", "Energia wprowadzona"], ["Alpha (kWh)", "Beta (kWh)"]),
+        *(["Haus-Netzbezug", "Haus-Einspeisung"], ["L1", "L2", "L3"], ["Grid L1", "Grid L2"]),
+        *(
+            ["HT", "NT"],
+            ["1.8.1", "1.8.2"],
+            ["Load", "Load of the car"],
+            ["Import", "Direct usage"],
+        ),
+    ],
 )
-def test_columns_that_measure_different_things_are_asked_about(
+def test_columns_that_may_measure_different_things_are_asked_about(
     tmp_path: Path, columns: list[str]
 ) -> None:
     table = pd.DataFrame({"start": HOURS} | dict.fromkeys(columns, LOADS))
-    with naming(DataError, "may measure different things", f"{{load: {columns[0]}}}", "['*']"):
-        read(tmp_path, table)
-    (meter,) = read(tmp_path, table, columns={"load": columns[0]}).meters.values()
+    names = [column.partition(" (")[0] for column in columns]
+    only = f"data.meters.only: [{', '.join(names)}]" if columns[0] == "Alpha (kWh)" else "only"
+    with naming(DataError, "may measure different things", f"{{load: {columns[0]}}}", only):
+        read(tmp_path, table, unit="kWh")
+    (meter,) = read(tmp_path, table, unit="kWh", columns={"load": columns[0]}).meters.values()
     np.testing.assert_allclose(meter.load, LOADS)
-    assert len(read(tmp_path, table, only=["*"], unit="kWh").meters) == 2
+    assert [*read(tmp_path, table, unit="kWh", only=names).meters] == names
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *(
+            ["office", "school"],
+            ["a", "b"],
+            ["Building A", "Building B"],
+            ["hall low", "hall high"],
+        ),
+        *(["E2", "H17"], ["north_shop", "north_bank"], ["MAC000002", "MAC000003"]),
+    ],
+)
+def test_names_of_meters_are_not_asked_about(tmp_path: Path, names: list[str]) -> None:
+    table = pd.DataFrame({"start": HOURS} | dict.fromkeys(names, LOADS))
+    assert [*read(tmp_path, table, unit="kWh").meters] == names
+
+
+@pytest.mark.parametrize("name", ["Load(kWh)", "Hausverbrauch [kWh]", "Total consumption (kWh)"])
+def test_a_consumption_beside_its_parts_is_the_load(tmp_path: Path, name: str) -> None:
+    names = ["Purchased Energy (kWh)", "Batterie Laden [kWh]", "Self consumption (kWh)"]
+    parts = dict.fromkeys(names, LOADS + 1)
+    exports = read(tmp_path, pd.DataFrame({"start": HOURS, **parts, name: LOADS}))
+    (meter,), (form,) = exports.meters.values(), exports.forms.values()
+    np.testing.assert_allclose(meter.load, LOADS)
+    assert f"'Purchased Energy (kWh)' (beside {name!r})" in form
 
 
 @pytest.mark.parametrize(
@@ -259,6 +312,31 @@ def test_units_may_stand_in_each_cell(tmp_path: Path) -> None:
     mixed = pd.DataFrame({"Time": HOURS, "House": [*cells[:-1], "2 kWh"]})
     with naming(DataError, "line 481", "'House' is in kWh, and in W in other rows"):
         read(tmp_path, mixed)
+
+
+@pytest.mark.parametrize("name", ["Timestamp (UTC)", "time_utc", "Time GMT"])
+def test_a_header_may_say_that_times_are_in_utc(tmp_path: Path, name: str) -> None:
+    table = pd.DataFrame({name: HOURS, "kWh": LOADS})
+    exports = read(tmp_path, table, timezone="America/Denver", stamp="start")
+    (meter,) = exports.meters.values()
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
+    assert meter.zone.key == "America/Denver"
+
+
+def test_a_long_number_is_that_of_the_meter(tmp_path: Path) -> None:
+    numbers = {"Målepunkt": "571313100000000001", "bldg_id": "460"}
+    exports = read(tmp_path, pd.DataFrame({"from": HOURS, **numbers, "Mængde": LOADS, "u": "kWh"}))
+    (form,) = exports.forms.values()
+    assert [*exports.meters] == ["Mængde"]
+    assert all(f"{name!r} (a number of the meter)" in form for name in numbers)
+
+
+def test_units_may_follow_the_times_of_a_day(tmp_path: Path) -> None:
+    columns = [f"{hour % 12 or 12}:00 {'AP'[hour > 11]}M kWH" for hour in range(24)]
+    table = pd.DataFrame(LOADS.reshape(-1, 24), columns=columns)
+    table.insert(0, "Date", HOURS[::24].strftime("%m/%d/%Y"))
+    (meter,) = read(tmp_path, table, kind=None).meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
 
 
 def test_numbered_hours_are_columns_of_a_day(tmp_path: Path) -> None:

@@ -372,7 +372,7 @@ def test_meters_are_chosen_by_name(bring: Callable[..., Exports]) -> None:
 def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 1)):
         lines = text(hours(), loads(seed=seed), loads(seed=seed + 9))
-        (tmp_path / f"{name}.csv").write_text("\n".join(["t,hall,solar", *lines]))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["t,hall,gym", *lines]))
     raw = [tmp_path / "a.csv", tmp_path / "b.csv"]
     with naming(DataError, "if every file holds one meter, set data.meters.columns: {load: hall}"):
         read(*raw, timezone="UTC")

@@ -27,7 +27,13 @@ from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.paths import client_name
-from plfl.data.meters.questions import Assumption, LargestLoads, settle_stamp, settle_unit
+from plfl.data.meters.questions import (
+    Assumption,
+    LargestLoads,
+    settle_cumulative,
+    settle_stamp,
+    settle_unit,
+)
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
 
@@ -61,7 +67,7 @@ class Exports:
     """What is wrong or ambiguous."""
     intervals: list[Problem] = field(default_factory=list)
     """That meters have different intervals, if so: a problem of studies only."""
-    settled_keys: dict[str, str] = field(default_factory=dict)
+    settled_keys: dict[str, str | bool] = field(default_factory=dict)
     """Keys that no file states, as they were settled by what is possible."""
     assumptions: list[str] = field(default_factory=list)
     """What was settled so, and how to change it."""
@@ -201,13 +207,16 @@ def _settle(
     """Settle what the files do not state for their meters, or add a question to the problems; the
     names of the meters that wait for its answer."""
     keys_of = exports.keys
+    is_open = all("cumulative" not in keys.model_fields_set for keys in keys_of.values())
+    every_piece = {id(piece): piece for name in pieces for piece in pieces[name]}
+    if is_open and pieces and (assumption := settle_cumulative(every_piece.values())):
+        _keep(exports, "cumulative", pieces, assumption)
     open_units = {name: pieces[name] for name in pieces if keys_of[name].unit is None}
     open_stamps = [
         name
         for name in pieces
         if "stamp" not in keys_of[name].model_fields_set and not keys_of[name].cumulative
     ]
-    settled: list[tuple[str, Iterable[str], Assumption]] = []
     with collect_problems(exports.problems):
         if open_units:
             by_day = [n for n in open_units if exports.formats[exports.files[n]].time.of_day]
@@ -221,20 +230,23 @@ def _settle(
                         "write it into the header",
                     )
                 )
-            settled.append(("unit", open_units, assumption))
+            _keep(exports, "unit", open_units, assumption)
     if open_stamps:
-        every_piece = {id(piece): piece for name in open_stamps for piece in pieces[name]}
+        open_pieces = {id(piece): piece for name in open_stamps for piece in pieces[name]}
         zone = keys_of[open_stamps[0]].timezone_of(open_stamps[0])
-        assumption = settle_stamp(every_piece.values(), zone)
+        assumption = settle_stamp(open_pieces.values(), zone)
         if len(open_stamps) < len(pieces):  # a study has one key for all
             assumption = replace(assumption, value="end")
-        settled.append(("stamp", open_stamps, assumption))
-    for key, names, assumption in settled:
-        exports.settled_keys[key] = assumption.value
-        exports.assumptions += [assumption.words] if assumption.words else []
-        for name in names:
-            keys_of[name] = keys_of[name].model_copy(update={key: assumption.value})
+        _keep(exports, "stamp", open_stamps, assumption)
     return [name for name in pieces if keys_of[name].unit is None]
+
+
+def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumption) -> None:
+    """Keep what was settled about a key of some meters."""
+    exports.settled_keys[key] = assumption.value
+    exports.assumptions += [assumption.words] if assumption.words else []
+    for name in names:
+        exports.keys[name] = exports.keys[name].model_copy(update={key: assumption.value})
 
 
 _DETECTED = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}

@@ -25,6 +25,8 @@ _TIME_WORDS = re.compile(
     r"time|date|stamp|epoch|unix|zeit|datum|^ts$|^data$|fecha|^dato$|^dag$|^tag$|^day$|giorno|^jour$",
     re.IGNORECASE,
 )
+_IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
+"""Names of columns with times in UTC."""
 _STARTS = re.compile(
     r"start|begin|\b(from|von|van|från|fra|od|de|desde)\b|début|debut|in[ií]cio|inizio|^alku|algus",
     re.IGNORECASE,
@@ -39,7 +41,7 @@ _ROW_NUMBERS = re.compile(
 _METERS = re.compile(
     r"(?:smart[ _-]?)?meter(?:[ _-]?serial)?(?:[ _-]?(?:id|no|number|nr|name))?|mpan|mprn|nmi|"
     r"esiid|cups|ean|pod|prm|pdl|lclid|serial|id|name|zählpunkt\w*|zählernummer|"
-    r"(?:device|site|building|house(?:hold)?|home|apartment|flat|dwelling|unit|room|customer|"
+    r"(?:device|site|building|bldg|house(?:hold)?|home|apartment|flat|dwelling|unit|room|customer|"
     r"client|sensor|station|account)(?:[ _-]?(?:id|n[or]|number|name))?",
     re.IGNORECASE,
 )
@@ -55,6 +57,8 @@ _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
 _MOST_MARKS = 60
 """Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
+_LONG_NUMBER = 10
+"""Digits of a number that is no reading."""
 _NARROW = 20
 """More columns of numbers than these are those of meters."""
 _HOUR = 60
@@ -97,6 +101,8 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         "marks": layout.stamp,
     }
     time |= {"clock": layout.time[1:], "format": meters.date_format or []}
+    if _IN_UTC.search(layout.time[-1]):
+        time["zone"] = "UTC"
     content = {
         "name": "found out",
         "about": table.form,
@@ -263,9 +269,13 @@ def find(table: RawTable, meters: Meters) -> Layout:
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
     if load is None and not meters.only:
-        chosen_readings = [column for column in readings if is_chosen(column, meters)]
+        chosen_readings = [
+            column
+            for column in readings
+            if is_chosen(column, meters) and is_chosen(_WITH_UNIT.sub("", column), meters)
+        ]
         _ask_about_whole_numbers(table, chosen_readings)
-        _ask_about_quantities(table, chosen_readings)
+        _ask_which_load(table, chosen_readings, meters)
     if len(readings) > 1 and (name is not None or not meters.exports):
         context = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
@@ -337,22 +347,22 @@ def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
         )
 
 
-def _ask_about_quantities(table: RawTable, columns: Sequence[str]) -> None:
-    """Refuse several columns of which two say what is measured, not which meter measures it, such
-    as import and net, or of which some measure energy and some power."""
-    quantity_columns = [column for column in columns if quantities.names_quantity(column)]
-    kinds = {kind for column in columns if (kind := quantities.kind_of(column))}
-    is_one_unit = len({unit_of(table, column) for column in columns}) == 1
-    if is_one_unit and len(columns) > 1 and (len(quantity_columns) > 1 or len(kinds) > 1):
-        every_meter = Key("data.meters.only", "['*']")
-        raise DataError(
-            Problem(
-                table.path,
-                f"{_name_list(columns)} may measure different things",
-                f"choose that of the consumption: {_choices('load', columns)}; or set "
-                f"{every_meter} if all are meters{_excerpt(table)}",
-            )
+def _ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> None:
+    """Refuse several columns, unless their names are those of meters: the parts of one meter, such
+    as import, feed-in and net, are no meters, whatever the words for them."""
+    registers = {re.sub(meters.add, "", column) for column in columns if meters.add}
+    if not 1 < len(columns) <= _NARROW or len(registers) == 1 or _are_meters(columns):
+        return
+    names = [_WITH_UNIT.sub("", column) for column in columns]
+    by_likelihood = sorted(columns, key=quantities.unlikeliness)
+    raise DataError(
+        Problem(
+            table.path,
+            f"{_name_list(columns)} may measure different things",
+            f"choose that of the consumption: {_choices('load', by_likelihood)}; or set "
+            f"{Key('data.meters.only', flow(names))} if all are meters{_excerpt(table)}",
         )
+    )
 
 
 def _excerpt(table: RawTable, limit: int = 8) -> str:
@@ -406,13 +416,34 @@ def _columns_without_loads(
             reasons[column] = "a factor"
         elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
             reasons[column] = "row numbers"
-        elif _METERS.fullmatch(column) and _is_whole(values) and len(values.unique()) == 1:
+        elif _is_number_of_meter(column, values):
             reasons[column] = "a number of the meter"
     loads = [column for column in columns if column not in reasons]
     for column in loads if len(loads) > 2 else ():
         if re.fullmatch(r"(?:grand ?|sub ?)?total|sum", column, re.IGNORECASE):
             reasons[column] = "a total, by its name"
-    return reasons if meters.only else _columns_without_unit(table, loads) | reasons
+    if meters.only:
+        return reasons
+    reasons = _columns_without_unit(table, loads) | reasons
+    loads = [column for column in columns if column not in reasons]
+    if 1 < len(loads) <= _NARROW and not _are_meters(loads):
+        consumption = quantities.consumption_among(loads)
+        parts = [column for column in loads if consumption not in (None, column)]
+        reasons |= dict.fromkeys(parts, f"beside {consumption!r}")
+    return reasons
+
+
+def _are_meters(columns: Sequence[str]) -> bool:
+    """Whether columns of readings are meters, by their names."""
+    return quantities.are_names_of_meters([_WITH_UNIT.sub("", column) for column in columns])
+
+
+def _is_number_of_meter(column: str, values: pd.Series) -> bool:
+    """Whether a column has a single whole number, and is named like those of meters, or it is too
+    long to be a reading."""
+    if len(values.unique()) != 1 or not _is_whole(values):
+        return False
+    return bool(_METERS.fullmatch(column)) or len(str(values.iloc[0])) >= _LONG_NUMBER
 
 
 def _columns_without_unit(table: RawTable, columns: Sequence[str]) -> dict[str, str]:

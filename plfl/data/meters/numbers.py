@@ -143,12 +143,15 @@ def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> dic
 
 
 def read_names(table: RawTable, column: str) -> pd.Series:
-    """The names of meters in a column, numbers as written; rows without one are refused."""
+    """The names of meters in a column, numbers as written. If there is only one name, it is that of
+    all rows; otherwise, rows without one are refused."""
     cells = table.cells[column]
     if cells.dtype.kind == "f" and (cells.dropna() % 1 == 0).all():
         cells = cells.astype("Int64")  # whole numbers beside missing ones
     names = as_text(cells)
-    if (empty := names == "").any():
+    if (empty := names == "").any() and len({*names} - {""}) == 1:
+        return names.mask(empty, names[~empty].iloc[0])
+    if empty.any():
         rows = counted(int(empty.sum()), "such row")
         raise DataError(
             Problem(

@@ -26,6 +26,8 @@ _MONEY = (
     "EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|AUD|NZD|CAD|JPY|INR|ct|cts|cents?|c|p|pence|öre|øre|"
     "snt|senti|zł|gr|Kč|Rp|Ft|Rs|yen"
 )
+_SHORT = 4
+"""Letters of words that may be the end of any other one."""
 _RATIO = re.compile(
     rf"(?:[€$£¢¥]|\b(?:{_MONEY}|price|costs?|k?g))\s?(?:/|\bper\b)\s?[kM]?Wh?\b"
     r"|\b[kM]?Wh?/(?:m2|m²|ft)",
@@ -70,13 +72,48 @@ _ENERGY_WORDS = """
 energy energie energia énergie energija consumption consumed usage used verbrauch bezug
 verbruik afname levering consumo consommation forbruk förbrukning forbrug kulutus zużycie spotřeba
 """
+_PLACES = """
+site building house household home apartment flat dwelling unit room floor wing block tower hall
+office school library gym shop store market warehouse hotel hospital clinic museum church campus
+lab laboratory kitchen canteen pool theatre stadium kindergarten dormitory lodging education factory
+haus gebäude wohnung etage halle büro schule turnhalle rathaus kita bibliothek werk lager hotel
+maison bâtiment appartement école bureau mairie casa edificio scuola ufficio escuela oficina
+"""
+"""Words for what has a meter of its own."""
+
+
+_PARTS = re.compile(
+    r"(?:phase|ph|line|l|tariff?e?|rate|t|f|p|e)[ _-]?[0-4a-c]|[hnv]t|h[pc]|(?:1-\d:)?[12]\.8\.\d",
+    re.IGNORECASE,
+)
+"""Names of phases, tariffs and hours of one meter."""
+_MOST_PARTS = 4
+_CODE = 2
+"""Letters of names that are no words."""
+
+
+_CONSUMPTION_WORDS = (
+    r"consum|\bload|usage|verbrauch|verbruik|consom|förbruk|forbru|kulut|zuży|spotř|fogyaszt|potroš"
+)
+_OWN_PRODUCTION = r"\bself\b|\bown\b|direct|eigen|\bauto"
+_CONSUMPTION = re.compile(
+    r"(?:(?:total|house(?:hold)?|home|building|site|haus|gesamt|electric(?:ity)?|energy|active|el|"
+    r"actual)[ -]?)*(?:load|consumption|usage|verbrauch|verbruik|consumo|consumi|consommation|"
+    r"förbrukning|forbrug|forbruk|kulutus|spotřeba|zużycie|fogyasztás|potrošnja)"
+    r"(?:[ -](?:energy|power|total))?",
+    re.IGNORECASE,
+)
+"""Names of columns with the consumption of a building."""
+_WITHOUT_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$|[ _]k?wh?$", re.IGNORECASE)
+
+
 _POWER_WORDS = """
 power demand leistung vermogen puissance potencia potência potenza effekt teho moc moč výkon
 """
 
 
-_FED_IN = re.compile(r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])2\.8\.\d")
-"""Signs of energy or power that is fed in, such as those of OBIS."""
+_FED_IN = re.compile(r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d")
+"""Signs of energy or power that is fed in or reactive, such as those of OBIS."""
 
 
 def unit_of(name: str) -> str | None:
@@ -103,9 +140,61 @@ def unit_of(name: str) -> str | None:
     return other_unit[1] if other_unit else None
 
 
+def _words_in(name: str) -> set[str]:
+    """The words in the name of a column, in small letters."""
+    return {*re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())}
+
+
+def are_names_of_meters(names: Collection[str]) -> bool:
+    """Whether columns of readings are meters by their names, which are codes or numbers, have a
+    word in common, or say places; and not parts of one meter, such as import and net."""
+    words = [_words_in(name) for name in names]
+    common_words, places = set.intersection(*words), {*_PLACES.split()}
+    measured = {*_WORDS.split(), *_OTHER_WORDS.split(), *(unit.lower() for unit in LOADS)}
+    compounds = tuple(word for word in measured if len(word) > _SHORT)
+    own_words = [name_words - common_words for name_words in words]
+    if any(
+        word in measured or word.endswith(compounds)
+        for name_words in own_words
+        if not name_words & places
+        for word in name_words
+    ):
+        return False
+    longer_words = "|".join(re.escape(word) for word in common_words if len(word) > _CODE)
+    own_parts = [re.sub(longer_words, "", name.lower()).strip(" _-.()[]") for name in names]
+    if len(names) <= _MOST_PARTS and (
+        all(map(_PARTS.fullmatch, own_parts)) or all(map(_PARTS.fullmatch, names))
+    ):
+        return False
+    if sum(names_quantity(name) for name in names) > 1:
+        return False
+    return (
+        all(re.search(r"\d", name) or len(name) <= _CODE for name in names)
+        or bool(common_words - measured)
+        or all(name_words & places for name_words in words)
+    )
+
+
+def consumption_among(names: Collection[str]) -> str | None:
+    """The only column whose name says that it has the consumption of a building, such as
+    `House load` beside import and production; None if there is none, or several may have it."""
+    likely_names = [name for name in names if unlikeliness(name) == 0]
+    plain_names = [_WITHOUT_UNIT.sub("", name).replace("_", " ").strip() for name in likely_names]
+    is_told = len(plain_names) == 1 and _CONSUMPTION.fullmatch(plain_names[0]) is not None
+    return likely_names[0] if is_told else None
+
+
+def unlikeliness(name: str) -> int:
+    """How unlikely it is that a column, by its name, has the consumption of a meter."""
+    words = " ".join(_words_in(name))
+    if re.search(_CONSUMPTION_WORDS, words) and not re.search(_OWN_PRODUCTION, words):
+        return 0
+    return 1 + bool(re.search(r"\bnet\b|\bto\b|export|feed|speis|lever|total|saldo", words))
+
+
 def kind_of(name: str) -> Literal["energy", "power"] | None:
     """Whether the name of a column says that it measures energy or power; None: it does not say."""
-    words = {*re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())}
+    words = _words_in(name)
     says_energy = bool(words & {*_ENERGY_WORDS.split()})
     says_power = bool(words & {*_POWER_WORDS.split()})
     return None if says_energy == says_power else "energy" if says_energy else "power"

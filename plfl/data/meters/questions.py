@@ -12,7 +12,7 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
-from plfl.data.checks import counted, is_register
+from plfl.data.checks import ENOUGH_CHANGES, counted, is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import POWER, Piece, usual_step
 
@@ -36,6 +36,7 @@ LARGEST_LOADS = {
 _LEAST_KW = 0.01
 """The least mean load of a meter in kW; a refrigerator needs twice as much."""
 _HOUR = 60
+_NO_LOAD_RISES_FOR = pd.Timedelta(days=3)
 _ENOUGH_METERS = 50
 """Meters that tell the unit of all."""
 
@@ -44,7 +45,7 @@ _ENOUGH_METERS = 50
 class Assumption:
     """What was settled about files that do not say it."""
 
-    value: str
+    value: str | bool
     """That of the key."""
     words: str
     """What it is, why, and how to change it; empty if it is certain."""
@@ -101,6 +102,24 @@ def settle_unit(
         + (f" and of {len(pieces) - 1} more" if len(pieces) > 1 else "")
         + f"; set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: "
         + ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
+    )
+
+
+def settle_cumulative(pieces: Iterable[Piece]) -> Assumption | None:
+    """That readings which never decrease for days, as no load does, are totals of registers; None
+    if those of some piece decrease, or are too few to tell."""
+    for piece in pieces:
+        stamps = piece.times.stamps.loc[piece.readings.index]
+        for readings in (piece.readings[name].dropna() for name in piece.readings):
+            ordered_stamps = stamps.loc[readings.index].sort_values(kind="stable")
+            steps = np.diff(readings.loc[ordered_stamps.index])
+            span = ordered_stamps.max() - ordered_stamps.min()
+            if span < _NO_LOAD_RISES_FOR or (steps < 0).any() or (steps > 0).sum() < ENOUGH_CHANGES:
+                return None
+    return Assumption(
+        True,
+        "the readings never decrease: read as totals of registers, whose differences are the loads "
+        f"(should it be {Key('data.meters.cumulative', 'false')}?)",
     )
 
 

@@ -16,6 +16,7 @@ from plfl.data.meters.tables import DATED, RawTable
 
 _CLOCK = r"(\d{1,2})[:.h]?(\d{2})(?::\d{2})?(?: ?([ap])m)?"
 _CLOCK_NAME = re.compile(rf"{_CLOCK}(?:\s*(?:-|–|to|bis|a|/)\s*{_CLOCK})?", re.IGNORECASE)
+_UNIT_AFTER = re.compile(r"\s*[\[(]?\bk?Wh?[\])]?$", re.IGNORECASE)
 _TIME = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?"
 _SPAN = re.compile(
     rf"({_TIME})\s*[-–]\s*{_TIME}"
@@ -147,7 +148,10 @@ def columns_of_day(names: Sequence[str]) -> list[str]:
     numbers = {name: int(match[1]) for name in names if (match := _NUMBERED.fullmatch(name))}
     if [*numbers.values()] in ([*range(24)], [*range(1, 25)]):
         return [*numbers]
-    clocks = {name: match for name in names if (match := _CLOCK_NAME.fullmatch(name.strip()))}
+    plain_names = {name: _UNIT_AFTER.sub("", name.strip()) for name in names}
+    clocks = {
+        n: match for n, plain in plain_names.items() if (match := _CLOCK_NAME.fullmatch(plain))
+    }
     if len(clocks) not in _COUNTS:
         return []
     minutes = np.array([_minutes(match) for match in clocks.values()])

@@ -48,6 +48,10 @@ DIGITS = re.compile(
     r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19})\s*"
 )
 """A date without separators, or seconds to nanoseconds since 1970."""
+_FORMULA_TEXT = re.compile(
+    r'(?:^|(?<=[;,|\t]))(?:"=""([^"\n]*)"""|="([^"\n]*)")(?=[;,|\t\r]|$)', re.MULTILINE
+)
+"""A cell such as `="00123"`, which keeps spreadsheets from reading a number."""
 _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts
@@ -160,8 +164,8 @@ class RawFile:
     """Names that several of these columns have."""
     content: bytes = b""
     """XML or JSON."""
-    problem: DataError | None = None
-    """Why a text can only be guessed at, because its encoding is not the one in the keys."""
+    encoding: str = ""
+    """That of a text, if it was assumed."""
 
     @property
     def head(self) -> str:
@@ -226,8 +230,6 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
                     "export CSV instead",
                 )
             )
-        if raw.problem is not None:
-            raise raw.problem
         failure = None
         for sheet, lines in raw.sheets.items():
             try:
@@ -235,10 +237,10 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
             except DataError as error:
                 failure = failure or error
                 continue
+            form = table.form + (f", in {raw.encoding}" if raw.encoding else "")
             if other_sheets := [repr(name) for name in raw.sheets if name != sheet]:
-                form = f"{table.form}, sheet {sheet!r}, not {', '.join(other_sheets)}"
-                table = replace(table, form=form)
-            return table
+                form += f", sheet {sheet!r}, not {', '.join(other_sheets)}"
+            return replace(table, form=form)
         raise failure or DataError(Problem(path, "has no sheets", "export it again"))
 
 
@@ -287,12 +289,8 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
         return RawFile(path, "XML", content=content)
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
         return RawFile(path, "JSON", content=content)
-    try:
-        return RawFile(path, "text", {"": _lines(path, content, meters)})
-    except DataError as error:
-        # It may be in a known format nevertheless.
-        lines = content.decode("cp1252", "replace").splitlines()
-        return RawFile(path, "text", {"": lines}, problem=error)
+    lines, encoding = _lines(path, content, meters)
+    return RawFile(path, "text", {"": lines}, encoding=encoding)
 
 
 def _too_large(path: Path, max_size: float) -> DataError:
@@ -425,14 +423,22 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
     raise failure or DataError(Problem(path, "is empty", "export it again"))
 
 
-def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
+def _lines(path: Path, content: bytes, meters: Meters) -> tuple[list[str], str]:
+    """The lines of a text, and the encoding that was assumed: cp1252 if it is neither that of the
+    keys nor UTF-16 and no key names one, since letters of names may be wrong then, but no number.
+    """
     encoding = meters.encoding
     if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         encoding = "utf-16"
+    elif b"\0" in content[:2] and "encoding" not in meters.model_fields_set:
+        encoding = "utf-16-le" if content[1] == 0 else "utf-16-be"
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeError:
         text = "\0"
+        if "encoding" not in meters.model_fields_set:
+            encoding = "cp1252"
+            text = content.decode(encoding, "replace")
     if "\0" in text[:1000]:
         other_encoding = "utf-16" if b"\0" in content[:1000] else "cp1252"
         raise DataError(
@@ -443,7 +449,9 @@ def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
                 "or another one",
             )
         )
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    text = _FORMULA_TEXT.sub(r'"\1\2"', text)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines, "cp1252" if encoding == "cp1252" != meters.encoding else ""
 
 
 def _too_wide(place: str, columns: int) -> str:
@@ -494,7 +502,7 @@ def _header(
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
-    if not any(DATED.match(field) for row in rows[:_SAMPLE] for field in row):
+    if not any(map(any, (map(is_date, row) for row in rows[:_SAMPLE]))):
         raise DataError(
             Problem(
                 path,

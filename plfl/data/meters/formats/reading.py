@@ -86,6 +86,8 @@ class _Reader:
         self._choose_rows()
         if self.recognised_file.name is not None:
             self._drop_undated()
+        if self.form.time.end:
+            self._leave_out_longer()
         self._refuse_empty()
         unit, factors = self._unit()
         keys = self._keys(unit)
@@ -211,6 +213,22 @@ class _Reader:
         if column and self.cells[column].dtype.kind != "M" and len(self.cells):
             is_dated = as_text(self.cells[column]).str.contains(r"\d").to_numpy()
             self.cells = self.cells.iloc[: len(is_dated) - int(is_dated[::-1].argmax())]
+
+    def _leave_out_longer(self) -> None:
+        """Leave out rows of longer intervals than the shortest, such as sums of days; the one in
+        which clocks go forward only seems to be longer."""
+        start, end = (
+            self._parsed(pd.DataFrame({"date": self.cells[column]}), self.meters).stamps
+            for column in (
+                self._column(self.form.time.column, "time.column"),
+                self._column(self.form.time.end, "time.end"),
+            )
+        )
+        length = end - start
+        shortest = length[length > pd.Timedelta(0)].min()
+        is_longer = (length > 1.5 * shortest) & (length != shortest + pd.Timedelta(hours=1))
+        self.left_out["longer intervals of the same energy"] = int(is_longer.sum())
+        self.cells = self.cells[~is_longer]
 
     def _refuse_empty(self) -> None:
         if not len(self.cells):
@@ -338,7 +356,8 @@ class _Reader:
         """The numbers in columns, as in the file."""
         load, keys = self.form.load, self.meters
         update: dict[str, Any] = {"missing": [*keys.missing, *load.missing]}
-        if keys.decimal is None and load.decimal is not None:
+        is_typed = self.recognised_file.raw.kind == "XLSX"  # numbers and dates of the program
+        if keys.decimal is None and load.decimal is not None and not is_typed:
             update["decimal"] = load.decimal
         table = self.recognised_file.table
         if table is None or len(table.cells) != len(frame) or "number" in frame:
@@ -539,7 +558,9 @@ class _Reader:
         columns = ("date", "clock") if "clock" in frame else ("date",)
         table = self._table(frame[list(columns)])
         failure: DataError | None = None
-        formats: Sequence[str | None] = self.form.time.format or [keys.date_format]
+        formats: list[str | None] = [*self.form.time.format] or [keys.date_format]
+        if self.recognised_file.raw.kind == "XLSX":  # dates that are none of text
+            formats.append("%Y-%m-%d %H:%M:%S")
         for form in formats:
             try:
                 form_keys = keys.model_copy(update={"date_format": form})

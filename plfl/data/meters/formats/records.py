@@ -89,6 +89,32 @@ def read_sections(raw: RawFile) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+# -- tables beside each other ----------------------------------------------------------------------
+
+
+def read_beside(raw: RawFile) -> pd.DataFrame:
+    """The rows of tables with semicolons beside each other, all with the same columns, which repeat
+    in the header: the first line in which each cell is there equally often."""
+    (lines,) = raw.sheets.values()
+    header: list[str] = []
+    rows: list[tuple[int, dict[str, str]]] = []
+    for number, line in enumerate(lines, 1):
+        cells = [cell.strip(' "') for cell in line.split(";")]
+        if not header:
+            columns = list(dict.fromkeys(cells))
+            is_header = len(columns) > 2 and columns * (len(cells) // len(columns)) == cells
+            header = columns if is_header else []
+            continue
+        for begin in range(0, len(cells), len(header)):
+            fields = dict(zip(header, cells[begin : begin + len(header)], strict=False))
+            if any(fields.values()):
+                rows.append((number, fields))
+    if not rows:
+        raise ValueError("it has no readings")
+    numbers, fields_of_rows = zip(*rows, strict=True)
+    return pd.DataFrame(fields_of_rows, index=pd.Index(numbers)).fillna("")
+
+
 # -- EIEP13A ---------------------------------------------------------------------------------------
 
 _DETAILS: tuple[str, ...] = (
@@ -245,6 +271,7 @@ def _kind_words(kind: ElementTree.Element) -> dict[str, Any]:
 READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "nem12": read_nem12,
     "sections": read_sections,
+    "beside": read_beside,
     "espi": read_espi,
     "eiep13a": read_eiep13a,
     "mscons": read_mscons,

@@ -84,6 +84,9 @@ class Time(Section):
 
     column: Names = []
     """The column of the stamp, or of the date if there is a `clock`, `number` or `of_day`."""
+    end: Names = []
+    """The column with the ends of the intervals whose starts are in `column`: rows of longer ones
+    than the shortest, such as sums of days, are left out."""
     clock: Names = []
     """The column with the time of day beside one of dates."""
     number: Names = []
@@ -117,6 +120,8 @@ class Time(Section):
     def _has_columns(self) -> Self:
         if bool(self.column) == bool(self.columns):
             raise refusal("name the column of the stamps, or the columns that are times", "column")
+        if self.end and (self.marks == "end" or self.clock):
+            raise refusal("`end` stands beside starts: write marks = 'start', without clock", "end")
         if len([role for role in (self.clock, self.number, self.of_day) if role]) > 1:
             raise refusal("name one of `clock`, `number` and `of_day`", "clock")
         if (self.number or self.of_day) and self.marks == "end":
