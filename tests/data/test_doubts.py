@@ -23,7 +23,7 @@ def meter(load: np.ndarray) -> Meter:
 
 
 def told(**columns: np.ndarray) -> list[str]:
-    return doubts({name: meter(load) for name, load in columns.items()})
+    return [str(doubt) for doubt in doubts({name: meter(load) for name, load in columns.items()})]
 
 
 def late(load: np.ndarray) -> np.ndarray:

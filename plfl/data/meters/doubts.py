@@ -1,11 +1,13 @@
 """What is odd about the loads of meters that were read: named before a study is written."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.data.checks import list_names
@@ -31,41 +33,48 @@ _MOST_REGISTERS = 6
 """Most registers of one meter."""
 
 
-def doubts(meters: Mapping[str, Meter]) -> list[str]:
-    """A line for each oddity, with the number of meters that have it, up to three names, and what
-    to do."""
+class Doubt(NamedTuple):
+    """Something odd about the loads of meters."""
+
+    text: str
+    """What is odd."""
+    remedy: str
+    """What to do about it."""
+    names: Sequence[str]
+    """The meters that have it, if any."""
+
+
+def doubts(meters: Mapping[str, Meter]) -> list[Problem]:
+    """One for each oddity; its place is the number of meters that have it, and three names."""
     loads = {name: meter.load.to_numpy(float) for name, meter in meters.items()}
-    lines: list[str] = []
-    for oddity, remedy, names in (
+    found_doubts = (
         *_single_doubts(loads),
         *_solar_doubts(meters),
         *_unit_doubts(meters, loads),
         *_joint_doubts(meters, loads),
-    ):
-        if names:
-            lines.append(f"{list_names(names)}: {oddity}; {remedy}")
-    return lines
-
-
-Doubt = tuple[str, str, Sequence[str]]
-"""What is odd, what to do about it, and the meters."""
+    )
+    return [
+        Problem(list_names(doubt.names), doubt.text, doubt.remedy)
+        for doubt in found_doubts
+        if doubt.names
+    ]
 
 
 def _single_doubts(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
     """Oddities of single meters."""
     known_loads = {name: load[~np.isnan(load)] for name, load in loads.items()}
     constant = [name for name, load in known_loads.items() if is_all_but_constant(load)]
-    yield (
+    yield Doubt(
         "the load is all but constant, so that its scaled errors (MASE) explode in every mean",
         f"leave it out: {Key('data.meters.leave_out', flow(constant))}",
         constant,
     )
-    yield (
+    yield Doubt(
         f"single loads are {_LARGE} times all others",
         f"check them, or make them gaps with {Key('data.meters.max_jump')}",
         [name for name, load in known_loads.items() if _has_far_loads(load)],
     )
-    yield (
+    yield Doubt(
         "zeros are followed by their sum, like readings that were sent late",
         f"make the zeros gaps with {Key('data.meters.zero_run')}, and check the sums",
         [name for name, load in known_loads.items() if _has_late_sums(load)],
@@ -76,7 +85,7 @@ def _solar_doubts(meters: Mapping[str, Meter]) -> Iterator[Doubt]:
     """Loads like those of solar cells, which are no consumption."""
     is_looked_for = len(meters) <= _MOST_METERS
     names = [name for name, meter in meters.items() if is_looked_for and _is_solar(meter)]
-    yield (
+    yield Doubt(
         "the load is zero at night and highest around noon, like the production of solar cells",
         f"if it is, leave it out: {Key('data.meters.leave_out', flow(names))}",
         names,
@@ -102,12 +111,12 @@ def _unit_doubts(
         name: float(np.nanmean(load)) * 60 / meters[name].minutes for name, load in loads.items()
     }
     tiny = [name for name, mean in means.items() if 0 < mean < _LEAST_KW]
-    yield (
+    yield Doubt(
         f"the mean load is below {_LEAST_KW * 1000:g} W",
         f"check {Key('data.meters.unit')}: is it MWh, or a factor 1,000 missing?",
         tiny,
     )
-    yield (
+    yield Doubt(
         f"the mean load is above {_MOST_KW:g} kW, and only large buildings have so much",
         f"if it is none, check {Key('data.meters.unit')}: is it Wh or W?",
         [name for name, mean in means.items() if mean > _MOST_KW],
@@ -117,7 +126,7 @@ def _unit_doubts(
         lowest, second, *_, last, highest = (means[name] for name in (*ordered[:2], *ordered[-2:]))
         odd = [ordered[-1]] * (highest > _LARGE * _LARGE * last)
         odd += [ordered[0]] * (0 < lowest < second / _LARGE**2)
-        yield (
+        yield Doubt(
             f"the mean load is {_LARGE**2} times, or a hundredth, of that of every other meter",
             "check its unit",
             odd,
@@ -153,17 +162,17 @@ def _joint_doubts(
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():
             if np.allclose(load, total - load, rtol=1e-3, atol=1e-3 * load.max()):
                 sums.append(name)
-    yield (
+    yield Doubt(
         "the loads are equal to those of another meter",
         f"leave one of them out: {Key('data.meters.leave_out', flow(copies))}",
         copies,
     )
-    yield (
+    yield Doubt(
         "only one of them counts at a time, like registers of tariffs",
         f"if they are those of one meter, add them: {Key('data.meters.add')}",
         registers,
     )
-    yield (
+    yield Doubt(
         "the load is the sum of all others",
         f"leave it out: {Key('data.meters.leave_out', flow(sums))}",
         sums,
