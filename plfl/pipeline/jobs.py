@@ -18,6 +18,7 @@ from plfl.base.files import hold, sweep
 from plfl.base.interrupts import raising_on_ctrl_c
 from plfl.base.text import list_names
 from plfl.pipeline.fingerprint import ROOT
+from plfl.pipeline.job_log import INTERRUPTED
 from plfl.study import Study
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def job(snakemake: Any) -> Iterator[Study]:
         log.error("%s", error)
         sys.exit(2)
     except KeyboardInterrupt:
-        log.error("interrupted; run the workflow again to continue from here")
+        log.error(INTERRUPTED)
         sys.exit(130)
     except Exception:
         log.exception(

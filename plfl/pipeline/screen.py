@@ -23,10 +23,8 @@ from tqdm import tqdm
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
+from plfl.pipeline.job_log import INTERRUPTED, read_error, read_progress
 
-WAITS = "another job trains the same cells: %s; this job waits until it has finished or is stopped"
-"""What the log of a training job says that waits for an orphan, a job that outlived its Snakemake,
-about the process that holds the lock."""
 PROBE = 2**20
 """Bytes of a file that tells whether the disk has room for those of a study."""
 _OF_DISK = re.compile(rf"\[Errno ({errno.ENOSPC}|{errno.EDQUOT}|{errno.EFBIG})\]")
@@ -147,11 +145,11 @@ class _Screen:
             self.running.pop(about["job_id"], None)
             self.finished += 1
         elif event == "job_error":
-            errors = "".join(map(_error, about.get("log") or []))
+            errors = "".join(map(read_error, _logs(about)))
             # Without a word of the job, Snakemake may not have been able to start it.
             errors = errors or _fault_of_disk() or "\n".join(self.errors)
             self.failed = True
-            outcome = "stopped" if errors.startswith("interrupted;") else "failed"
+            outcome = "stopped" if errors.startswith(INTERRUPTED) else "failed"
             say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
         elif (message := record.getMessage()).startswith("Nothing to be done"):
             self.no_jobs = message
@@ -168,7 +166,8 @@ class _Screen:
             file=self.err, bar_format=form, dynamic_ncols=True, leave=False, disable=not has_bar
         ) as bar:
             while not self.stop.wait(0.5 if has_bar else SECONDS_BETWEEN_LINES):
-                jobs = {_label(about): progress_of_job(about) for about in [*self.running.values()]}
+                running = [*self.running.values()]
+                jobs = {_label(about): read_progress(_logs(about)) for about in running}
                 job_texts = [
                     f"{label} ({words})" if words else label for label, (words, _) in jobs.items()
                 ]
@@ -189,19 +188,9 @@ def _label(about: dict[str, Any]) -> str:
     return re.sub(r"\b[a-z_]+=", "", str(label))  # of wildcards, the values
 
 
-def progress_of_job(about: dict[str, Any]) -> tuple[str, float]:
-    """What the log of a job says about its progress: in words, such as `round 3 of 40` of a
-    training or `group 2 of 9` of baselines, and the share that is done. Other jobs have no words.
-    """
-    logs = [Path(path) for path in about.get("log") or []]
-    text = b"".join(path.read_bytes() for path in logs if path.is_file())
-    if parts := re.findall(rb"(round|group) (\d+) of (\d+)", text):
-        kind, *counts = parts[-1]
-        parts_done, total = map(int, counts)
-        return f"{kind.decode()} {parts_done} of {total}", parts_done / total
-    if holder := re.search(WAITS.partition(":")[0].encode() + rb": (.*);", text):
-        return f"waits for {holder[1].decode(errors='replace')}", 0.0
-    return "", 0.0
+def _logs(about: dict[str, Any]) -> list[Path]:
+    """The logs of a job."""
+    return list(map(Path, about.get("log") or []))
 
 
 def _fault_of_disk() -> str:
@@ -215,14 +204,3 @@ def _fault_of_disk() -> str:
     except PlflError as error:
         return f"{error}\n"
     return ""
-
-
-def _error(log: str) -> str:
-    """The last lines of the log of a job, from its error on."""
-    try:
-        lines = Path(log).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    first = next((i for i, line in enumerate(lines) if " ERROR " in line), max(0, len(lines) - 5))
-    message_lines = [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in lines[first:]]
-    return "\n".join([*message_lines, f"({log})\n"])

@@ -21,7 +21,7 @@ from plfl.experiments.effort import COMMON_AXES
 from plfl.experiments.train import train
 from plfl.experiments.trainer import place_computation
 from plfl.federated.checkpoint import Checkpoint
-from plfl.pipeline.screen import WAITS
+from plfl.pipeline.job_log import ROUND_DONE, WAITS
 from plfl.pipeline.training_jobs import training_code
 from plfl.results.records import TRAINED_FOLDER, Files
 from plfl.study import Cell, Study
@@ -138,7 +138,7 @@ def _states(cells: Iterable[Cell]) -> list[str]:
 
 def log_round(label: str, first_round: int, rounds: int, t: int) -> None:
     """Write a finished round of a training into the log, where `plfl study` reads it."""
-    log.info("%s: round %d of %d", label, first_round + t, rounds)
+    log.info(ROUND_DONE, label, first_round + t, rounds)
 
 
 @contextmanager

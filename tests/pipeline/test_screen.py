@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plfl.pipeline import screen
+from plfl.pipeline import job_log
 from tests.helpers.repository import ROOT
 
 WORKFLOW = """
@@ -125,12 +125,12 @@ def test_why_a_job_that_could_not_be_started_failed_is_told(tmp_path: Path, limi
 
 def test_a_job_that_waits_says_for_whom(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
-    log.write_text(screen.WAITS % "process 12 on homer" + "\n")
-    assert screen.progress_of_job({"log": [str(log)]}) == ("waits for process 12 on homer", 0.0)
+    log.write_text(job_log.WAITS % "process 12 on homer" + "\n")
+    assert job_log.read_progress([log]) == ("waits for process 12 on homer", 0.0)
     log.write_text(log.read_text() + "own: round 3 of 40\n")
-    assert screen.progress_of_job({"log": [str(log)]}) == ("round 3 of 40", 3 / 40)
+    assert job_log.read_progress([log]) == ("round 3 of 40", 3 / 40)
     log.write_text("all: group 2 of 9 is scored\n")
-    assert screen.progress_of_job({"log": [str(log)]}) == ("group 2 of 9", 2 / 9)
+    assert job_log.read_progress([log]) == ("group 2 of 9", 2 / 9)
 
 
 def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:
