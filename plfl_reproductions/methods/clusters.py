@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import Tensor
-from plfl.base.errors import ConfigError
+from plfl.base.errors import PlflError, Problem
+from plfl.base.keys import Key
 from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Method
@@ -54,10 +55,11 @@ class Clustered(Method):
 
 
 def check_count(f: Federation, clusters: int) -> None:
-    """Raise a ConfigError unless there is at least one client for each cluster."""
+    """Raise a PlflError unless there is at least one client for each cluster."""
     if clusters > len(f.local):
-        problem = f"{clusters} clusters for {len(f.local)} clients; use fewer clusters"
-        raise ConfigError(f"hyperparameters.method.{f.method.name}.clusters", [problem])
+        key = Key(f"hyperparameters.method.{f.method.name}.clusters")
+        text = f"{clusters} clusters for {len(f.local)} clients"
+        raise PlflError(Problem(key, text, "use fewer clusters"))
 
 
 def by_name(f: Federation, clients: Tensor) -> NDArray[np.int64]:

@@ -27,7 +27,8 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.errors import ConfigError
+from plfl.base.errors import PlflError, Problem
+from plfl.base.keys import Key
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
@@ -64,12 +65,14 @@ class FedAMP(Method):
     def init(self, f: Federation) -> State:
         clients = len(f.local)
         if self.attention == "distance" and (clients - 1) * self.alpha > self.sigma:
-            problem = (
-                f"({clients} clients − 1) · alpha {self.alpha:g} / sigma {self.sigma:g} is more "
-                "than 1, so that a client's own model could have a negative weight; raise sigma "
-                f"to at least {(clients - 1) * self.alpha:g}, or lower alpha"
+            raise PlflError(
+                Problem(
+                    Key("hyperparameters.method.fedamp.sigma"),
+                    f"({clients} clients − 1) · alpha {self.alpha:g} / sigma {self.sigma:g} is "
+                    "more than 1, so that a client's own model could have a negative weight",
+                    f"raise sigma to at least {(clients - 1) * self.alpha:g}, or lower alpha",
+                )
             )
-            raise ConfigError("hyperparameters.method.fedamp.sigma", [problem])
         return State(w=f.x0.expand(clients, -1).clone())
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
