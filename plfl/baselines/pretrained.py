@@ -82,6 +82,7 @@ class Pretrained(PretrainedElsewhere):
                 Problem(
                     Key("baselines.further"),
                     f"pretrained: {self.file} ends neither in .onnx nor in .pt",
+                    "export the model as one of them",
                 )
             )
         if not self.file.is_file():
@@ -171,8 +172,8 @@ def _load_onnx(path: Path) -> Forecasts:
         raise DataError(
             Problem(
                 path,
-                f"has the inputs {', '.join(inputs)}",
-                "a pretrained forecaster has one, the last loads",
+                f"has the inputs {', '.join(inputs)}, but is given only the last loads",
+                "export it with one input",
             )
         )
 
@@ -203,8 +204,8 @@ def _checked(path: Path, output: Floats, loads: Floats, steps: int) -> Floats:
             Problem(
                 path,
                 f"returns {output.shape} for {loads.shape} loads",
-                f"{len(loads)} rows of at least {steps} loads are needed, the intervals to the "
-                "last target",
+                f"export it with {steps} or more forecasts for each row of loads, one for each "
+                "interval to the last target",
             )
         )
     return output[:, :steps].astype(float)

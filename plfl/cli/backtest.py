@@ -51,7 +51,11 @@ def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
         raise PlflError(
-            Problem(f"--plot {options.plot}", "name a file that ends in .png, .svg or .pdf")
+            Problem(
+                f"--plot {options.plot}",
+                "is no kind of picture",
+                "name a file that ends in .png, .svg or .pdf",
+            )
         )
     if options.plot is not None:
         require("study", "--plot")
@@ -59,11 +63,17 @@ def run(options: argparse.Namespace) -> int:
         return first_day.backtest(options, options.paths)
     if options.timezone is not None:
         raise PlflError(
-            Problem("--timezone", "only without a study", "of new files, say --read-timezone")
+            Problem(
+                "--timezone",
+                "is for files without a study",
+                "say in which time zone new files of a study are with --read-timezone",
+            )
         )
     results, *new = options.paths
     if not new:
-        raise PlflError(Problem(results, "name files of new readings after it"))
+        raise PlflError(
+            Problem(results, "no readings are given", "name files of new ones after it")
+        )
     forecasters = Forecasters(results, options.accept_misfits)
     with share_messages():
         return _backtest_study(options, forecasters, new)

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     if str(options.file) == "clients":
         if options.study is None:
             raise PlflError(
-                Problem("export", "`clients` needs a study, as in `plfl export clients STUDY`")
+                Problem("export", "`clients` needs a study", "write `plfl export clients STUDY`")
             )
         paths = outside.export(opened(options)[0], options.to)
         print(
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             Problem(
                 "export",
                 f"{options.study} is one file too many",
-                "`plfl export clients` takes a study",
+                "leave it out, or write `plfl export clients STUDY`",
             )
         )
     kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
@@ -62,7 +62,11 @@ def run(options: argparse.Namespace) -> int:
     clients = [options.client] if options.client else known_clients
     if options.to.suffix and len(clients) > 1:
         raise DataError(
-            Problem("--to", "name a folder for the programs of all meters, or one with --client")
+            Problem(
+                "--to",
+                f"one file cannot hold the programs of {len(clients)} meters",
+                "name a folder, or a meter with --client",
+            )
         )
     programs = {
         client: options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"

@@ -110,7 +110,9 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     refused_keys = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
     refused_keys += [key for key in MODEL_KEYS if key in options_given]
     if refused_keys:
-        raise PlflError(f"--{refused_keys[0]}: only without a study, whose models settle it")
+        raise PlflError(
+            Problem(f"--{refused_keys[0]}", "is settled by the models of the study", "leave it out")
+        )
     file = study_path / READING_FILE
     keys = _read_remembered(file) if file.is_file() else {}
     try:
@@ -161,10 +163,14 @@ def read(
 ) -> tuple[dict[str, RawMeter], list[Problem]]:
     """The meters in raw exports, and the problems of what cannot be used."""
     if options.read_timezone is not None:
-        raise PlflError(Problem("--read-timezone", "is --timezone where no study forecasts"))
+        raise PlflError(
+            Problem("--read-timezone", "is for new files of a study", "say --timezone instead")
+        )
     for key, name in ABOUT_STUDIES.items():
         if getattr(options, key, None):
-            raise PlflError(Problem(name, "needs the results folder of a study before the files"))
+            raise PlflError(
+                Problem(name, "needs a study", "name its results folder before the files")
+            )
     if options.kind is None:
         raise PlflError(
             Problem(
@@ -203,7 +209,9 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
         if options.client not in meters:
             has = ", ".join(map(repr, meters))
             raise DataError(
-                Problem(f"--client {options.client}", f"is not among the meters, {has}")
+                Problem(
+                    f"--client {options.client}", "there is no such meter", f"name one of {has}"
+                )
             )
         meters = {options.client: meters[options.client]}
     lead_time: LeadTime = options.ahead or "day"
@@ -271,7 +279,9 @@ def can_add_up(options: argparse.Namespace, names: list[str], problems: list[Pro
 def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the errors of forecasts of the last weeks, meter by meter."""
     if options.plot is not None:
-        raise PlflError(Problem("--plot", "needs the results folder of a study before the files"))
+        raise PlflError(
+            Problem("--plot", "needs a study", "name its results folder before the files")
+        )
     meters, problems = read(options, paths)
     lead_time: LeadTime = options.ahead or "day"
     results = for_each_meter(

@@ -85,14 +85,20 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if not options.paths:
         raise PlflError(
-            Problem("forecast", "name a results folder and files of readings, or only files")
+            Problem(
+                "forecast",
+                "no files are given",
+                "name a results folder and files of readings, or only files",
+            )
         )
     _check_out(options)
     if not first_day.is_study(options):
         return first_day.forecast(options, options.paths)
     options.file, *options.new = options.paths
     if not options.new:
-        raise PlflError(Problem(options.file, "name files of new readings after it"))
+        raise PlflError(
+            Problem(options.file, "no readings are given", "name files of new ones after it")
+        )
     with share_messages() as say:
         return _forecast_with_study(options, say)
 
@@ -122,7 +128,11 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         tables, problems = reader.read_all(options.new, client, keys)
     if options.save is not None and len(tables) > 1:
         raise DataError(
-            Problem("--save", f"keeps one model, but the files have {len(tables)} meters")
+            Problem(
+                "--save",
+                f"keeps one model, but the files have {len(tables)} meters",
+                "choose one with --client",
+            )
         )
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -157,14 +167,24 @@ def _check_out(options: argparse.Namespace) -> None:
     """Refuse a file of forecasts in an unknown format."""
     if options.out is not None and options.out.suffix.lower() not in FORMATS:
         raise PlflError(
-            Problem(f"--out {options.out}", f"name a file that ends in one of {', '.join(FORMATS)}")
+            Problem(
+                f"--out {options.out}",
+                "its format is unknown",
+                f"name a file that ends in one of {', '.join(FORMATS)}",
+            )
         )
 
 
 def _check(options: argparse.Namespace, is_folder: bool) -> None:
     """Refuse options that do not fit together."""
     if not options.newcomer and options.save is not None:
-        raise DataError(Problem("--save", "only with --new, for a meter that did not take part"))
+        raise DataError(
+            Problem(
+                "--save",
+                "keeps the model of a meter that did not take part",
+                "add --new, or leave it out",
+            )
+        )
     if options.keep_readings and (not is_folder or options.newcomer or options.all):
         raise DataError(
             Problem("--keep-readings", "only with a results folder, without --new and --all")

@@ -130,9 +130,15 @@ def run(options: argparse.Namespace) -> None:
     keys = [*(["holidays"] if options.holidays else []), *layout_keys]
     if keys and not exports:
         key = keys[0].replace("_", "-")
-        raise PlflError(f"--{key}: needs exports: plfl init meters FILE --{key} …")
+        raise PlflError(
+            Problem(f"--{key}", "needs exports", f"name them: plfl init meters FILE --{key} …")
+        )
     if exports and options.study != "meters":
-        raise PlflError(Problem(exports[0], "files need the study `meters`: plfl init meters FILE"))
+        raise PlflError(
+            Problem(
+                exports[0], "only the study `meters` reads files", "write plfl init meters FILE"
+            )
+        )
     if options.study is None:
         width = max(map(len, shipped.studies()))
         for name in shipped.studies():

@@ -66,7 +66,7 @@ def run_add(options: argparse.Namespace) -> None:
 def run_check(options: argparse.Namespace) -> None:
     """Print a line for each leaderboard; DataError: rows are wrong, with a line for each."""
     if options.predictions is not None and len(options.tasks) != 1:
-        raise PlflError(Problem("leaderboard check", "--predictions needs the name of one task"))
+        raise PlflError(Problem("leaderboard check", "--predictions is of one task", "name one"))
     problems: list[Problem] = []
     for task, board in _boards(options.tasks):
         row_faults = [*faults(task, board, options.predictions)]

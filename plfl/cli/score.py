@@ -76,10 +76,18 @@ def run(options: argparse.Namespace) -> None:
     study, task = opened(options)
     if options.submit == Path() and not task:
         raise PlflError(
-            Problem("score", "--submit needs a file, as the study is no task with a leaderboard")
+            Problem(
+                "score",
+                "the study is no task with a leaderboard of its own",
+                "name a file after --submit",
+            )
         )
     if not (options.predictions or options.results):
-        raise PlflError(Problem("score", "name a file of predictions, or --results"))
+        raise PlflError(
+            Problem(
+                "score", "nothing is given to score", "name a file of predictions, or --results"
+            )
+        )
     options_given = {
         name: getattr(options, name) for name in (key.replace("-", "_") for key in MEANINGS)
     }
@@ -90,7 +98,9 @@ def run(options: argparse.Namespace) -> None:
         if missing_flags := [
             f"--{name.replace('_', '-')}" for name in required_keys if submission[name] == ""
         ]:
-            raise PlflError(Problem("score", f"--submit needs {', '.join(missing_flags)}"))
+            raise PlflError(
+                Problem("score", "--submit is not complete", f"add {', '.join(missing_flags)}")
+            )
     data = datasets(study) if options.predictions else examples(study)
     if task:
         task.check(data)

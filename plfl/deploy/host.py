@@ -91,8 +91,8 @@ class Processes:
             raise PlflError(
                 Problem(
                     "",
-                    f"{name} ended with status {code}",
-                    f"{self.log(name)} ends with\n{self.tail(name)}",
+                    f"{name} ended with status {code}, and {self.log(name)} with\n"
+                    f"{self.tail(name)}",
                 )
             )
 

@@ -207,7 +207,9 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
 def _check_name(name: str) -> None:
     """Check that a client's name can be that of a file everywhere, and an option of Flower."""
     if name in ("", ".", "..") or "/" in name or "\\" in name:
-        raise PlflError(Problem(f"--client {name[:LONGEST_SHOWN]!r}", "give a name, not a path"))
+        raise PlflError(
+            Problem(f"--client {name[:LONGEST_SHOWN]!r}", "is no name", "give one, not a path")
+        )
     problem = ""
     if not name.isprintable():
         problem = "it has characters that cannot be printed"
@@ -268,7 +270,9 @@ def _alternative(host: str) -> x509.GeneralName:
         if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", host):
             raise PlflError(
                 Problem(
-                    f"--host {host[:LONGEST_SHOWN]!r}", "give a name or an address, without a port"
+                    f"--host {host[:LONGEST_SHOWN]!r}",
+                    "is neither a name nor an address",
+                    "give one without a port",
                 )
             ) from None
         return x509.DNSName(host)

@@ -96,8 +96,8 @@ class ServerProcesses:
             raise PlflError(
                 Problem(
                     "",
-                    f"the ServerApp ended ({state})",
-                    f"{self.group.log('superexec')} ends with\n{self.group.tail('superexec')}",
+                    f"the ServerApp ended ({state}), and {self.group.log('superexec')} with\n"
+                    f"{self.group.tail('superexec')}",
                 )
             )
 
@@ -182,7 +182,7 @@ def _watch(
         if has_ended:
             result = json.loads(outcome.read_text(encoding="utf-8"))
             if not result["done"]:
-                raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
+                raise PlflError(Problem("", result["error"], note=f"see {folder / SERVER_LOG}"))
             for note in result["notes"]:
                 log.warning("%s", note)
             return

@@ -196,7 +196,7 @@ def _make_refusal(place: str, problem: str) -> DataError:
     return DataError(
         Problem(
             place,
-            problem,
-            "plfl has made no such model of LightGBM. Train the model again, or restore its file",
+            f"{problem}, as in no model of LightGBM that plfl has made",
+            "train the model again, or restore its file",
         )
     )

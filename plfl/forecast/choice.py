@@ -130,8 +130,8 @@ class Forecasters:
             raise ResultsError(
                 Problem(
                     client,
-                    f"did not take part in {self.results}{did_you_mean(client, self.clients)}",
-                    "forecast it as a new meter with --new",
+                    f"did not take part in {self.results}",
+                    f"forecast it as a new meter with --new{did_you_mean(client, self.clients)}",
                 )
             )
         here = self.index[self.index["state"] == self.clients[client]]
@@ -208,7 +208,7 @@ class Forecasters:
                 Problem(
                     self.results,
                     "keeps no model that a new meter could begin with",
-                    "a sharing scheme that shares parameters, such as P1, gives one",
+                    "add a sharing scheme that shares parameters, such as P1, to the study",
                 )
             )
         common = pd.DataFrame(by_name).dropna().mean().sort_values()
@@ -281,8 +281,10 @@ class Forecasters:
             raise ResultsError(
                 Problem(
                     f"--with {wanted}",
-                    f"{self.folder} keeps "
-                    f"{', '.join(known_names) or 'none'}{did_you_mean(wanted, known_names)}",
+                    f"{self.folder} keeps no such forecaster",
+                    f"name one of {', '.join(known_names)}{did_you_mean(wanted, known_names)}"
+                    if known_names
+                    else "",
                 )
             )
         return self._choice(among, wanted, "chosen with --with")

@@ -338,7 +338,7 @@ class ForecastModel(Contents):
 
         Raises:
             DataError: no such client or model.
-            ConfigError: PyTorch cannot export a model of the user's own.
+            PlflError: PyTorch cannot export a model of the user's own.
             PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export
@@ -390,13 +390,17 @@ class ForecastModel(Contents):
         last = last[dataset.readable[last]]
         if not len(last):
             raise DataError(
-                f"{client}: no row has all that the model reads: {needed_rows} readings in a "
-                "row without a gap"
-                + (
-                    f", and at the time it forecasts, {rows_ahead} rows later, what "
-                    "windows.covariates: known_future lists; add rows"
-                    if self._knows_future
-                    else "; add readings"
+                Problem(
+                    client,
+                    f"no row has all that the model reads: {needed_rows} readings in a row "
+                    "without a gap"
+                    + (
+                        f", and at the time it forecasts, {rows_ahead} rows later, what "
+                        "windows.covariates: known_future lists"
+                        if self._knows_future
+                        else ""
+                    ),
+                    "add rows" if self._knows_future else "add readings",
                 )
             )
         return assembled, dataset, last
@@ -436,16 +440,16 @@ class ForecastModel(Contents):
             client_list = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
             if client is None:
                 raise DataError(
-                    Problem("", "name the client", f"the model was trained with {client_list}")
+                    "", f"the model was trained with {client_list}", "name one with --client"
                 )
             raise DataError(
                 Problem(
                     "",
-                    f"client {client!r} did not take part",
-                    "the model was trained with "
-                    f"{client_list}{did_you_mean(client, self.clients)}; name one of them with "
-                    "--client, or train a model for a new meter with `plfl forecast --new` (in "
-                    "Python: adapt)",
+                    f"client {client!r} did not take part, and the model was trained with "
+                    f"{client_list}",
+                    "name one of them with --client, or train a model for a new meter with `plfl "
+                    "forecast --new` (in Python: adapt)"
+                    f"{did_you_mean(client, self.clients)}",
                 )
             )
         return client
@@ -455,16 +459,17 @@ class ForecastModel(Contents):
             raise DataError(
                 Problem(
                     client,
-                    "the index must be timestamps without a UTC offset, the standard time at "
-                    "the ends of the intervals",
+                    "its index is no column of times without a UTC offset",
+                    "set it to the ends of the intervals in standard time",
                 )
             )
         if missing := [name for name in self.readings if name not in frame]:
             raise DataError(
                 Problem(
                     client,
-                    f"has no column {', '.join(missing)}",
-                    f"the model reads {', '.join(self.readings)}; add it",
+                    f"has no column {', '.join(missing)}, but the model reads "
+                    f"{', '.join(self.readings)}",
+                    "add it",
                 )
             )
         check_stamps(client, frame.index, self.interval)
@@ -504,8 +509,8 @@ class ForecastModel(Contents):
                     Problem(
                         client,
                         f"its readings are about {largest / high:.2g} times the range of its "
-                        f"training data, {low:.4g} to {high:.4g} kWh: {unit} instead of kWh? "
-                        f"Divide them by {factor:g}, or say so with --read-as {unit}",
+                        f"training data, {low:.4g} to {high:.4g} kWh, as if they were in {unit}",
+                        f"divide them by {factor:g}, or say so with --read-as {unit}",
                     )
                 )
 

@@ -255,7 +255,13 @@ class Boosters(nn.Module):
         self.unit = torch.from_numpy(stored["unit"])
         texts = texts_of(stored)
         if not texts:
-            raise DataError(Problem(name, "no other meter has trained a model for this one"))
+            raise DataError(
+                Problem(
+                    name,
+                    "no other meter has trained a model for this one",
+                    "choose another forecaster with --with",
+                )
+            )
         trees = [[Tree.parse(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
         sizes = [len(tree.value) for output in trees for tree in output]
         self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()

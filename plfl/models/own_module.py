@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 from torch import nn
 
-from plfl.base.errors import PlflError, Problem, did_you_mean
+from plfl.base.errors import PlflError, Problem
 from plfl.base.files import sha256
 from plfl.base.keys import Key
 from plfl.config.messages import allowed
@@ -83,9 +83,12 @@ class OwnModule(Model):
         try:
             return sha256(self._file)
         except FileNotFoundError:
-            problem = "the file does not exist; correct the path, which is relative to the working "
             raise PlflError(
-                Problem(Key("model.module"), f"{self._file}: {problem}directory")
+                Problem(
+                    Key("model.module"),
+                    f"{self._file}: the file does not exist",
+                    "correct the path, which is relative to the working directory",
+                )
             ) from None
         except OSError as error:
             problem = error.strerror or "cannot be read"
@@ -97,9 +100,7 @@ class OwnModule(Model):
         module_class, sizes = self._class(), shape._asdict()
         if follows := sizes.keys() & self.arguments.keys():
             names = ", ".join(sorted(follows))
-            raise PlflError(
-                Problem(Key("model.arguments"), f"{names} follows from the study", "remove it")
-            )
+            raise PlflError(Problem(_ARGUMENTS, f"{names} follows from the study", "remove it"))
         module: nn.Module = module_class(**self._choose_arguments(module_class, sizes))
         return module
 
@@ -119,14 +120,16 @@ class OwnModule(Model):
         problems = []
         if missing := [n for n in required if n not in arguments | usual]:
             values = ", ".join(f"{name}: …" for name in missing)
-            problems.append(f"{self.module} needs {', '.join(missing)}; add {{{values}}}")
+            text = f"{self.module} needs {', '.join(missing)}"
+            problems.append(Problem(_ARGUMENTS, text, f"add {{{values}}}"))
         for name in self.arguments:
             if not takes_any and name not in names:
                 choices = [choice for choice in names if choice not in sizes]
-                hint = f"allowed: {', '.join(choices) or 'none'}{did_you_mean(name, choices)}"
-                problems.append(f"{name!r} is no argument of {self.module}; {hint}")
+                remedy = allowed(name, choices) if choices else "remove it"
+                text = f"{name!r} is no argument of {self.module}"
+                problems.append(Problem(_ARGUMENTS, text, remedy))
         if problems:
-            raise PlflError(*(f"model.arguments: {problem}" for problem in problems))
+            raise PlflError(*problems)
         if usual:
             _log_usual_values(
                 self.module, ", ".join(f"{name} {value}" for name, value in usual.items())
@@ -152,6 +155,7 @@ class OwnModule(Model):
         )
 
 
+_ARGUMENTS = Key("model.arguments")
 _EITHER, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 

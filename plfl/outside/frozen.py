@@ -76,7 +76,7 @@ class BenchmarkTask(Section):
         digest = digest_of(data, self.seeds)
         if self.digest is None:
             raise DataError(
-                Problem(self.name, "is a draft", f"the digest of these data is {digest}")
+                Problem(self.name, "is a draft", f"write the digest of its data, {digest}, into it")
             )
         if digest != self.digest:
             origins = len({origin for origin, _ in data})
@@ -87,7 +87,7 @@ class BenchmarkTask(Section):
                     f"the data are not those of version {self.version} of the task: {clients} "
                     f"clients (the task has {self.clients}) with the digest {digest}, not "
                     f"{self.digest}",
-                    "docs/leaderboard.md says where the data come from",
+                    "make them as docs/leaderboard.md says",
                 )
             )
 

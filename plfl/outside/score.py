@@ -135,7 +135,7 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     try:
         table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
-        raise DataError(Problem(file, "the file does not exist")) from None
+        raise DataError(Problem(file, "the file does not exist", "check the path")) from None
     except DAMAGE as error:
         raise DataError(
             Problem(file, f"cannot be read ({error})", "write Parquet or .csv")
@@ -143,7 +143,9 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     if missing_columns := [name for name in required_columns if name not in table]:
         raise DataError(
             Problem(
-                file, f"has no column {', '.join(missing_columns)}", "docs/benchmark.md lists them"
+                file,
+                f"has no column {', '.join(missing_columns)}",
+                "add what docs/benchmark.md lists",
             )
         )
     origins = table["origin"].astype(str).str[:10] if study.plan.axes else ""
@@ -158,7 +160,7 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     try:
         table[numbers] = table[numbers].astype(float)
     except (ValueError, TypeError) as error:
-        raise DataError(Problem(file, f"a forecast is no number ({error})")) from None
+        raise DataError(Problem(file, f"a forecast is no number ({error})", "correct it")) from None
     if not (finite := np.isfinite(table[numbers]).all(axis=1)).all():
         first = table[~finite].iloc[0]
         raise DataError(
@@ -166,7 +168,7 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
                 file,
                 f"{(~finite).sum()} rows have a forecast that is missing or infinite, first "
                 f"{first['client']} at {first['stamp']}",
-                "every window of the test set needs one",
+                "give one for every window of the test set",
             )
         )
     return table if "seed" in table else table.assign(seed=0)
@@ -182,11 +184,12 @@ def _check_names(
         seed_rows = submission[submission["seed"] == seed]
         names = set(zip(seed_rows["origin"], seed_rows["client"], strict=True))
         if missing := expected - names:
-            raise DataError(
-                Problem(file, f"seed {seed} has no predictions for {list_pairs(missing)}")
-            )
+            text = f"seed {seed} has no predictions for {list_pairs(missing)}"
+            raise DataError(Problem(file, text, "add them"))
         if unknown := names - expected:
-            raise DataError(Problem(file, f"{list_pairs(unknown)} are no clients of the study"))
+            raise DataError(
+                Problem(file, f"{list_pairs(unknown)} are no clients of the study", "remove them")
+            )
 
 
 def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place: str) -> Floats:
@@ -210,7 +213,7 @@ def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place
                 f"{len(rows)} forecasts, of which {len(index) - missing} are at the stamps of "
                 f"the test set, but it has {len(index)}, from {index['stamp'].iloc[0]} to "
                 f"{index['stamp'].iloc[-1]}",
-                "stamps are the ends of intervals (`stamp_test`)",
+                "give one for each of its stamps, which are the ends of intervals (`stamp_test`)",
             )
         )
     if not isinstance(task, Quantiles):

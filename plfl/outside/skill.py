@@ -40,8 +40,9 @@ def standings(boards: Mapping[str, pd.DataFrame], baseline: str = YESTERDAY) -> 
         raise ResultsError(
             Problem(
                 ", ".join(absent),
-                f"has no row of {baseline!r}{did_you_mean(baseline, errors.index.tolist())}",
-                "name the other tasks, or another --baseline",
+                f"has no row of {baseline!r}",
+                "name the other tasks, or another "
+                f"--baseline{did_you_mean(baseline, errors.index.tolist())}",
             )
         )
     common = errors.dropna()

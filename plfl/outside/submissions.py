@@ -123,8 +123,8 @@ def _stated_problems(task: BenchmarkTask, row: Mapping[str, str]) -> Iterator[Pr
         text = f"is of version {row['version'] or '?'} of the task, which has version"
         yield Problem("", f"{text} {task.version}", "score it again")
     if row["seeds"] not in ("1", str(len(task.seeds))):
-        remedy = f"a method has one or those of the task, {task.seeds}"
-        yield Problem("", f"has {row['seeds']} seeds", remedy)
+        text = f"has {row['seeds']} seeds, not one or as many as the task, {len(task.seeds)}"
+        yield Problem("", text, "score it again")
     if exceeded := task.exceeded(row):
         yield Problem("", exceeded)
 
@@ -134,7 +134,8 @@ def _score_problems(
 ) -> Iterator[Problem]:
     """How a row differs from the scores of its file of predictions."""
     if file.stat().st_size > LARGEST and file.stem == row["predictions"]:
-        yield Problem(file, f"has {file.stat().st_size:,} bytes", f"at most {LARGEST:,} are kept")
+        text = f"has {file.stat().st_size:,} bytes, more than the {LARGEST:,} of a kept file"
+        yield Problem(file, text, "remove it")
     if sha256(file) != row["predictions"]:
         text = "its content has another digest than its name"
         yield Problem(file, text, "add the row again")

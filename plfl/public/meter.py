@@ -70,13 +70,13 @@ class MeterReadings:
             raise DataError(
                 Problem(
                     "",
-                    f"its readings are {minutes} minutes apart",
-                    "an hour or a part of it is needed",
+                    f"its readings are {minutes} minutes apart, which is no part of an hour",
+                    "give readings of an hour or less",
                 )
             )
         known_rows = np.flatnonzero(load.notna().to_numpy())
         if not len(known_rows):
-            raise DataError("it has no reading")
+            raise DataError(Problem("", "it has no reading", "look at the meter"))
         load = load.iloc[: known_rows[-1] + 1]
         parts = 60 // minutes
         rows = -(-len(load) // parts)
@@ -91,8 +91,9 @@ class MeterReadings:
             raise DataError(
                 Problem(
                     "",
-                    f"{np.isfinite(hours).sum()} hours of its last four weeks are known",
-                    f"a forecast needs {FEWEST}: give more readings",
+                    f"{np.isfinite(hours).sum()} hours of its last four weeks are known, and a "
+                    f"forecast needs {FEWEST}",
+                    "give more readings",
                 )
             )
         if not np.nansum(hours) > 0:

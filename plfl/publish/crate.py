@@ -77,12 +77,13 @@ def read_citation(path: Path) -> Citation:
     except (OSError, ValueError, yaml.YAMLError) as error:
         errors = error.errors() if isinstance(error, ValidationError) else []
         keys = [f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in errors]
+        reason = "; ".join(keys) or error
         raise PlflError(
             Problem(
                 path,
-                f"cannot be used ({'; '.join(keys) or error}). It names the title, the authors "
-                "and the licence: write it as docs/publish.md shows, or name another with "
-                "--citation",
+                f"cannot be used as a citation ({reason})",
+                "write the title, the authors and the licence as docs/publish.md shows, or name "
+                "another file with --citation",
             )
         ) from None
 

@@ -89,7 +89,11 @@ def _cells(tables: Tables, cell: str, model: Model) -> dict[str, Forecaster]:
     cells = {f.label: f for forecasters in scores_by_state.values() for f in forecasters}
     if cell and cell not in cells:
         raise ResultsError(
-            Problem(tables.folder, f"has no cell {cell!r}{did_you_mean(cell, cells)}")
+            Problem(
+                tables.folder,
+                f"has no cell {cell!r}",
+                f"name one of best.csv{did_you_mean(cell, cells)}",
+            )
         )
     return {cell: cells[cell]} if cell else cells
 
@@ -106,7 +110,7 @@ def _pairs(
     if not common:
         raise ResultsError(
             Problem(
-                "", f"{a} and {b}: have no cell in common", "name one cell of each as FOLDER:CELL"
+                f"{a} and {b}", "have no cell in common", "name one cell of each as FOLDER:CELL"
             )
         )
     for label, names in sides:

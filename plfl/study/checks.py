@@ -614,7 +614,7 @@ def check_sums(
         yield Problem(
             SECURE,
             f"a round has {fewest} clients, and each of two knows what the other sends",
-            f"it needs {MASKED}",
+            f"let {MASKED} or more take part",
         )
     if federation.selection == "data_aware":
         yield Problem(

@@ -56,10 +56,20 @@ def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> 
 
 def test_mistakes(model: str, invoke) -> None:
     mistakes = {
-        (model, "meters/a.csv", "--save", "x"): "--save: only with --new",
+        (
+            model,
+            "meters/a.csv",
+            "--save",
+            "x",
+        ): "--save: keeps the model of a meter that did not take part; add --new",
         (model, "none.csv"): "none.csv: the file does not exist",
         (model, "meters", "--with", "P2"): "--with: chooses among the forecasters of a results",
-        (model, "meters", "--out", "x.txt"): "x.txt: name a file that ends in one of .csv",
+        (
+            model,
+            "meters",
+            "--out",
+            "x.txt",
+        ): "x.txt: its format is unknown; name a file that ends in one of .csv",
         (model, "meters", "--timezone", "Mars"): "--timezone Mars: is no time zone",
         ("my.yaml", "meters/a.csv"): "my.yaml: is no model that can be read",
         ("none.safetensors", "meters/a.csv"): "none.safetensors: the file does not exist",
@@ -125,7 +135,7 @@ def test_a_file_in_kw_is_recognised(model: str, capsys, invoke) -> None:
     table = pd.read_csv("meters/a.csv")
     table.assign(load=4 * table["load"]).to_csv("kw.csv", index=False)
     assert cli.main(["forecast", model, "kw.csv", "--client", "a"]) == 2
-    assert "Divide them by 4, or say so with --read-as kW" in capsys.readouterr().err
+    assert "divide them by 4, or say so with --read-as kW" in capsys.readouterr().err
     again = printed(invoke, model, "kw.csv", "--client", "a", "--read-as", "kW")
     pd.testing.assert_frame_equal(again, plain)
 

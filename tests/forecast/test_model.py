@@ -118,7 +118,7 @@ def test_loads_in_another_unit_are_refused(model: ForecastModel, unit: str, fact
     readings = model.read(Path("meters/a.csv"))[:960]
     model.predict(readings.assign(load=readings["load"] * 1.9), "a")
     readings = readings.assign(load=readings["load"] * factor)
-    with naming(DataError, "a: ", "times the range", f"{unit} instead of kWh", f"by {factor}"):
+    with naming(DataError, "a: ", "times the range", f"in {unit};", f"by {factor}"):
         model.predict(readings, "a")
 
 
@@ -143,7 +143,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
         (readings.drop(columns="temperature"), "a", "has no column temperature"),
         (readings[:11], "a", "has 11 readings, but a forecast needs 12 in a row, 15 minutes"),
         (readings[::2], "a", "minutes apart"),
-        (readings.reset_index(drop=True), "a", "the index must be timestamps"),
+        (readings.reset_index(drop=True), "a", "its index is no column of times"),
         (readings.tz_localize("UTC"), "a", "without a UTC offset"),
         (gappy, "a", "12 readings"),
     ]

@@ -114,7 +114,7 @@ def test_readings_end_with_the_last_known_one() -> None:
         (series(0.5), 60, "12 hours of its last four weeks are known"),
         (0 * series(10), 60, "are 0 or negative"),
         (np.nan * series(10), 60, "has no reading"),
-        (series(10, 120), 120, "an hour or a part of it"),
+        (series(10, 120), 120, "is no part of an hour"),
     ],
 )
 def test_no_forecast_of_what_cannot_be_forecast(

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from plfl.base.errors import DataError, Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.sections import Data
-from plfl.data.checks import check_finite, check_load, check_stamps
+from plfl.data.checks import check_finite, check_load, check_stamps, counted
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
 from plfl.data.examples import ExampleTables
 
@@ -286,8 +286,9 @@ def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
         raise DataError(
             Problem(
                 place,
-                f"row {row + 1} is for {hours[row]}, but the load has {full[row]}",
-                f"{int(wrong.sum())} such rows; {REMEDY}",
+                f"row {row + 1} is for {hours[row]}, but the load has {full[row]} "
+                f"({counted(int(wrong.sum()), 'such row')})",
+                REMEDY,
             )
         )
 
@@ -310,9 +311,9 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
     raise DataError(
         Problem(
             path,
-            f"has no column {' or '.join(map(repr, names))}{did_you_mean(names[0], held)}",
+            f"has no column {' or '.join(map(repr, names))}",
             "check data.comstock.release (features other than the load can be removed from "
-            "data.features)",
+            f"data.features){did_you_mean(names[0], held)}",
         )
     )
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, counted, is_register
@@ -97,11 +97,14 @@ def settle_unit(
     name, (piece, *_) = next(iter(pieces.items()))
     units = [unit, *other_units]
     remedies = " or ".join(str(Key("data.meters.unit", unit)) for unit in units)
+    others = f" and of {len(pieces) - 1} more" if len(pieces) > 1 else ""
+    mean_loads = ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
     raise DataError(
-        f"{piece.table.path}: nothing says the unit of {piece.columns[name]!r}"
-        + (f" and of {len(pieces) - 1} more" if len(pieces) > 1 else "")
-        + f"; set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: "
-        + ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
+        Problem(
+            piece.table.path,
+            f"nothing says the unit of {piece.columns[name]!r}{others}",
+            f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
+        )
     )
 
 

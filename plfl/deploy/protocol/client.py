@@ -305,8 +305,8 @@ class DeployedClient:
                     raise PlflError(
                         Problem(
                             path,
-                            "not found",
-                            f"the server continues from the state after round {wanted_round}; "
+                            "is missing, but the server continues from the state after round "
+                            f"{wanted_round}",
                             "restore the folder, or start a new run",
                         )
                     )
@@ -328,9 +328,9 @@ class DeployedClient:
                 raise PlflError(
                     Problem(
                         self._limits_file,
-                        "not found",
-                        "it holds the limits by which all clients scale their features; restore "
-                        "the folder, or start a new run",
+                        "is missing, and with it the limits by which all clients scale their "
+                        "features",
+                        "restore the folder, or start a new run",
                     )
                 ) from None
             self._limits = limits["low"].numpy(), limits["high"].numpy()

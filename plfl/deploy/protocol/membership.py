@@ -95,8 +95,8 @@ class Membership:
                     Problem(
                         "",
                         f"{len(connected)} of {self.policy.minimum} clients were connected "
-                        f"after {self.policy.patience:.0f} s",
-                        f"missing: {missing}. Start them, or lower --minimum",
+                        f"after {self.policy.patience:.0f} s, without {missing}",
+                        "start them, or lower --minimum",
                     )
                 )
             time.sleep(PAUSE)

@@ -389,8 +389,9 @@ class DeployedServer:
             raise PlflError(
                 Problem(
                     self.cell.method,
-                    f"an answer has {size} bytes",
-                    f"a deployment admits {size_limit}. Run the cell with `plfl run`",
+                    f"an answer has {size} bytes, more than the {size_limit} that a deployment "
+                    "admits",
+                    "run the cell with `plfl run`",
                 )
             )
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
@@ -55,9 +55,12 @@ def check_layout() -> None:
         return
     major, minor = map(int, TESTED[-1].split("."))
     raise PlflError(
-        f"LightGBM {version}: its messages are not known to be those of LightGBM "
-        f"{' and '.join(TESTED)}, with which clients can grow trees together; install one of "
-        f'these: pip install "lightgbm>={TESTED[0]},<{major}.{minor + 1}"'
+        Problem(
+            f"LightGBM {version}",
+            f"its messages are not known to be those of LightGBM {' and '.join(TESTED)}, with "
+            "which clients can grow trees together",
+            f'install one of these: pip install "lightgbm>={TESTED[0]},<{major}.{minor + 1}"',
+        )
     )
 
 

@@ -336,7 +336,7 @@ def load_format(name: str) -> Format:
             return parse(Path(name))
         return shipped_formats()[name]
     except ConfigError as error:
-        raise DataError(str(error)) from None
+        raise DataError(*error.locate_in(Path(name)).problems) from None
     except KeyError:
         raise DataError(
             Problem(
