@@ -131,8 +131,8 @@ def predict_new_site(rows: pd.DataFrame) -> pd.DataFrame:
     ):
         same = (rows["weeks"] == weeks) & (rows["way"] == way) & (rows["site"] == "all")
         fourth = rows[same & (rows["study"] == FOURTH[study])]
-        of_sites = three[~three["site"].isin(["all", "new seasons"])]
-        leads = pd.concat([of_sites["lead"], fourth["lead"]]).dropna()
+        site_rows = three[~three["site"].isin(["all", "new seasons"])]
+        leads = pd.concat([site_rows["lead"], fourth["lead"]]).dropna()
         if len(leads) == 4:
             half = student(3).ppf(0.975) * leads.std() * math.sqrt(1 + 1 / len(leads))
             low, high = leads.mean() - half, leads.mean() + half

@@ -347,13 +347,13 @@ def weighted(meter: Meter, stages: list[tuple[Forecast, ...]]) -> Iterator[Forec
     rows = meter.rows("validation")
     known, half = np.array([f(meter, rows) for f in stages[0]]), len(rows) // 2
     first, second = slice(None, half), slice(half, None)
-    of_first, of_second, of_both = (
+    first_weights, second_weights, joint_weights = (
         best_weights(meter.load[rows][part], known[:, part])
         for part in (first, second, slice(None))
     )
-    halves = np.concatenate([of_second @ known[:, first], of_first @ known[:, second]])
+    halves = np.concatenate([second_weights @ known[:, first], first_weights @ known[:, second]])
     yield lambda _, at: halves[np.searchsorted(rows, at)]
-    yield lambda of, at: of_both @ np.array([f(of, at) for f in stages[1]])
+    yield lambda of, at: joint_weights @ np.array([f(of, at) for f in stages[1]])
 
 
 def best_weights(truth: np.ndarray, forecasts: np.ndarray) -> np.ndarray:

@@ -252,8 +252,8 @@ def _rounds(settings: Sequence[Setting]) -> list[float]:
     seconds: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 1):
         for run, spent in zip(runs, seconds, strict=True):
-            of_round = partial(run, range(t, t + 1), lambda finished: None)
-            spent.append(_seconds(of_round, time.process_time))
+            run_round = partial(run, range(t, t + 1), lambda finished: None)
+            spent.append(_seconds(run_round, time.process_time))
     return [statistics.median(spent[1:]) for spent in seconds]
 
 

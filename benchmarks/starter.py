@@ -136,9 +136,9 @@ def shipped(kind: str) -> tuple[str, ...]:
 
 def write_shipped(kind: Kind, texts: Mapping[Booster, str], out: Path) -> None:
     """Write the file of a kind, and say whether it is the one that comes with plfl."""
-    of_kind = {b.name: text for b, text in texts.items() if b.sites == shipped(kind)}
-    (out / f"{kind}.json.xz").write_bytes(lzma.compress(json.dumps(of_kind).encode()))
-    content = pack(of_kind, marks(shipped(kind)))
+    texts_by_name = {b.name: text for b, text in texts.items() if b.sites == shipped(kind)}
+    (out / f"{kind}.json.xz").write_bytes(lzma.compress(json.dumps(texts_by_name).encode()))
+    content = pack(texts_by_name, marks(shipped(kind)))
     (out / f"{kind}.xz").write_bytes(content)
     is_same = hashlib.sha256(content).hexdigest() == DIGESTS[kind]
     said = "the file that comes with plfl" if is_same else "not the file that comes with plfl"
@@ -160,8 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.without:
         public.prepare(options.data, options.out / "models")
         for site in options.without:
-            of_site = [Booster(left_out(site), ahead, 0.5) for ahead in AHEADS]
-            content = pack({b.name: b.text() for b in of_site}, marks(left_out(site)))
+            boosters = [Booster(left_out(site), ahead, 0.5) for ahead in AHEADS]
+            content = pack({b.name: b.text() for b in boosters}, marks(left_out(site)))
             (options.out / f"without-{site}.xz").write_bytes(content)
             print(f"without-{site}.xz: {time.monotonic() - started:.0f} s", flush=True)
         return

@@ -182,8 +182,8 @@ def main() -> None:
         for epsilon in given.epsilons:
             z = multiplier(epsilon)
             noisy = attacked(noise=Noise(z, stream(1, "/noise", 0)))
-            of_reading = epsilon_of(READS * np.sqrt(SUMS) / z, DELTA)
-            columns = f"{epsilon:g}", f"{of_reading:.3g}", f"{np.mean(noisy.mase):.3f}"
+            reading_epsilon = epsilon_of(READS * np.sqrt(SUMS) / z, DELTA)
+            columns = f"{epsilon:g}", f"{reading_epsilon:.3g}", f"{np.mean(noisy.mase):.3f}"
             show(f"noise, z = {z:.3g}", *columns, f"{noisy.kilobytes:.0f}", f"{noisy.all:.1%}")
         alone = [
             result([table], [test], bins, np.zeros(len(table[1]), bool)).mase[0]

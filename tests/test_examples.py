@@ -210,7 +210,7 @@ def test_models_of_fev_forecast_and_windows_are_a_task_of_fev(
     raw = {"name": "small", "data": data | {"features": ["load"]}, "windows": windows}
     Path("small.yaml").write_text(yaml.safe_dump(raw | {"model": {"name": "mlp"}}))
     run(monkeypatch, "fev_tasks.py", "small.yaml", "loads.parquet", "p.parquet")
-    of_fev = float(capsys.readouterr().out.split()[-1])
+    fev_error = float(capsys.readouterr().out.split()[-1])
     study = Study.load("small.yaml")
     scores = score(study, Path("p.parquet"), with_rivals=False).clients
     day = plfl.datasets.forecast("small.yaml", "naive_day")
@@ -218,4 +218,4 @@ def test_models_of_fev_forecast_and_windows_are_a_task_of_fev(
     np.testing.assert_allclose(scores["mase"], own["mase"])
     errors = (day["forecast"] - day["truth"]).abs().groupby(day["client"]).mean()
     # fev also counts the hour before the first target.
-    assert of_fev == pytest.approx(errors.mean(), rel=0.05)
+    assert fev_error == pytest.approx(errors.mean(), rel=0.05)

@@ -410,8 +410,8 @@ def _computed(
 ) -> dict[str, Any]:
     """The fields of a dataset whose covariates and targets are computed from its `ROWS`, given the
     arrays of the `PARTS` of these."""
-    of_rows = {name: rows[name] for name in ROWS}
-    table = SeriesTable(windows, interval, columns.tolist(), **parts, **of_rows)
+    row_arrays = {name: rows[name] for name in ROWS}
+    table = SeriesTable(windows, interval, columns.tolist(), **parts, **row_arrays)
     return {"covariates": table.covariates, "targets": table.targets, "series_table": table}
 
 

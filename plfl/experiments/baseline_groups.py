@@ -136,7 +136,8 @@ class OfClients(FittedBaseline):
         if sizes is None:
             return None
         return {
-            source: np.asarray(of_all)[self.clients].tolist() for source, of_all in sizes.items()
+            source: np.asarray(client_sizes)[self.clients].tolist()
+            for source, client_sizes in sizes.items()
         }
 
     def predict(self, client: int, starts: Rows) -> Floats:
@@ -172,11 +173,11 @@ def _in_order(tables: Iterable[pd.DataFrame], order: Mapping[str, Sequence[str]]
 
 def _join_packed(parts: Sequence[Arrays], groups: Sequence[NDArray[np.int64]]) -> Arrays:
     """The packed baselines of all clients, baseline by baseline. They are taken out of `parts`."""
-    of_baselines: dict[str, dict[str, Any]] = {}
+    arrays_by_baseline: dict[str, dict[str, Any]] = {}
     for part, clients in zip(parts, groups, strict=True):
         for path, array in part.items():
             name, _, key = path.partition("/")
-            kept_arrays = of_baselines.setdefault(name, {})
+            kept_arrays = arrays_by_baseline.setdefault(name, {})
             if key == WIDTHS:
                 kept_arrays.setdefault(key, []).append(array)
                 continue
@@ -184,6 +185,6 @@ def _join_packed(parts: Sequence[Arrays], groups: Sequence[NDArray[np.int64]]) -
             kept_arrays[f"{clients[int(client)]}.{client_key}"] = array
     return {
         f"{name}/{key}": np.concatenate(array) if key == WIDTHS else array
-        for name, arrays in of_baselines.items()
+        for name, arrays in arrays_by_baseline.items()
         for key, array in sorted(arrays.items(), key=lambda item: item[0] == WIDTHS)
     }

@@ -132,11 +132,11 @@ def test_stacked_trees_read_the_forecasts_of_their_target(horizons: int) -> None
     assert (total_sent(stacked, 2), total_sent(alone, 2)) == ([7, 9], [0, 0])
     for client in range(2):
         starts = data.starts(client, "test")
-        error, of_own = (
+        error, own_error = (
             np.abs(data.truth(starts) - predict(client, starts)).mean(axis=0)
             for predict in (stacked.predict, alone.predict)
         )
-        assert (error < of_own / 2).all()
+        assert (error < own_error / 2).all()
 
 
 def test_messages_that_two_members_need_are_counted_once() -> None:

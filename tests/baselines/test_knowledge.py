@@ -147,11 +147,11 @@ def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_others_send_is_counted(name: str) -> None:
     data = dataset(clients=3, days=25)
-    sent, of_more = (total_sent(fitted_to(data, name, trees), 3) for trees in (5, 10))
+    sent, sent_by_more_trees = (total_sent(fitted_to(data, name, trees), 3) for trees in (5, 10))
     if name in ("lightgbm_mean", "lightgbm_federated"):
-        np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
+        np.testing.assert_allclose(np.array(sent_by_more_trees) / sent, 2, atol=0.3)  # of trees
     else:
-        assert sent == of_more == raw_bytes(data)
+        assert sent == sent_by_more_trees == raw_bytes(data)
 
 
 def test_those_who_lend_send_all_that_they_know() -> None:

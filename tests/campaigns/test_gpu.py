@@ -114,7 +114,7 @@ def test_modules_as_their_users_write_them(name, monkeypatch):
             pd.testing.assert_frame_equal(first[cell], records, rtol=1e-4, atol=1e-5)
 
 
-def of_method(method):
+def method_study(method):
     return make_study(4, [method], client_opt=["sgdm" if method == "fedadc_dm" else "sgd"])
 
 
@@ -129,7 +129,7 @@ def trained(of, device, monkeypatch, data=DATASET):
 @pytest.mark.parametrize(
     "of",
     [
-        *map(of_method, METHODS),
+        *map(method_study, METHODS),
         make_study(4, client_opt=CLIENTS, refused="skip"),
         make_study(4, server_opt=SERVERS, refused="skip"),
     ],

@@ -30,10 +30,10 @@ def test_every_algorithm_is_listed_once_with_what_it_is(invoke: Any) -> None:
             assert entry["citation"].endswith("."), name
             assert entry["parameters"] == every[key][name]().model_dump(mode="json")
     assert "Ozfatura" in listed["federation"]["calibration"]["citation"]
-    of_methods = listed["method"]
-    assert of_methods["ditto"]["origin"] == "plfl"
-    assert of_methods["fafed"]["floats"] == {"down": "3 d_s", "up": "3 d_s", "before_up": "2 d_s"}
-    unsaid = {name for name, entry in of_methods.items() if "floats" not in entry}
+    entries = listed["method"]
+    assert entries["ditto"]["origin"] == "plfl"
+    assert entries["fafed"]["floats"] == {"down": "3 d_s", "up": "3 d_s", "before_up": "2 d_s"}
+    unsaid = {name for name, entry in entries.items() if "floats" not in entry}
     assert unsaid == {"boosting"}  # sums, of which nobody knows the size in advance
 
 

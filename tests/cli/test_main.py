@@ -60,9 +60,9 @@ def test_data_check_lists_the_errors_of_all_states(project, invoke):
 
 def test_data_check_describes_and_judges(project: Path, invoke) -> None:
     (project / "meters" / "._a.csv").write_bytes(b"what some systems leave behind")
-    of_study, _, then = invoke("data", "check", "my.yaml").out.partition("next: ")
+    study_lines, _, then = invoke("data", "check", "my.yaml").out.partition("next: ")
     assert then == "plfl cells my.yaml, then plfl study my.yaml\n"
-    assert "only 2.0 weeks of data" in of_study
+    assert "only 2.0 weeks of data" in study_lines
     assert {path.name for path in project.iterdir()} == {"meters", "my.yaml"}
 
 

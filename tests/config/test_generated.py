@@ -47,8 +47,10 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
         )
         if study.plan.is_alone(cell):
             own, other = other, own
-        of_server = [3e-4, 3e-3, 3e-2] if cell.server_opt == "fedavgadaptive" else [0.01, 0.1, 1.0]
-        assert other == ([3e-4, 1e-3, 3e-3] if study.plan.is_alone(cell) else of_server)
+        server_rates = (
+            [3e-4, 3e-3, 3e-2] if cell.server_opt == "fedavgadaptive" else [0.01, 0.1, 1.0]
+        )
+        assert other == ([3e-4, 1e-3, 3e-3] if study.plan.is_alone(cell) else server_rates)
         assert len(set(own)) == 1
         # What the study has by itself is within what is tried.
         rates = (

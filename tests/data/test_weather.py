@@ -62,15 +62,15 @@ def read(export: Path, weather: Path, **keys: Any) -> pd.Series:
 
 @settings(max_examples=10)
 @given(
-    of_load=st.sampled_from([None, *ZONES]),
-    of_weather=st.sampled_from([None, *ZONES]),
+    load_zone=st.sampled_from([None, *ZONES]),
+    weather_zone=st.sampled_from([None, *ZONES]),
     minutes=st.sampled_from([15, 30, 60]),
     step=st.sampled_from([5, 10, 60, 180]),
     late=st.integers(0, 59),
     newest_first=st.booleans(),
 )
 def test_weather_is_joined_by_true_time(
-    of_load, of_weather, minutes, step, late, newest_first, tmp_path_factory
+    load_zone, weather_zone, minutes, step, late, newest_first, tmp_path_factory
 ):
     """Each value is the mean of what became known in the interval, computed one by one."""
     folder = tmp_path_factory.mktemp("weather")
@@ -78,9 +78,9 @@ def test_weather_is_joined_by_true_time(
     instants = at("2021-06-30 20:00", 16 * 24 * 60 // step, step) + pd.Timedelta(minutes=late)
     values = np.random.default_rng(late).normal(15, 8, len(instants)).round(2)
     order = slice(None, None, -1 if newest_first else 1)
-    weather = write(folder / "w.csv", instants[order], of_weather, Ta=values[order])
-    export = write_load(folder / "m.csv", loads, of_load)
-    keys = {"timezone": of_load or "UTC", "weather_timezone": of_weather or "UTC"}
+    weather = write(folder / "w.csv", instants[order], weather_zone, Ta=values[order])
+    export = write_load(folder / "m.csv", loads, load_zone)
+    keys = {"timezone": load_zone or "UTC", "weather_timezone": weather_zone or "UTC"}
     found = read(export, weather, interval=minutes, **keys)
     (expected,) = [pd.Series(np.nan, loads)]
     for end in loads:
@@ -283,8 +283,8 @@ def test_a_study_cannot_look_farther_ahead_than_forecasts_were_issued() -> None:
     windows = {"look_ahead": 1, "horizons": 24, "scaling": "per_client"}
 
     def parse(ahead: float | None) -> Study:
-        of_meters = {**keys, "columns": {"temperature": "Ta"}, "weather_ahead": ahead}
-        data = {"source": "meters", "states": ["all"], "clients": 1, "meters": of_meters}
+        meter_keys = {**keys, "columns": {"temperature": "Ta"}, "weather_ahead": ahead}
+        data = {"source": "meters", "states": ["all"], "clients": 1, "meters": meter_keys}
         return Study.parse({"data": data, "windows": windows}, "test")
 
     assert parse(24).data.meters.weather_ahead == 24

@@ -218,14 +218,14 @@ def test_an_interval_with_a_gap_has_no_value():
 TABLES = tiny.tables(rows=800)
 
 
-def of_several(**keys) -> Windows:
+def windows_of_three_targets(**keys) -> Windows:
     return Windows.model_validate({"look_ahead": 2, "horizons": 3, **keys})
 
 
 @pytest.mark.parametrize("target", ["load", "change"])
 def test_targets_are_those_of_windows_with_one(target):
     """Each target is the load that many rows ahead, in the units of the dataset."""
-    data = build(TABLES, of_several(target=target))
+    data = build(TABLES, windows_of_three_targets(target=target))
     starts = data.starts(1, "test")
     rows = starts[:, None] + 11 + np.array([2, 3, 4])
     assert (data.target_rows(starts) == rows).all()
@@ -235,7 +235,7 @@ def test_targets_are_those_of_windows_with_one(target):
     for h in range(3):
         one = data.at(h)
         assert (one.target_rows(starts) == rows[:, h]).all()
-        alone = build(TABLES, of_several(target="load", horizons=1, look_ahead=2 + h))
+        alone = build(TABLES, windows_of_three_targets(target="load", horizons=1, look_ahead=2 + h))
         if target == "load":
             np.testing.assert_array_equal(one.targets, alone.targets)
 
@@ -243,14 +243,14 @@ def test_targets_are_those_of_windows_with_one(target):
 def test_a_gap_in_any_target_leaves_the_window_out():
     tables = {name: table.copy() for name, table in TABLES.items()}
     tables["a"].iloc[300, 0] = np.nan
-    whole, holed = (build(t, of_several()) for t in (TABLES, tables))
+    whole, holed = (build(t, windows_of_three_targets()) for t in (TABLES, tables))
     lost = set(whole.starts(0, "train")) - set(holed.starts(0, "train"))
     # The row between the last input and the first target is not read.
     assert lost == set(range(300 - 11 - 4, 301)) - {300 - 11 - 1}
 
 
 def test_lags_in_days_are_the_latest_known_at_that_time_of_day():
-    w = of_several(
+    w = windows_of_three_targets(
         look_back=6, horizons=30, covariates=[{"name": "lags", "days": [1], "around": 1}]
     )
     hourly = {

@@ -13,7 +13,7 @@ from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.image_studies import make_study as make_image_study
 from tests.helpers.refusals import naming
-from tests.helpers.tiny import study as of_loads
+from tests.helpers.tiny import study as load_study
 
 
 @pytest.mark.parametrize(("model", "operations"), [("cnn44", 0.0511e9), ("resnet18_gn", 1.1109e9)])
@@ -39,7 +39,7 @@ def test_loads_cost_what_the_paper_s_model_costs() -> None:
     assert cost_of_step(tiny.study()) == 1
 
 
-def of_two_schemes(steps: int = 2, states: Sequence[str] = ("XX",), **compute: Any) -> Study:
+def two_scheme_study(steps: int = 2, states: Sequence[str] = ("XX",), **compute: Any) -> Study:
     """Two schemes, two ServerOpts and two seeds."""
     return tiny.study(
         data={"states": list(states)},
@@ -51,27 +51,27 @@ def of_two_schemes(steps: int = 2, states: Sequence[str] = ("XX",), **compute: A
 
 def test_short_trainings_and_those_on_a_gpu_are_one_job(monkeypatch, tmp_path):
     monkeypatch.setattr(effort, "DRIVER", tmp_path / "none")
-    assert stack_of(of_two_schemes()) == "state"
-    assert stack_of(of_two_schemes(10_000)) == "sharing"
-    assert stack_of(of_two_schemes(10_000, device="cuda")) == "study"
-    assert stack_of(of_two_schemes(stack="cell")) == "cell"
+    assert stack_of(two_scheme_study()) == "state"
+    assert stack_of(two_scheme_study(10_000)) == "sharing"
+    assert stack_of(two_scheme_study(10_000, device="cuda")) == "study"
+    assert stack_of(two_scheme_study(stack="cell")) == "cell"
     monkeypatch.setattr(effort, "DRIVER", tmp_path)
     monkeypatch.setattr(effort, "version", lambda package: "2.13.0+cpu")
-    assert stack_of(of_two_schemes()) == "state"
+    assert stack_of(two_scheme_study()) == "state"
     monkeypatch.setattr(effort, "version", lambda package: "2.13.0")
-    assert stack_of(of_two_schemes()) == "study"
-    assert stack_of(of_two_schemes(10_000, device="cpu")) == "sharing"
+    assert stack_of(two_scheme_study()) == "study"
+    assert stack_of(two_scheme_study(10_000, device="cpu")) == "sharing"
 
 
 @pytest.mark.parametrize(
     ("stack", "cells"), [("study", 16), ("state", 8), ("sharing", 4), ("cell", 2)]
 )
 def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
-    of = of_two_schemes(states=["XX", "YY"], stack=stack)
+    of = two_scheme_study(states=["XX", "YY"], stack=stack)
     assert side_by_side(of) == cells * of.data.most_clients
 
 
-@pytest.mark.parametrize("study", [of_loads(), make_image_study()], ids=["loads", "images"])
+@pytest.mark.parametrize("study", [load_study(), make_image_study()], ids=["loads", "images"])
 def test_the_speed_of_a_study(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "TRIAL", 0.01)
     assert workload.measured_speed(study) > 0
@@ -79,14 +79,14 @@ def test_the_speed_of_a_study(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_window_longer_than_a_year_is_refused() -> None:
     with naming(ConfigError, "40,004 rows", "windows.look_back"):
-        workload.measured_speed(of_loads(windows={"look_back": 40_000}))
+        workload.measured_speed(load_study(windows={"look_back": 40_000}))
 
 
 def test_a_range_is_of_all_training_and_of_each_dataset_once(monkeypatch):
     monkeypatch.setattr(workload, "BASELINES", 7.0)
     monkeypatch.setattr(workload, "SECONDS_AROUND", 11.0)
     monkeypatch.setattr(workload, "cost_of_step", lambda study: study.federation.batch_size)
-    study = of_loads(grid={"federation.batch_size": [8, 16]})
+    study = load_study(grid={"federation.batch_size": [8, 16]})
     work = pd.DataFrame({"client_steps": [600], "evaluations": [0]})
     clients = sum(map(study.data.clients_of, study.data.states))
     expected = 2 * 11 + 600 / 100 + 2 * 600 / 100 + 7 * clients

@@ -55,13 +55,14 @@ def test_the_best_cell_of_each_scheme_has_its_models() -> None:
     errors: dict[str, dict[str, float]] = {}
     for cell, result in results.items():
         last = result.records.query("round == 3 and split == 'validation' and model == 'local'")
-        of_scheme = errors.setdefault(cell.sharing, {})
+        scheme_errors = errors.setdefault(cell.sharing, {})
         name = f"{cell.client_opt}-{cell.server_opt}"
-        of_scheme[name] = of_scheme.get(name, 0.0) + last["mase"].mean()
+        scheme_errors[name] = scheme_errors.get(name, 0.0) + last["mase"].mean()
     kept = {cell: result.models for cell, result in results.items() if result.models}
     # The first of the best, with both seeds: where nothing is shared, others repeat it.
     best = {
-        sharing: min(of_scheme, key=of_scheme.__getitem__) for sharing, of_scheme in errors.items()
+        sharing: min(scheme_errors, key=scheme_errors.__getitem__)
+        for sharing, scheme_errors in errors.items()
     }
     assert {(c.sharing, f"{c.client_opt}-{c.server_opt}", c.seed) for c in kept} == {
         (sharing, name, seed) for sharing, name in best.items() for seed in (1, 2)
@@ -121,7 +122,7 @@ def test_local_training_is_trained_once_for_all_servers(monkeypatch: pytest.Monk
     assert set(yogi["server_opt"]) == {"fedyogi"}
     cell = ["sharing", "client_opt", "server_opt"]
     pd.testing.assert_frame_equal(avg.drop(columns=cell), yogi.drop(columns=cell))
-    local, both = (of_model(avg, model).drop(columns="model") for model in ("local", "global"))
+    local, both = (model_rows(avg, model).drop(columns="model") for model in ("local", "global"))
     pd.testing.assert_frame_equal(local, both)
 
 
@@ -135,7 +136,7 @@ def recipe(model: dict[str, Any] | None = None, **federation: Any) -> Study:
     )
 
 
-def of_model(table: pd.DataFrame, model: str) -> pd.DataFrame:
+def model_rows(table: pd.DataFrame, model: str) -> pd.DataFrame:
     return table[table["model"] == model].reset_index(drop=True)
 
 
@@ -145,10 +146,10 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
     (plain,), (averaged,) = records(recipe(), name), records(recipe(ema=0.9), name)
     training = plain["split"] == "train"
     pd.testing.assert_frame_equal(plain[training], averaged[training])
-    theirs, ours = of_model(plain, "global"), of_model(averaged, "global")
+    theirs, ours = model_rows(plain, "global"), model_rows(averaged, "global")
     if sharing != "P3":
         pd.testing.assert_frame_equal(theirs, ours)
-    theirs, ours = of_model(plain, "local"), of_model(averaged, "local")
+    theirs, ours = model_rows(plain, "local"), model_rows(averaged, "local")
     scores = ["mae", "rmse", "mase", "nrmse", "wape", "seasonal_mase"]
     pd.testing.assert_frame_equal(theirs.drop(columns=scores), ours.drop(columns=scores))
     scored = theirs["split"] != "train"
@@ -164,7 +165,7 @@ def test_the_best_model_of_each_client_is_scored_in_the_last_round(model, ema):
     (usual,), (kept,) = records(last, name), records(best, name)
     before = usual["round"] < 6
     pd.testing.assert_frame_equal(usual[before], kept[before])
-    pd.testing.assert_frame_equal(of_model(usual, "global"), of_model(kept, "global"))
+    pd.testing.assert_frame_equal(model_rows(usual, "global"), model_rows(kept, "global"))
     local = usual[(usual["model"] == "local") & (usual["split"] != "train")]
     found = kept[(kept["model"] == "local") & (kept["split"] != "train") & (kept["round"] == 6)]
     rounds = []

@@ -137,8 +137,8 @@ def test_codecs_are_as_biased_and_as_exact_as_they_say(name):
         error = ((drawn(True) - v) ** 2).sum(1).mean()
         assert error <= 1.05 * (1 - one.contraction) * size
     found = drawn(False)
-    single, of_mean = ((found - v) ** 2).sum(1).mean(), ((found.mean(0) - v) ** 2).sum()
-    assert (of_mean <= 2 * single / n) == one.unbiased
+    single, error_of_mean = ((found - v) ** 2).sum(1).mean(), ((found.mean(0) - v) ** 2).sum()
+    assert (error_of_mean <= 2 * single / n) == one.unbiased
 
 
 @pytest.mark.parametrize("kept", [3, 300])

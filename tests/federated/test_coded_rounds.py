@@ -38,14 +38,14 @@ class Apart(Quadratic):
 Q2B = Apart([1, 4], [0, 1], [1, 1])
 
 
-def of_two(rounds: int, codecs: Any, method: Any = None, **further: Any) -> list[Any]:
+def states_of_two(rounds: int, codecs: Any, method: Any = None, **further: Any) -> list[Any]:
     given = {"problem": Q2B, "shared": (True, True), "start": (2.0, 0.0)} | further
     return trajectory(Sgd(lr=0.1), AVG, method, rounds=rounds, codecs=codecs, **given)
 
 
 def path(up: str, rounds: int, **further: Any) -> list[float]:
     """The server's coordinate a after each round."""
-    found = of_two(rounds, {"scales": "one", "up": up}, **further)
+    found = states_of_two(rounds, {"scales": "one", "up": up}, **further)
     return [one.x[0].item() for one in found]
 
 
@@ -77,7 +77,7 @@ def test_what_memories_hold(up):
     """Σ sent + e = Σ D at every client."""
     seen: Uploads = []
     codecs = {"scales": "one", "up": up}
-    start, *_ = of_two(30, codecs, made=uploads(seen))
+    start, *_ = states_of_two(30, codecs, made=uploads(seen))
     updates, arrived = (torch.stack(rows).sum(0) for rows in zip(*seen, strict=True))
     assert updates.abs().min() > 0.1
     kept = start.f.channel.coder.memory["up.sender"]
@@ -189,7 +189,7 @@ def test_an_update_that_is_not_finite_is_not_sent():
 def test_scaffold_keeps_its_own_messages_as_they_are():
     """Only x and D are coded: with a codec without error for them, nothing changes."""
     plain, changed = (
-        of_two(3, codecs, Scaffold())
+        states_of_two(3, codecs, Scaffold())
         for codecs in (None, {"up": "sign", "down": "sign", "scales": 1})
     )
     for one, other in zip(plain, changed, strict=True):

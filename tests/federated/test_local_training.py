@@ -28,7 +28,7 @@ UNEQUAL = {"skew": {"split": "dirichlet", "alpha": 10.0, "sizes": "by_class"}}
 EPOCHS = {"batch_size": 3, "participation": 1.0}
 
 
-def of_clients(records: pd.DataFrame, t: int) -> pd.DataFrame:
+def client_rows(records: pd.DataFrame, t: int) -> pd.DataFrame:
     """Steps and losses of the clients in round `t`."""
     own = records.query("split == 'train' and model == 'local'")
     return own[own["round"] == t].set_index("client")[["steps", "loss"]].sort_index()
@@ -53,7 +53,7 @@ def test_every_client_takes_the_steps_of_its_own_size(method: str, gradients: in
     of = make_study(**given, federation={**EPOCHS, "local_epochs": 1})
     sizes = [len(part) for part in make_images(of).parts]
     records = train_cell(of)
-    steps = of_clients(records, 1)["steps"] / gradients
+    steps = client_rows(records, 1)["steps"] / gradients
     assert steps.tolist() == [n // 3 for n in sizes]
     assert len(set(sizes)) > 3
     for number in sorted(set(steps))[::3]:
@@ -61,7 +61,7 @@ def test_every_client_takes_the_steps_of_its_own_size(method: str, gradients: in
         fixed = train_cell(make_study(**given, federation=federation))
         alike = steps[steps == number].index
         pd.testing.assert_frame_equal(
-            of_clients(records, 1).loc[alike], of_clients(fixed, 1).loc[alike], check_exact=True
+            client_rows(records, 1).loc[alike], client_rows(fixed, 1).loc[alike], check_exact=True
         )
 
 

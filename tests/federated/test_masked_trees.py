@@ -129,7 +129,7 @@ def test_the_server_sees_masks_and_splits_of_sums_only(monkeypatch: pytest.Monke
     for seed in range(20):
         messages.append([])
         grown(SimulatedSecrets(seed), parts())
-    kinds = [len({*of_place}) for of_place in zip(*messages, strict=True)]
+    kinds = [len({*messages_at_place}) for messages_at_place in zip(*messages, strict=True)]
     # The splits of the root and of five more leaves, of four clients.
     assert kinds.count(1) == 6 * 4 and {*kinds} == {1, 20}
     low = np.concatenate(lanes)

@@ -34,7 +34,7 @@ from tests.helpers.refusals import naming
 
 STEP: dict[str, Any] = {"shape": "step", "period": 2, "factor": 0.5}
 COSINE: dict[str, Any] = {"shape": "cosine", "floor": 0.1}
-of_both = pytest.mark.parametrize("schedule", [STEP, COSINE], ids=["step", "cosine"])
+with_both_schedules = pytest.mark.parametrize("schedule", [STEP, COSINE], ids=["step", "cosine"])
 ROUNDS, STEPS = 7, 3
 
 EVERY: list[ClientOpt] = [
@@ -73,7 +73,7 @@ def by_pytorch(settings: ClientOpt, schedule: dict[str, Any]) -> list[float]:
     return path
 
 
-@of_both
+@with_both_schedules
 @pytest.mark.parametrize("settings", EVERY, ids=lambda o: o.name)
 def test_every_optimiser_has_the_rates_of_pytorch(settings, schedule):
     """Of one client, whose moments go on from round to round, as PyTorch's do."""
@@ -117,7 +117,7 @@ def test_the_first_round_has_the_own_rate_and_later_ones_do_not() -> None:
     assert set(cosine["lr"]) == {1e-3}
 
 
-@of_both
+@with_both_schedules
 def test_an_interrupted_training_goes_on_with_the_rate_of_its_round(schedule, tmp_path: Path):
     resumed(scheduled("fedadc", "sgd", **schedule), tiny.dataset(), tmp_path, after=3)
 
@@ -145,20 +145,20 @@ def by_hand(beta: float, alpha: float, schedule: dict[str, Any]) -> list[float]:
     return path
 
 
-@of_both
+@with_both_schedules
 def test_slowmo_keeps_its_momentum_in_units_of_a_gradient(schedule):
     found = server_path(SGD, SlowMo(lr=0.5, beta=0.7), rounds=ROUNDS, schedule=schedule)
     assert found == pytest.approx(by_hand(0.7, 0.5, schedule), rel=1e-12)
 
 
-@of_both
+@with_both_schedules
 def test_fedadc_whose_clients_follow_no_momentum_is_slowmo(schedule):
     method = FedADC(beta_l=0, beta_g=0.7)
     found = server_path(SGD, FedAvg(lr=0.5), method, rounds=ROUNDS, schedule=schedule)
     assert found == pytest.approx(by_hand(0.7, 0.5, schedule), rel=1e-12)
 
 
-@of_both
+@with_both_schedules
 @pytest.mark.parametrize("downlink", ["tracking", "overlapped"])
 def test_fedadc_computes_the_same_momentum_from_the_rate_of_the_last_step(downlink, schedule):
     sent, computed = (

@@ -72,8 +72,8 @@ def test_the_commands_and_the_program_of_the_guide_run(tmp_path, capsys, invoke,
     assert list(written) == columns.split(",") and len(written) == 14 * 96 - 11
 
     Path("museum.csv").write_bytes(Path("meters/a.csv").read_bytes())
-    of_museum = invoke(*cold_start).out
-    assert invoke(*again).out == of_museum
+    museum_forecasts = invoke(*cold_start).out
+    assert invoke(*again).out == museum_forecasts
 
     assert main(export) == 0
     program, alone = blocks("docs/forecast.md", "python")

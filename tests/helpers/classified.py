@@ -43,7 +43,7 @@ def records(about: dict[str, Any], errors: dict[int, float], local: float) -> pd
     return pd.DataFrame([about | row for row in rows])
 
 
-def of_cells(study: Study, errors: Errors) -> pd.DataFrame:
+def cell_records(study: Study, errors: Errors) -> pd.DataFrame:
     """The records of the cells of a study without axes."""
     parts = [
         records(
@@ -59,7 +59,7 @@ def of_cells(study: Study, errors: Errors) -> pd.DataFrame:
 def write(study: Study, folder: Path, errors: Errors) -> None:
     """Write the tables of a study without axes."""
     folder.mkdir(parents=True)
-    all_records = of_cells(study, errors)
+    all_records = cell_records(study, errors)
     write_table(all_records, folder / "records.parquet")
     baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]

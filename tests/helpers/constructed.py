@@ -77,11 +77,11 @@ def scored(
     return scores_by_state
 
 
-def variant(study: Study, of_models: Mapping[Model, dict[str, list[Forecaster]]]) -> Variant:
+def variant(study: Study, scores_by_model: Mapping[Model, dict[str, list[Forecaster]]]) -> Variant:
     """A study without files that has these scores of each model."""
     made_up_variant = Variant("", {}, Tables(Path("nowhere")))
     vars(made_up_variant.tables)["study"] = study
-    vars(made_up_variant)["scores"] = of_models
+    vars(made_up_variant)["scores"] = scores_by_model
     return made_up_variant
 
 
@@ -145,9 +145,9 @@ def null(
         logs = logs + rng.normal(0, noise, (K, S, C)) + rng.normal(0, shock, (K, S, 1))
         mean = (between**2 + 2 * noise**2 + shock**2) / 2
         # Baselines know no seeds.
-        of_rivals = clients + rng.normal(0, noise, (B, 1, C)).repeat(S, axis=1)
+        rival_logs = clients + rng.normal(0, noise, (B, 1, C)).repeat(S, axis=1)
         mean_of_rivals = (between**2 + noise**2) / 2
-        mase = np.exp(np.concatenate([(logs - mean)[code], of_rivals - mean_of_rivals]))
+        mase = np.exp(np.concatenate([(logs - mean)[code], rival_logs - mean_of_rivals]))
         validation = np.concatenate([rng.normal(1, 0.1, K)[code], rng.normal(1, 0.1, B)])
         found[state] = _scores(study, state, mase, validation)
     return found
@@ -159,8 +159,8 @@ def wrong_verdicts(
     """For each repetition the verdicts that decide something, each of them wrongly."""
     rng = np.random.default_rng(seed)
     for _ in range(repetitions):
-        of_models = {model: null(study, rng, **chance) for model in MODELS}
+        scores_by_model = {model: null(study, rng, **chance) for model in MODELS}
         # Half of the time would go into advice on studies that would decide.
         with mock.patch("plfl.results.claims.advice", return_value=""):
-            found = claims.judged(study, [variant(study, of_models)])
+            found = claims.judged(study, [variant(study, scores_by_model)])
         yield [row for row in found if row["verdict"] in ("holds", "does not hold")]

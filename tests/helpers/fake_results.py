@@ -253,10 +253,10 @@ def _records(
     if takes_time(study.federation.simulation):
         seconds = 25 + 8e-6 * records["bytes_up"]
         work |= {"seconds": 0.8 * seconds, "round_seconds": seconds}
-    of_training = {name: np.where(train, value, nan) for name, value in work.items()}
+    training_columns = {name: np.where(train, value, nan) for name, value in work.items()}
     scores = {"mae": mase * persistence, "rmse": 1.5 * mase * persistence, "mase": mase}
     scores["wape"] = 0.1 * mase
-    return records.assign(**of_training, **scores)
+    return records.assign(**training_columns, **scores)
 
 
 def _names(study: Study, state: str) -> list[str]:
@@ -276,7 +276,7 @@ def _clients(study: Study, spread: float) -> pd.DataFrame:
     count = study.data.most_clients
     steps = np.arange(count) - (count - 1) / 2
     load = 10 * np.exp(spread * steps / (steps.std(ddof=1) if count > 1 else 1))
-    of_state = {
+    columns_by_name = {
         "order": range(count),
         "mean": load,
         "std": 0.5 * load,
@@ -286,7 +286,7 @@ def _clients(study: Study, spread: float) -> pd.DataFrame:
         "persistence_mae_test": 0.1 * load,
     }
     parts = [
-        pd.DataFrame({"state": state, "client": _names(study, state), **of_state})
+        pd.DataFrame({"state": state, "client": _names(study, state), **columns_by_name})
         for state in study.data.states
     ]
     return pd.concat(parts, ignore_index=True)

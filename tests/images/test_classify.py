@@ -36,7 +36,7 @@ def test_labels_are_counted() -> None:
 
 
 @cache
-def of_method(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
+def trained_records(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
     """The records of a method with some hyperparameters."""
     given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": {name: dict(parameters)}}
     return train_cell(make_study(grid={"method": [name]}, hyperparameters=given))
@@ -48,7 +48,7 @@ def of_method(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
 )
 def test_without_its_term_a_method_is_the_one_below_it(method, parameters, base):
     found, plain, other = (
-        of_method(name, *keys.items())
+        trained_records(name, *keys.items())
         for name, keys in ((method, parameters), (base, {}), (method, {}))
     )
     scores = ["cross_entropy", "error"]
@@ -59,7 +59,7 @@ def test_without_its_term_a_method_is_the_one_below_it(method, parameters, base)
 
 @pytest.mark.parametrize("method", ["fedntd", "fedrs"])
 def test_methods_of_labels_send_what_they_declare(method: str) -> None:
-    found, plain = of_method(method), of_method("fedopt")
+    found, plain = trained_records(method), trained_records("fedopt")
     assert methods.available()[method]().sends == Sizes()
     assert found["bytes_up"].equals(plain["bytes_up"])
     assert found["bytes_down"].equals(plain["bytes_down"])

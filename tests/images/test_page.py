@@ -13,7 +13,7 @@ from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
 from plfl.results.records import Files, write_table
-from plfl_images import baselines as of_images
+from plfl_images import baselines as image_baselines
 from plfl_images.report import page, paper
 from plfl_images.report.figures import render_all
 from tests.helpers.image_studies import make_images, make_study
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cells[cell] = Files.in_folder(folder, str(cell))
         result.write(cells[cell], "digest")
     baselines = Files.in_folder(folder, "baselines.of")
-    write_table(of_images.evaluate("digits", data, [0, 1]), baselines.records)
+    write_table(image_baselines.evaluate("digits", data, [0, 1]), baselines.records)
     receipt = folder / "digits.files.json"
     write_text(receipt, json.dumps({"source": "digits", "files": {}}))
     pool = {"digits": folder / "pool.npz"}

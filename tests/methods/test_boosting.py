@@ -279,12 +279,14 @@ def test_masked_sums_grow_the_same_trees() -> None:
     found, hidden = trained(plain), trained(masked)
     for scheme in ("P1", "P2", "P3"):
         table, other = found[scheme].records, hidden[scheme].records
-        of_bytes = [name for name in table if name.startswith(("bytes", "extras"))]
+        byte_columns = [name for name in table if name.startswith(("bytes", "extras"))]
         pd.testing.assert_frame_equal(
-            table.drop(columns=of_bytes), other.drop(columns=of_bytes), check_exact=True
+            table.drop(columns=byte_columns), other.drop(columns=byte_columns), check_exact=True
         )
         # A client may even send less, but both ways together take more.
-        assert (other[of_bytes].sum().sum() > table[of_bytes].sum().sum()) == (scheme != "P3")
+        assert (other[byte_columns].sum().sum() > table[byte_columns].sum().sum()) == (
+            scheme != "P3"
+        )
         if scheme == "P1":  # the estimate is the most that crosses, and not ten times as much
             rows = other.drop_duplicates(["round", "client"])
             crossed = rows[["bytes_up", "bytes_down"]].sum().sum() / 1e6

@@ -34,7 +34,7 @@ FOUR = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1, 1])
 """Two pairs of clients that want opposite things."""
 
 
-def of_four(method: Method, server_opt: ServerOpt | None = None, **kwargs: Any) -> list[Any]:
+def states_of_four(method: Method, server_opt: ServerOpt | None = None, **kwargs: Any) -> list[Any]:
     options = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | kwargs
     return trajectory(SGD, server_opt or AVG, method, **options)
 
@@ -76,7 +76,7 @@ def test_a_share_of_each_cluster_takes_part(method, share, counts):
 
 
 def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
-    before, *_ = of_four(OneShot(clusters=2, alone=3))
+    before, *_ = states_of_four(OneShot(clusters=2, alone=3))
     assert before.f.state.cluster.tolist() == [0, 0, 1, 1]
     # Alone for 3 rounds of 2 steps, u = w₀ + w₁ keeps 0.8⁶ of its distance to c_i.
     alone = FOUR.c + (0.2 - FOUR.c) * 0.8**6
@@ -86,11 +86,11 @@ def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
 
 @pytest.mark.parametrize("server_opt", [AVG, FedAvgM(), FedAdam(lr=0.1)], ids=str)
 def test_one_shot_is_a_federation_in_each_cluster(server_opt: ServerOpt) -> None:
-    before, *rounds = of_four(OneShot(clusters=2), server_opt, rounds=4)
+    before, *rounds = states_of_four(OneShot(clusters=2), server_opt, rounds=4)
     for j, members in enumerate([slice(0, 2), slice(2, 4)]):
         part = Quadratic([1, 1], FOUR.c[members].tolist(), [1, 1])
         start = tuple(before.x[j].tolist())
-        apart = of_four(OneShot(clusters=1), server_opt, problem=part, rounds=4)
+        apart = states_of_four(OneShot(clusters=1), server_opt, problem=part, rounds=4)
         torch.testing.assert_close(apart[0].x[0], before.x[j])
         fedopt = trajectory(
             SGD, server_opt, problem=part, shared=(True, True), start=start, rounds=4
@@ -155,7 +155,7 @@ def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(QuadraticData, "losses", watched)
     still = Quadratic([1] * 4, FOUR.c.tolist(), [1, 0])
     options: Any = {"problem": still, "shared": (True, False), "participation": 0.5, "made": made}
-    of_four(Ifca(probe=7), rounds=2, **options)
+    states_of_four(Ifca(probe=7), rounds=2, **options)
     assert seen == {(0, 7), (1, 7), (2, 7)}, "round 0: when models are scored"
 
 
@@ -271,7 +271,7 @@ def example(**options: Any) -> tuple[Any, Federation]:
         f.state.components = torch.eye(2).double()
 
     method = FedAC(mu=0, lam=0, embedding=["w0"], **options)
-    *_, last = of_four(method, problem=STILL, rounds=1, made=made)
+    *_, last = states_of_four(method, problem=STILL, rounds=1, made=made)
     return last, last.f
 
 
@@ -297,7 +297,7 @@ def test_fedac_expected_numbers_of_a_local_step() -> None:
     method = FedAC(clusters=1, mu=0.5, lam=0.25, embedding=["w0"])
     for steps, expected in ((1, [0.93875, 0.2175]), (2, [0.88275, 0.2336875])):
         options: Any = {"start": (1.0, 0.2), "rounds": 1, "steps": steps, "made": made}
-        *_, last = of_four(method, problem=problem, **options)
+        *_, last = states_of_four(method, problem=problem, **options)
         assert last.local[0].tolist() == pytest.approx(expected)
 
 
@@ -318,7 +318,7 @@ def test_fedac_splits_a_cluster_of_much_spread() -> None:
 def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
     """The outer two of three clusters are below; both would join the one in the middle."""
     problem = Quadratic([0] * 6, [0] * 6, [1, 1])
-    f = of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1)[0].f
+    f = states_of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1)[0].f
     for rows, joined in (
         ([(0, 0.1), (1, 1.0), (3, 0.2)], [0, 0, 0, 0, 1, 1]),
         ([(3, 0.2), (1, 1.0), (0, 0.1)], [0, 0, 1, 1, 1, 1]),
@@ -333,7 +333,7 @@ def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
 def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
     weights = (1.0, 2.0, 3.0, 4.0)
     options: Any = {"participation": 0.5, "weights": weights, "rounds": 2}
-    *_, last = of_four(FedAC(clusters=1, embedding=["w0"]), **options)
+    *_, last = states_of_four(FedAC(clusters=1, embedding=["w0"]), **options)
     state, present = last.f.state, last.report.present
     assert len(present) == 2
     some = double(weights)[present]
@@ -342,12 +342,12 @@ def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
 
 
 def test_fedac_fits_its_components_anew_after_some_rounds() -> None:
-    fitted = [of_four(FedAC(refresh=2), rounds=t)[0].f.state.components for t in (1, 2, 3)]
+    fitted = [states_of_four(FedAC(refresh=2), rounds=t)[0].f.state.components for t in (1, 2, 3)]
     assert torch.equal(fitted[0], fitted[1]) and not torch.equal(fitted[1], fitted[2])
 
 
 def test_fedac_finds_its_first_clusters_by_itself() -> None:
-    *_, last = of_four(FedAC(mu=0, lam=0, embedding=["w0"]))
+    *_, last = states_of_four(FedAC(mu=0, lam=0, embedding=["w0"]))
     assert last.f.state.cluster.tolist() == [0, 0, 1, 1]
     expected = last.local.view(2, 2, 2).mean(1)
     torch.testing.assert_close(last.x, expected)
@@ -359,7 +359,7 @@ def test_fedac_finds_its_first_clusters_by_itself() -> None:
 @pytest.mark.parametrize("cls", [OneShot, FedCluster, FedSC, FedAC])
 def test_more_clusters_than_clients_are_refused(cls: Any) -> None:
     with naming(ConfigError, "5 clusters", "4 clients"):
-        of_four(cls(clusters=5))
+        states_of_four(cls(clusters=5))
 
 
 def test_ifca_compares_its_models_on_windows_of_its_own_stream() -> None:
@@ -382,7 +382,7 @@ def test_ifca_compares_its_models_on_windows_of_its_own_stream() -> None:
 
 def test_clients_that_diverged_have_no_place_among_the_others() -> None:
     rows = torch.tensor([[0.0, 0], [torch.nan, 0], [9, 9], [torch.inf, 1], [0, 0.1], [9, 9.1]])
-    f, clients = of_four(OneShot(), rounds=1)[0].f, torch.arange(6)
+    f, clients = states_of_four(OneShot(), rounds=1)[0].f, torch.arange(6)
     f.client_data.names = list("abcdef")
     assert k_means(f, clients, rows, 2).tolist() == [0, 0, 1, 0, 0, 1]
     assert k_means(f, clients[1:4:2], rows[1:4:2], 2).tolist() == [0, 0]

@@ -89,7 +89,7 @@ def all_but(names: tuple[str, ...]) -> Any:
     return pytest.mark.parametrize("name", [name for name in CASES if name not in names])
 
 
-def of_four(name: str, **options: Any) -> list[Any]:
+def states_of_four(name: str, **options: Any) -> list[Any]:
     """The path of the method on four clients."""
     given = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | options
     method = available()[name.split(maxsplit=1)[0]](**CASES[name].parameters)
@@ -105,7 +105,7 @@ def of_four(name: str, **options: Any) -> list[Any]:
 )
 def test_absence(name: str, seed: int, participation: float, shared: Any) -> None:
     """Who does not take part sends nothing, gets nothing and stays as it is."""
-    steps = of_four(name, seed=seed, participation=participation, shared=shared, rounds=4)
+    steps = states_of_four(name, seed=seed, participation=participation, shared=shared, rounds=4)
     for t, (before, after) in enumerate(itertools.pairwise(steps)):
         there = np.isin(np.arange(4), after.report.present)
         for way in ("down", "up"):
@@ -126,8 +126,8 @@ def test_only_shared_parameters_cross_the_network(name: str) -> None:
         f.local[:, 1] = own
 
     options: dict[str, Any] = {"problem": problem, "shared": (True, False), "rounds": 4}
-    *_, plain = of_four(name, **options)
-    *_, marked = of_four(name, made=made, **options)
+    *_, plain = states_of_four(name, **options)
+    *_, marked = states_of_four(name, made=made, **options)
     for entry, value in plain.state.items():
         assert torch.equal(value, marked.state[entry])
     assert torch.equal(marked.local[:, 1], own)
@@ -139,7 +139,7 @@ def test_only_shared_parameters_cross_the_network(name: str) -> None:
 def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
     case, options = CASES[name], {"problem": FOUR, "shared": (False, False), "start": (0.1, 0.1)}
     alone = trajectory(case.client_opt, AVG, **options)  # type: ignore[arg-type]
-    steps = of_four(name, shared=(False, False))
+    steps = states_of_four(name, shared=(False, False))
     torch.testing.assert_close(steps[-1].local, alone[-1].local, rtol=1e-12, atol=1e-12)
     assert not any(after.report.traffic["bytes_up"].any() for after in steps[1:])
 
@@ -149,8 +149,8 @@ def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
 @given(order=st.permutations(range(4)))
 def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -> None:
     permuted = Quadratic(FOUR.a[order].tolist(), FOUR.c[order].tolist(), [1, 1])
-    straight = of_four(name, shared=(True, False), rounds=4)[-1].local
-    other = of_four(name, shared=(True, False), rounds=4, problem=permuted)[-1].local
+    straight = states_of_four(name, shared=(True, False), rounds=4)[-1].local
+    other = states_of_four(name, shared=(True, False), rounds=4, problem=permuted)[-1].local
     torch.testing.assert_close(straight[order], other, rtol=1e-9, atol=1e-9)
 
 

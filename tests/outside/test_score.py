@@ -109,13 +109,15 @@ def test_origins_are_scored_together(write_study: WriteStudy) -> None:
     assert clients[0].stamp_test.max() <= clients[3].stamp_test.min()
     table = predicted(study, 0.1)
     found = scored(study, table)
-    of_origins = [
+    scores_by_origin = [
         scored(
             study.variant(f"origins={day}"), table[table["origin"] == day].drop(columns="origin")
         )
         for day in ("2024-02-05", "2024-03-04")
     ]
-    assert found.own_row["mase"] == pytest.approx(np.mean([s.own_row["mase"] for s in of_origins]))
+    assert found.own_row["mase"] == pytest.approx(
+        np.mean([s.own_row["mase"] for s in scores_by_origin])
+    )
     assert len(found.clients) == 6
     with naming(DataError, "no predictions for 2024-03-04 b"):
         late_b = (table["origin"] == "2024-03-04") & (table["client"] == "b")

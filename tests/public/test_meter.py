@@ -45,8 +45,8 @@ def test_forecasts_follow_the_last_reading(
 def test_the_intervals_of_an_hour_add_up_to_it() -> None:
     quarters = series(10, 15)
     hours = quarters.resample("1h", closed="right", label="right").sum()
-    of_quarters = forecast(quarters, 15).table["forecast"]
-    added = of_quarters.resample("1h", closed="right", label="right").sum()
+    quarter_forecasts = forecast(quarters, 15).table["forecast"]
+    added = quarter_forecasts.resample("1h", closed="right", label="right").sum()
     np.testing.assert_allclose(added, forecast(hours).table["forecast"], rtol=1e-6)
 
 

@@ -66,7 +66,7 @@ def logged(experiment="tiny"):
     return client, by_name
 
 
-def of_subject(folder):
+def runs_by_subject(folder):
     return {run.subject: run for run in runs(Tables(folder))}
 
 
@@ -143,7 +143,7 @@ def test_curves_and_scores_are_those_of_the_tables(place):
     for model, rate in (("local", 0.25), ("global", 0.5)):
         summary.loc[summary["model"] == model, "hyperparameters"] = f"client_opt.adam.lr={rate}"
     summary.to_csv("longer/summary.csv", index=False)
-    tables, run = Tables(Path("longer")), of_subject(Path("longer"))[CELL]
+    tables, run = Tables(Path("longer")), runs_by_subject(Path("longer"))[CELL]
     assert run.params["client_opt.lr"] == "0.25"  # the value chosen for the local model
     for split, section in (("validation", "val"), ("test", "test")):
         for model in ("local", "global"):
@@ -163,7 +163,7 @@ def test_curves_and_scores_are_those_of_the_tables(place):
 def test_a_baseline_stands_in_the_columns_of_the_cells(place):
     fake_results.write(Path("longer"), LONGER)
     tables = Tables(Path("longer"))
-    run = of_subject(Path("longer"))["CA-baseline-lightgbm_pooled"]
+    run = runs_by_subject(Path("longer"))["CA-baseline-lightgbm_pooled"]
     means = tables.baseline_scores.loc["CA", "lightgbm_pooled"]
     assert (run.params["sharing"], run.params["method"]) == ("baseline", "lightgbm_pooled")
     for model in ("local", "global"):

@@ -221,8 +221,12 @@ def test_bytes_are_those_of_each_method_in_both_directions(tmp_path: Path) -> No
     totals = [int("".join(filter(str.isdigit, text.get_text()))) for text in axis.texts]
     assert totals == expected
     assert expected[:3] == [2 * 241104 * copies for copies in (1, 2, 3)]
-    of_one = [bar.get_width() for bars in axis.containers for bar in bars if bar.get_y() < 0.5]
-    assert [width for width in of_one if width] == [241104, 241104], "the parts of the first total"
+    first_widths = [
+        bar.get_width() for bars in axis.containers for bar in bars if bar.get_y() < 0.5
+    ]
+    assert [width for width in first_widths if width] == [241104, 241104], (
+        "the parts of the first total"
+    )
 
 
 def _numbers(tables: Tables, model: str) -> list[list[str]]:
@@ -247,7 +251,7 @@ def _numbers(tables: Tables, model: str) -> list[list[str]]:
 def test_heat_maps_say_what_the_tables_say(config, lost, results, drawn):
     tables = results(config, *lost)
     states, schemes = tables.study.data.states, tables.study.grid.sharing
-    of_baselines = tables.baselines[tables.baselines["split"] == "test"]
+    baseline_rows = tables.baselines[tables.baselines["split"] == "test"]
     for model in MODELS:
         axes = drawn("fig3_mase", config, *lost)[f"fig3_mase_{model}"].axes
         grid = np.array(axes[: len(states) * (len(schemes) + 1)], object)
@@ -255,7 +259,7 @@ def test_heat_maps_say_what_the_tables_say(config, lost, results, drawn):
         written = [[text.get_text() for text in axis.texts] for axis in grid[:, :-1].flat]
         assert written == _numbers(tables, model)
         for state, axis in zip(states, grid[:, -1], strict=True):
-            here = of_baselines[of_baselines["state"] == state]
+            here = baseline_rows[baseline_rows["state"] == state]
             means = here.groupby("baseline", sort=False)["mase"].mean().drop("persistence")
             assert [text.get_text() for text in axis.texts] == [f"{mean:.2f}" for mean in means]
             labels = [label.get_text() for label in axis.get_yticklabels()]

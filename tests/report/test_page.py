@@ -140,9 +140,9 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     told = rows[4][column["Daily peak off by"]].replace("\N{NO-BREAK SPACE}", " ")
     assert told == f"{peak:.1f} %, 1.5 h"
     assert rows[4][column["P3"]] == f"{scores['mase'].item():.3f}"
-    of_client = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
+    client_rows = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
     best = Tables(small.parent).best_baseline("IL")
-    mase = of_client.set_index("baseline")["mase"][best]
+    mase = client_rows.set_index("baseline")["mase"][best]
     assert rows[4][column["Best baseline"]] == f"{mase:.3f}"
 
 

@@ -97,15 +97,15 @@ def test_a_study_that_diverged_is_undecided() -> None:
 
 def test_two_names_of_one_training_are_left_out() -> None:
     of = paper()
-    of_states = scored(of, true, baseline=rival)
-    for of_state in of_states.values():
+    forecasters_by_state = scored(of, true, baseline=rival)
+    for forecasters in forecasters_by_state.values():
         # With nothing shared, ProxAdam has nothing to be drawn to.
         adam, proxadam = (
-            select(of_state, sharing="P3", client_opt=name) for name in ("adam", "proxadam")
+            select(forecasters, sharing="P3", client_opt=name) for name in ("adam", "proxadam")
         )
         for one, other in zip(adam, proxadam, strict=True):
             other.weekly[:] = one.weekly
-    made_up = variant(of, {"local": of_states, "global": of_states})
+    made_up = variant(of, {"local": forecasters_by_state, "global": forecasters_by_state})
     row = claims.judged(of, [made_up])[0]
     assert "3 further pairs have equal results" in row["reason"]
 

@@ -73,9 +73,9 @@ def test_mase_is_rebuilt_from_the_errors_by_day(results: Path) -> None:
     records = pd.read_parquet(results / "records.parquet")
     last = records[(records["split"] == "test") & (records["round"] == STUDY.federation.rounds)]
     columns = {"sharing": BASELINE, "model": BASELINE, "client_opt": "none", "server_opt": "none"}
-    of_baselines = pd.read_parquet(results / "baselines.parquet").query("split == 'test'")
-    of_baselines = of_baselines.rename(columns={"baseline": "method"}).assign(**columns)
-    expected = pd.concat([last, of_baselines])
+    baseline_rows = pd.read_parquet(results / "baselines.parquet").query("split == 'test'")
+    baseline_rows = baseline_rows.rename(columns={"baseline": "method"}).assign(**columns)
+    expected = pd.concat([last, baseline_rows])
     keys = [*CELL, "model", "client"]
     sums = errors.groupby(keys, dropna=False).agg(
         error=("error", lambda e: e.sum(skipna=False)), n=("forecasts", "sum"), s=("scale", "first")
@@ -99,13 +99,15 @@ def test_the_summary_says_what_the_records_say(results: Path) -> None:
     assert sharing.isin(STUDY.grid.sharing).sum() == len(STUDY.cells) * 2
     assert "in use" in sharing
     row = summary.loc[("XX", "P2", "fedopt", "adam", "fedyogi", 10, "local")]
-    of_cell = records.query("sharing == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'")
-    test = of_cell.query("split == 'test' and model == 'local' and round == 3")
+    cell_rows = records.query(
+        "sharing == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'"
+    )
+    test = cell_rows.query("split == 'test' and model == 'local' and round == 3")
     assert row["round"] == 3
     assert row["mase_mean"] == pytest.approx(test["mase"].mean(), rel=1e-5)
     assert row["mase_median"] == pytest.approx(test["mase"].median(), rel=1e-5)
     assert row["mase_clients"] == 3
-    training = of_cell.query("split == 'train' and model == 'local'")
+    training = cell_rows.query("split == 'train' and model == 'local'")
     sent = training["bytes_up"].sum()
     assert row["bytes_up"] == sent > 0
     assert row["data"] == "sample"

@@ -49,16 +49,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 def test_scores_are_those_of_the_summary(tables: Tables) -> None:
     found = scores(tables, "global")
     assert list(found) == ["NY", "CA"]
-    for state, of_state in found.items():
-        assert len(of_state) == 6
+    for state, forecasters in found.items():
+        assert len(forecasters) == 6
         summary = tables.summary.query("state == @state and model == 'global'")
         means = summary.groupby(CELL[1:-1])[["mase_mean", "validation_mase"]].mean()
-        for forecaster in of_state:
+        for forecaster in forecasters:
             assert forecaster.mase.shape == (6, 3)
             assert np.isnan(forecaster.mase[2]).all()
-            of_summary = means.loc[forecaster.axes]
-            assert np.nanmean(forecaster.mase) == pytest.approx(of_summary["mase_mean"])
-            assert forecaster.validation == pytest.approx(of_summary["validation_mase"])
+            summary_row = means.loc[forecaster.axes]
+            assert np.nanmean(forecaster.mase) == pytest.approx(summary_row["mase_mean"])
+            assert forecaster.validation == pytest.approx(summary_row["validation_mase"])
             assert forecaster.name == "-".join([state, *forecaster.axes])
 
 

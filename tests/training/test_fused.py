@@ -350,7 +350,7 @@ MODEL = Mlp(hidden=(7, 5)).network(SHAPE)
 LOSSES = ["mse", "mae", "huber"]
 
 
-def of_mlp(network, optimiser=AdamW(weight_decay=0.1), size=16, loss="mae"):  # noqa: B008
+def mlp_task(network, optimiser=AdamW(weight_decay=0.1), size=16, loss="mae"):  # noqa: B008
     return changed(make_float_task(network, optimiser, rows=5, size=size), loss=POINT[loss])
 
 
@@ -367,12 +367,12 @@ def of_mlp(network, optimiser=AdamW(weight_decay=0.1), size=16, loss="mae"):  # 
 )
 def test_any_depth_window_and_batch_agrees_with_autograd(hidden, shape, relative, loss, size):
     network, data = Mlp(hidden=hidden).network(shape), with_covariates(shape, relative)
-    every_set_agrees(of_mlp(network, loss=loss, size=size), network, data, 2e-5)
+    every_set_agrees(mlp_task(network, loss=loss, size=size), network, data, 2e-5)
 
 
 @pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
 def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
-    fresh = with_terms(of_mlp(MODEL, optimiser, loss="mse"), ["pull", "frozen"])
+    fresh = with_terms(mlp_task(MODEL, optimiser, loss="mse"), ["pull", "frozen"])
     every_set_agrees(fresh, MODEL, with_covariates(), 2e-5)
 
 
@@ -394,7 +394,7 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
         model = LstmMlpNetwork(shape.inputs, shape.look_back, **sizes)
     # Adam would turn a gradient that cancels, but for rounding, into a whole step.
     optimiser = SgdMomentum(lr=0.1)
-    fresh = changed(of_mlp(model, optimiser, size=20), loss=loss)
+    fresh = changed(mlp_task(model, optimiser, size=20), loss=loss)
     every_set_agrees(fresh, model, data, 2e-5)
 
 
@@ -404,7 +404,7 @@ def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     engine = Stacked(SMALL, with_covariates(), CPU)
     if instructions:
         engine = Fused(MODEL, with_covariates(), CPU, threads=1, instructions=instructions)
-    fresh = of_mlp(MODEL if instructions else SMALL)
+    fresh = mlp_task(MODEL if instructions else SMALL)
     healthy, sick = copied(fresh), copied(fresh)
     sick.rows[1, 0] = torch.nan
     sick.rows[3] = 1e30

@@ -219,8 +219,8 @@ def _fields_of_parts(bits: bytes, count: int) -> Fields:
     """The fields of counts in equal parts of leaves, and of the check number."""
     if count % len(bits):
         raise SumError(f"{count} numbers do not fit {len(bits)} sizes")
-    of_parts = np.repeat(np.frombuffer(bits, np.uint8), count // len(bits))
-    return fields_of(of_parts.tobytes() + bytes([CHECK]))
+    part_bits = np.repeat(np.frombuffer(bits, np.uint8), count // len(bits))
+    return fields_of(part_bits.tobytes() + bytes([CHECK]))
 
 
 def _lanes(message: bytes, fields: Fields) -> Lanes:

@@ -71,8 +71,8 @@ class SumClient:
             secret_number = int.from_bytes(secret, "little")
             parts.append(shares.split(secret_number, count, threshold_of(count), draw))
         sealed = []
-        for public, of_key, of_seed in zip(self._publics, *parts, strict=True):
-            text = b"".join(n.to_bytes(shares.SIZE, "little") for n in (of_key, of_seed))
+        for public, key_part, seed_part in zip(self._publics, *parts, strict=True):
+            text = b"".join(n.to_bytes(shares.SIZE, "little") for n in (key_part, seed_part))
             sealed.append(encrypt(self._seal(public, self._seal_key.public), text))
         return b"".join(sealed)
 
@@ -133,7 +133,7 @@ class SumServer:
 
     def deliver(self, sealed: Sequence[bytes]) -> list[bytes]:
         """Step 2: the sealed shares from the neighbours of each client."""
-        pieces = [_cut(of_client, SEALED) for of_client in sealed]
+        pieces = [_cut(client_shares, SEALED) for client_shares in sealed]
         return [
             b"".join(pieces[j][self._places[j][i]] for j in row)
             for i, row in enumerate(self.neighbours)
@@ -172,10 +172,10 @@ class SumServer:
             for j, share in zip(self.neighbours[client], _cut(answer, shares.SIZE), strict=True):
                 shares_by_client[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
         total, publics = self._masked.copy(), [public[: keys.SIZE] for public in self._publics]
-        for client, of_client in enumerate(shares_by_client):
-            if len(of_client) < self.threshold:
-                raise DropoutError(f"{len(of_client)} of {self.threshold} neighbours have told")
-            secret = shares.recover(dict([*of_client.items()][: self.threshold]))
+        for client, client_shares in enumerate(shares_by_client):
+            if len(client_shares) < self.threshold:
+                raise DropoutError(f"{len(client_shares)} of {self.threshold} neighbours have told")
+            secret = shares.recover(dict([*client_shares.items()][: self.threshold]))
             if secret >= 2 ** (8 * keys.SIZE):
                 raise ValueError("shares do not belong together")
             private = secret.to_bytes(keys.SIZE, "little")

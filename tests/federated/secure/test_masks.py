@@ -46,33 +46,33 @@ def test_masks_cancel_in_the_sum(secrets: SystemSecrets, degree: int) -> None:
     count, random = 25, np.random.default_rng(0)
     keys = [secrets.key("sum", client) for client in range(count)]
     masks = masks_of(keys, draw_neighbours(count, degree, random))
-    for of_message in (fields(*range(33)), fields(*range(1, 15)), fields(64, 3, 0, 40)):
-        numbers = random.integers(-(2**40), 2**40, size=(count, len(of_message.bits)))
-        lanes = [of_message.encode(row) for row in numbers]
-        hidden = [m.hide(of_message, row) for m, row in zip(masks, lanes, strict=True)]
-        packed = [of_message.pack(row) for row in hidden]
-        total = of_message.add([of_message.unpack(message) for message in packed])
-        assert (total == of_message.encode(numbers.sum(0))).all()
+    for message_fields in (fields(*range(33)), fields(*range(1, 15)), fields(64, 3, 0, 40)):
+        numbers = random.integers(-(2**40), 2**40, size=(count, len(message_fields.bits)))
+        lanes = [message_fields.encode(row) for row in numbers]
+        hidden = [m.hide(message_fields, row) for m, row in zip(masks, lanes, strict=True)]
+        packed = [message_fields.pack(row) for row in hidden]
+        total = message_fields.add([message_fields.unpack(message) for message in packed])
+        assert (total == message_fields.encode(numbers.sum(0))).all()
         assert all((a != b).any() for a, b in zip(lanes, hidden, strict=True))
 
 
 @settings(max_examples=60)
 @given(BITS, st.randoms(use_true_random=False))
 def test_packing_keeps_the_bits_of_each_number(bits: list[int], random: object) -> None:
-    of_message = fields(*bits)
+    message_fields = fields(*bits)
     numbers = np.array([random.getrandbits(b) for b in bits], np.uint64)  # type: ignore[attr-defined]
-    message = of_message.pack(numbers.astype(of_message.kind))
-    assert (of_message.unpack(message) == numbers).all()
-    assert len(message) == of_message.size < sum(bits) / 8 + 9
-    with pytest.raises(ValueError, match=f"expected {of_message.size}"):
-        of_message.unpack(message + b"0")
+    message = message_fields.pack(numbers.astype(message_fields.kind))
+    assert (message_fields.unpack(message) == numbers).all()
+    assert len(message) == message_fields.size < sum(bits) / 8 + 9
+    with pytest.raises(ValueError, match=f"expected {message_fields.size}"):
+        message_fields.unpack(message + b"0")
 
 
 @given(st.integers(1, 63), st.integers(-(2**60), 2**60), st.data())
 def test_numbers_are_read_from_the_least_one_on(bits: int, least: int, data: st.DataObject) -> None:
     above = data.draw(st.integers(0, min(2**bits - 1, 2**60)))
-    of_message, number = fields(bits), np.array([least + above])
-    assert of_message.decode(of_message.encode(number), least) == number
+    message_fields, number = fields(bits), np.array([least + above])
+    assert message_fields.decode(message_fields.encode(number), least) == number
 
 
 def test_the_mask_is_the_stream_of_the_standard() -> None:
@@ -110,13 +110,13 @@ def test_what_is_encrypted_is_read_with_the_key_alone() -> None:
 def seen(secret: bool, draws: int = 2000) -> NDArray[np.int64]:
     """Lanes (draws, 3) that the server sees of one client with the same numbers, in sums with new
     keys."""
-    of_message, numbers = fields(8, 5, 3), np.array([200, 3, 1])
+    message_fields, numbers = fields(8, 5, 3), np.array([200, 3, 1])
     rows = []
     for draw in range(draws):
         keys = [SimulatedSecrets(draw).key("sum", client) for client in range(3)]
         masks = masks_of(keys, draw_neighbours(3, 2, np.random.default_rng(0)))
-        lanes = of_message.encode(numbers)
-        rows.append(masks[0].hide(of_message, lanes) if secret else lanes)
+        lanes = message_fields.encode(numbers)
+        rows.append(masks[0].hide(message_fields, lanes) if secret else lanes)
     return np.array(rows, np.int64)
 
 
@@ -148,7 +148,7 @@ class Drawn(Stream):
 def views(numbers: Sequence[int], colluding: Sequence[int]) -> Counter[tuple[object, ...]]:
     """How often the server and some clients see what, if all masks of one bit are equally likely:
     the messages of all clients, and the masks and numbers of those."""
-    of_message, clients = fields(1), range(len(numbers))
+    message_fields, clients = fields(1), range(len(numbers))
     pairs = [*itertools.combinations(clients, 2)]
     counts: Counter[tuple[object, ...]] = Counter()
     for drawn in itertools.product(range(2), repeat=len(pairs)):
@@ -161,8 +161,8 @@ def views(numbers: Sequence[int], colluding: Sequence[int]) -> Counter[tuple[obj
                 if other != client
             }
             own = pair_masks(bytes([client]), secrets)
-            lanes = of_message.encode(np.array([numbers[client]]))
-            messages.append(int(own.hide(of_message, lanes)[0]))
+            lanes = message_fields.encode(np.array([numbers[client]]))
+            messages.append(int(own.hide(message_fields, lanes)[0]))
         known = tuple(masks[pair] for pair in pairs if {*pair} & {*colluding})
         counts[(*messages, known, tuple(numbers[client] for client in colluding))] += 1
     return counts

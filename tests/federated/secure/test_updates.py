@@ -55,10 +55,10 @@ def test_each_client_pays_for_keys_shares_and_masks() -> None:
     plain, masked = trained(), trained(**MASKED)
     rows = masked["P1"].records.query("split == 'train' and model == 'local'")
     before = plain["P1"].records.query("split == 'train' and model == 'local'")
-    others, of_numbers = 3, before["bytes_up"].to_numpy()
+    others, number_bytes = 3, before["bytes_up"].to_numpy()
     # Two public keys, sealed shares for each neighbour, four bytes for each number and for one that
     # checks them, a share each.
-    up = 64 + others * 82 + of_numbers + 4 + others * 33
+    up = 64 + others * 82 + number_bytes + 4 + others * 33
     down = 12 + others * 64 + others * 82 + 1
     assert (rows["bytes_up"] == up).all()
     assert (rows["bytes_down"] == before["bytes_down"].to_numpy() + down).all()
@@ -106,10 +106,10 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
     assert np.linalg.norm(rounded, axis=1).max() <= 0.5 / Grid(silent).step(crowd)
     step = Grid(noise).step(crowd)
     numbers = Grid(noise).round(*args, [np.random.default_rng(n) for n in range(count)])
-    of_noise = numbers * step - updates.numpy()
+    noise_and_rounding = numbers * step - updates.numpy()
     told = honest(count)
     assert told == 30
-    assert abs(of_noise[:told].sum(0).std() / 3.0 - 1) < 4 / np.sqrt(2 * width)
+    assert abs(noise_and_rounding[:told].sum(0).std() / 3.0 - 1) < 4 / np.sqrt(2 * width)
 
 
 @pytest.mark.parametrize(

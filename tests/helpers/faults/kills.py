@@ -201,8 +201,8 @@ class Job:
     def outputs(self) -> list[Path]:
         """The files of its cells: all records, then all forecasts, then all errors."""
         folder = self.results / "cells"
-        of_cells = [Files.in_folder(folder, str(cell)) for cell in self.parsed.cells]
-        return [path for paths in zip(*of_cells, strict=True) for path in paths]
+        files_by_cell = [Files.in_folder(folder, str(cell)) for cell in self.parsed.cells]
+        return [path for paths in zip(*files_by_cell, strict=True) for path in paths]
 
     @property
     def log(self) -> Path:
