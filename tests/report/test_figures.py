@@ -25,8 +25,8 @@ from matplotlib.text import Text
 
 from plfl.report.figures import available, draw
 from plfl.report.figures.fig3_mase import scale
-from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.results.ranking import mase_by_client, rank_methods
 from plfl.results.records import MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
@@ -372,7 +372,9 @@ def test_ranks_are_those_of_the_records_and_bars_join_what_is_alike(tmp_path: Pa
             assert f"{expected[name]:.2f}" in text
         ends = axis.get_lines()[0].get_xdata()[[0, -1]]
         assert sorted(ends) == pytest.approx(sorted((expected["adam"], expected["adamams"])))
-        critical = ranking(blocks(tables.study, scores(tables, model))).critical_difference
+        critical = rank_methods(
+            mase_by_client(tables.study, scores(tables, model))
+        ).critical_difference
         assert "22 clients: mean rank" in axis.get_title()
         assert f"(CD) {critical:.2f}" in axis.get_title()
 
@@ -384,9 +386,9 @@ def test_a_diverged_combination_has_no_score_and_ranks_last(tmp_path: Path) -> N
     grid = {"sharing": ["P2"], "client_opt": ["adam", "prox"]}
     of = constructed(grid=grid, data={"states": ["CA"], "clients": 5})
     tables = fake_results.write(tmp_path, of, broken)
-    table = blocks(tables.study, scores(tables, "local"))
+    table = mase_by_client(tables.study, scores(tables, "local"))
     assert table["P2 Adam"].isna().all() and table["P2 Prox"].notna().all()
-    assert ranking(table).ranks["P2 Adam"] == 2
+    assert rank_methods(table).ranks["P2 Adam"] == 2
 
 
 def test_ranking_follows_demsar() -> None:
@@ -398,7 +400,7 @@ def test_ranking_follows_demsar() -> None:
         (1.000, 1.000, 1.000, 1.000), (0.940, 0.962, 0.965, 0.962), (0.619, 0.666, 0.614, 0.669),
         (0.972, 0.981, 0.9751, 0.975), (0.957, 0.978, 0.946, 0.970),
     ]  # fmt: skip
-    found = ranking(-pd.DataFrame(auc, columns=["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]))
+    found = rank_methods(-pd.DataFrame(auc, columns=["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]))
     assert found.ranks.round(3).tolist() == [1.964, 2.0, 2.893, 3.143]
     assert list(found.ranks.index) == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]
     assert found.critical_difference == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
@@ -410,7 +412,7 @@ def test_ranking_follows_demsar() -> None:
 
 def test_what_diverged_ranks_last() -> None:
     blocks = pd.DataFrame({"a": [np.nan] * 4, "b": [1.0, 2, 3, 4], "c": [2.0, 1, 4, 3]})
-    assert ranking(blocks).ranks.to_dict() == {"b": 1.5, "c": 1.5, "a": 3}
+    assert rank_methods(blocks).ranks.to_dict() == {"b": 1.5, "c": 1.5, "a": 3}
 
 
 SKIPPING: dict[str, Any] = {
