@@ -275,8 +275,11 @@ class _Job:
         if self._scores(trial, t):
             evaluation = part.examine(trial.method, scored_as == last)
         if join_traffic is None:
-            times = finished.times if takes_time(self.settings.simulation) else None
-            recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)
+            recorder.train(
+                *(t, finished.participants, finished.training_losses, finished.local_steps),
+                traffic,
+                finished.times if takes_time(self.settings.simulation) else None,
+            )
         elif evaluation is not None:
             traffic = join_traffic
             if scored_as == last:

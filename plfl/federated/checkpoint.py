@@ -56,18 +56,18 @@ class Checkpoint:
         """Save round `t` with the parts of each federation's records. The previous checkpoint is
         kept until the new one is complete. KeyboardInterrupt: the round is saved, and the job was
         told to end."""
-        arrays, tables = self._files(t, len(federations))
+        federation_files, record_file = self._files(t, len(federations))
         numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
         table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
         # One federation at a time: two copies of all models may not fit into memory.
-        for f, path in zip(federations, arrays, strict=True):
-            with atomic(path) as temporary:
+        for f, file in zip(federations, federation_files, strict=True):
+            with atomic(file) as temporary:
                 # Not `save_file`, whose error does not say that the disk is full.
                 temporary.write_bytes(safetensors.torch.save(tensors(f)))
-        with atomic(tables) as temporary:
+        with atomic(record_file) as temporary:
             pq.write_table(table, temporary)
         state = {"key": self.key, "round": t, "note": self.note}
-        files = [tables, *arrays]
+        files = [record_file, *federation_files]
         state["files"] = {file.name: sha256(file) for file in files}
         write_text(self._state, json.dumps(state | {"digest": digest(state)}))
         for file in self.folder.iterdir():

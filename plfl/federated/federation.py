@@ -43,7 +43,7 @@ class KeptMoments:
         self.rows = {} if mode == "reset" else optimiser.init(models)
         """The optimiser's state, (N, P) each."""
         self.steps = torch.zeros(len(models), 1, device=models.device).double()
-        """Local steps (N, 1) taken with this state so far."""
+        """Local steps (N, 1) that each client has taken with this state."""
 
     def copy_of(self, clients: Tensor, shared: Tensor) -> Moments:
         """A copy of the state of `clients` (n,) for a round. With `reset` it is empty, because

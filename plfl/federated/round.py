@@ -21,11 +21,11 @@ class Round:
     """A finished round of one federation, for the records."""
 
     t: int
-    present: NDArray[np.int64]
-    """Indices (n,) of the participants."""
-    losses: NDArray[np.float64]
+    participants: NDArray[np.int64]
+    """Their indices (n,)."""
+    training_losses: NDArray[np.float64]
     """Their mean minibatch losses (n,)."""
-    steps: NDArray[np.float64]
+    local_steps: NDArray[np.float64]
     """Their local steps (n,); of a client that dropped out, the fraction that it took."""
     traffic: Traffic
     """The bytes exchanged."""
@@ -74,10 +74,10 @@ def _draw_participants(f: Federation, t: int) -> Tensor:
     return f.method.select(f, f.state, t, clients) if f.channel.shared else clients
 
 
-def _divide(f: Federation, t: int, present: Tensor) -> list[Tensor]:
-    """The participants `present` in groups that train one after another in round `t`."""
-    is_grouped = f.channel.shared and len(present)
-    return f.method.groups(f, f.state, t, present) if is_grouped else [present]
+def _divide(f: Federation, t: int, participants: Tensor) -> list[Tensor]:
+    """The participants (n,) in groups that train one after another in round `t`."""
+    is_grouped = f.channel.shared and len(participants)
+    return f.method.groups(f, f.state, t, participants) if is_grouped else [participants]
 
 
 class _RunningRound:
@@ -86,15 +86,15 @@ class _RunningRound:
     def __init__(self, f: Federation, t: int):
         self.f, self.t = f, t
         f.begin_round(t)
-        self.present = _draw_participants(f, t)
-        self.groups = _divide(f, t, self.present)
+        self.participants = _draw_participants(f, t)
+        self.groups = _divide(f, t, self.participants)
         self._losses = torch.zeros(len(f.local), dtype=torch.float64)
         self._steps = np.zeros(len(f.local))
         self._aggregated = False
 
     def cohorts(self, turn: int) -> Iterator[Cohort]:
         """The next clients to train, as two cohorts: those that drop out, and those that stay."""
-        clients = self.groups[turn] if turn < len(self.groups) else self.present[:0]
+        clients = self.groups[turn] if turn < len(self.groups) else self.participants[:0]
         is_staying = self.is_staying[clients]
         for cohort_clients, stay in ((clients[~is_staying], False), (clients[is_staying], True)):
             if len(cohort_clients):
@@ -115,11 +115,12 @@ class _RunningRound:
 
     def finish(self) -> Round:
         """End the round, when all groups have trained."""
-        f, present = self.f, self.present.cpu().numpy()
+        f, participants = self.f, self.participants.cpu().numpy()
         if f.privacy is not None and not self._aggregated and not f.adds_masked:
             f.privacy.step_alone(f.server, self.t)
         f.end_round()
         traffic = f.channel.close_round()
         times = f.clock.close_round(traffic, [group.cpu().numpy() for group in self.groups])
         losses = self._losses.numpy()
-        return Round(self.t, present, losses[present], self._steps[present], traffic, times)
+        steps = self._steps[participants]
+        return Round(self.t, participants, losses[participants], steps, traffic, times)

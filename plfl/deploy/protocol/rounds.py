@@ -75,13 +75,13 @@ def record(
     `counts`: further columns (N,). A client with a count above 0 has a row even if it did not
     answer.
     """
-    t, present, traffic = finished.t, finished.present, finished.traffic
-    took_part = f.clock.progress(t)[present] == 1
+    t, participants, traffic = finished.t, finished.participants, finished.traffic
+    took_part = f.clock.progress(t)[participants] == 1
     recorder.train(
         t,
-        present[took_part],
-        finished.losses[took_part],
-        finished.steps[took_part],
+        participants[took_part],
+        finished.training_losses[took_part],
+        finished.local_steps[took_part],
         traffic | dict(counts),
         None,
     )

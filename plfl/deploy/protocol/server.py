@@ -160,10 +160,10 @@ class DeployedServer:
 
         def report(finished: list[Round]) -> None:
             (result,) = finished
-            took_part = result.present[self.clock.answering[result.present]]
+            took_part = result.participants[self.clock.answering[result.participants]]
             summary = RoundSummary(
                 t,
-                [self.names[i] for i in result.present],
+                [self.names[i] for i in result.participants],
                 [self.names[i] for i in took_part],
                 time.monotonic() - beginning,
                 [name for name in self.names if name in self.members.windows],
