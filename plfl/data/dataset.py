@@ -11,7 +11,6 @@ its covariates or its target, is left out of every set.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -361,22 +360,24 @@ class Dataset:
 
         view_fields = fields(ClientView)
 
-        def make(arrays: dict[str, Any]) -> Dataset:
+        def make(own_arrays: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):
-                arrays[name] = int(arrays[name])
-            arrays["relative"] = bool(arrays["relative"])
-            arrays["view_name"] = str(arrays["view_name"])
+                own_arrays[name] = int(own_arrays[name])
+            own_arrays["relative"] = bool(own_arrays["relative"])
+            own_arrays["view_name"] = str(own_arrays["view_name"])
             views: dict[ViewName, ClientView] = {}
             for view_name in VIEWS:
-                if f"views/{view_name}/bounds" in arrays:
+                if f"views/{view_name}/bounds" in own_arrays:
                     keys = {field.name: f"views/{view_name}/{field.name}" for field in view_fields}
-                    views[view_name] = ClientView(**{n: arrays.pop(key) for n, key in keys.items()})
-            readable = arrays.pop("readable")
-            if "series/windows" in arrays:
-                settings = Windows.model_validate(json.loads(str(arrays.pop("series/windows"))))
-                parts = {name: arrays.pop(f"series/{name}") for name in PARTS}
-                arrays |= _computed(settings, arrays["interval"], arrays["columns"], parts, arrays)
-            dataset = cls(**arrays, views=views)
+                    view_arrays = {n: own_arrays.pop(key) for n, key in keys.items()}
+                    views[view_name] = ClientView(**view_arrays)
+            readable = own_arrays.pop("readable")
+            if (window_keys := own_arrays.pop("series/windows", None)) is not None:
+                windows = Windows.model_validate_json(str(window_keys))
+                parts = {name: own_arrays.pop(f"series/{name}") for name in PARTS}
+                interval, columns = own_arrays["interval"], own_arrays["columns"]
+                own_arrays |= _computed(windows, interval, columns, parts, own_arrays)
+            dataset = cls(**own_arrays, views=views)
             dataset.__dict__["readable"] = readable
             return dataset
 

@@ -69,9 +69,9 @@ def pairs(
     columns["forecast"] = forecasts["forecast"].to_numpy()
     table = pd.DataFrame(columns, index=at)
     # A lag of a day is not known if the forecast is made more than a day ahead.
-    lead = at - made_at
+    lead_times = np.asarray(at - made_at)
     for name, days in (("naive_day", 1), ("naive_week", 7)):
-        table.loc[np.asarray(lead > pd.Timedelta(days=days)), name] = np.nan
+        table.loc[lead_times > pd.Timedelta(days=days), name] = np.nan
     table = table.assign(made_at=made_at)[at > after].dropna()
     if table.empty:
         raise DataError(

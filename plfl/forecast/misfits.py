@@ -38,7 +38,7 @@ def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highes
     """
     load = load.dropna()
     if load.empty:
-        return  # the forecast says so
+        return  # `ForecastModel.predict` says so
     if known_load is None:
         _refuse_far_loads(client, load, highest)
         return

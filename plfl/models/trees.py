@@ -86,12 +86,12 @@ def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
     """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1). As in
     LightGBM's trees, a node leads to later ones only."""
     feature, threshold, left_child, right = nodes
-    place = torch.zeros_like(left_child[:, 0]).expand(x.shape[0], -1)
+    node_reached = torch.zeros_like(left_child[:, 0]).expand(x.shape[0], -1)
     for node in range(feature.shape[1]):
         to_left = x[:, feature[:, node].long()] <= threshold[:, node]
-        after = torch.where(to_left, left_child[:, node], right[:, node])
-        place = torch.where(place == node, after, place)
-    return (-1 - place).long()
+        child = torch.where(to_left, left_child[:, node], right[:, node])
+        node_reached = torch.where(node_reached == node, child, node_reached)
+    return (-1 - node_reached).long()
 
 
 def look_up(table: Tensor, places: Tensor) -> Tensor:
