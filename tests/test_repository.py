@@ -1,6 +1,5 @@
 """The files that a public repository needs fit the project."""
 
-import importlib.util
 import json
 import re
 import shutil
@@ -15,9 +14,8 @@ import pytest
 import yaml
 
 import plfl
-from tests.helpers.repository import tracked
+from tests.helpers.repository import ROOT, import_program, tracked
 
-ROOT = Path(__file__).resolve().parents[1]
 COMMON = ["keep-going", "rerun-incomplete", "show-failed-logs", "max-checksum-file-size", "quiet"]
 """What does not depend on the place where the workflow runs."""
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -163,12 +161,7 @@ def test_every_python_that_is_promised_is_tested() -> None:
 @pytest.fixture
 def notes() -> ModuleType:
     """The program that prints the notes of a release."""
-    spec = importlib.util.spec_from_file_location("notes", ROOT / "release" / "notes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_program("release/notes.py")
 
 
 RELEASE = {

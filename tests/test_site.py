@@ -1,24 +1,18 @@
 """The links of the documentation's site."""
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests.helpers.repository import ROOT, tracked
+from tests.helpers.repository import ROOT, import_program, tracked
 
 
 @pytest.fixture
 def links() -> ModuleType:
     """What mkdocs calls."""
-    spec = importlib.util.spec_from_file_location("site_links", ROOT / "docs" / "site_links.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_program("docs/site_links.py")
 
 
 @pytest.mark.parametrize(("version", "place"), [("", "main"), ("1.2.0", "v1.2.0")])

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidTag
@@ -60,13 +61,18 @@ ALWAYS = ("localhost", "127.0.0.1")
 
 
 @dataclass(frozen=True)
-class ServerKeys:
-    """The folder with the keys of a server. PlflError: a file is missing, or others can read it."""
+class _Keys:
+    """The folder with the keys of a host. PlflError: a file is missing, or others can read it."""
+
+    key_name: ClassVar[str]
+    """The file with the private key."""
+    option: ClassVar[str]
+    """The option of `plfl deploy keys` that makes the folder."""
 
     folder: Path
 
     def __post_init__(self) -> None:
-        _check(self.folder, SERVER_KEY, "--host NAME")
+        _check(self.folder, self.key_name, self.option)
 
     @property
     def certificate(self) -> Path:
@@ -75,8 +81,14 @@ class ServerKeys:
 
     @property
     def key(self) -> Path:
-        """The server's private key."""
-        return self.folder / SERVER_KEY
+        """The private key of this host."""
+        return self.folder / self.key_name
+
+
+class ServerKeys(_Keys):
+    """The folder with the keys of a server."""
+
+    key_name, option = SERVER_KEY, "--host NAME"
 
     @property
     def clients(self) -> dict[str, Path]:
@@ -103,24 +115,10 @@ class ServerKeys:
         }
 
 
-@dataclass(frozen=True)
-class ClientKeys:
-    """The folder with the keys of a client. PlflError: a file is missing, or others can read it."""
+class ClientKeys(_Keys):
+    """The folder with the keys of a client."""
 
-    folder: Path
-
-    def __post_init__(self) -> None:
-        _check(self.folder, CLIENT_KEY, "--client NAME")
-
-    @property
-    def certificate(self) -> Path:
-        """The server's certificate."""
-        return self.folder / SERVER
-
-    @property
-    def key(self) -> Path:
-        """The client's private key."""
-        return self.folder / CLIENT_KEY
+    key_name, option = CLIENT_KEY, "--client NAME"
 
     def seal(self) -> Seal:
         """What opens the messages of the server, and seals the answers."""

@@ -637,13 +637,7 @@ def check_sums(
                 reasons = ["needs more than the clients' mean update; remove one of them"]
             for reason in reasons:
                 yield Problem(Key(f"grid.{kind}"), f"with {SECURE}, {algorithm.name!r} {reason}")
-        if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
-            yield Problem(
-                Key(f"grid.{kind}"),
-                f"{algorithm.name!r} uses the updates of single clients, but with {SECURE} "
-                "there are only sums",
-                "remove one of them",
-            )
+        yield from _check_single_updates(kind, algorithm, f"with {SECURE} there are only sums")
 
 
 def check_variants(cells: Mapping[str, object]) -> Iterator[Problem]:
@@ -770,13 +764,19 @@ def check_privacy(
                 f"{PRIVACY} does not cover",
                 "remove one of them",
             )
-        if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
-            yield Problem(
-                Key(f"grid.{kind}"),
-                f"{algorithm.name!r} uses the updates of single clients, but with {PRIVACY} "
-                "there is only a noisy mean",
-                "remove one of them",
-            )
+        yield from _check_single_updates(
+            kind, algorithm, f"with {PRIVACY} there is only a noisy mean"
+        )
+
+
+def _check_single_updates(kind: str, algorithm: Algorithm, obstacle: str) -> Iterator[Problem]:
+    """Report a server optimiser that uses the updates of single clients."""
+    if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
+        yield Problem(
+            Key(f"grid.{kind}"),
+            f"{algorithm.name!r} uses the updates of single clients, but {obstacle}",
+            "remove one of them",
+        )
 
 
 def sends_only_updates(method: Method) -> bool:

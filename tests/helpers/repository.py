@@ -1,8 +1,10 @@
 """The files of the repository."""
 
+import importlib.util
 import re
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,6 +15,16 @@ def blocks(page: str, language: str) -> list[str]:
     """The pieces of code in a language on a page such as `docs/models.md`."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def import_program(path: str) -> ModuleType:
+    """A Python file of the repository that belongs to no package."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def tracked(*paths: str) -> list[str]:

@@ -51,18 +51,31 @@ def deployment(of: Study, scheme: str, folder: Path, minimum: int = 3) -> Deploy
     return Deployment(of, by_split(of)[scheme], folder, minimum)
 
 
+class Position:
+    """The message that the dying client has received last: its round, and its number in it."""
+
+    def __init__(self) -> None:
+        self.t, self.step = 0, -1
+
+    def advances(self, name: str, message: Message) -> bool:
+        """Whether a message is the next one of this client's rounds, to which it then moves."""
+        kind = message.about["kind"]
+        if name != DYING or kind not in ("train", "exchange"):
+            return False
+        if kind == "train":
+            self.t, self.step = message.about["round"], -1
+        self.step += 1
+        return True
+
+
 def die_at(deployed: Deployment, t: int, step: int) -> None:
     """Let a client be gone from one of the messages of a round on, counted from 0."""
-    seen = {"t": 0, "step": -1}
+    position = Position()
 
     def is_lost(name: str, message: Message) -> bool:
-        about = message.about
-        if name != DYING or about["kind"] not in ("train", "exchange"):
+        if not position.advances(name, message):
             return False
-        if about["kind"] == "train":
-            seen.update(t=about["round"], step=-1)
-        seen["step"] += 1
-        if (seen["t"], seen["step"]) == (t, step):
+        if (position.t, position.step) == (t, step):
             deployed.loopback.absent.add(DYING)
         return DYING in deployed.loopback.absent
 
@@ -152,20 +165,17 @@ def test_a_forged_message_ends_the_round_and_not_the_run(
     of = trees(**SECURE) if make is trees else make()
     deployed = deployment(of, "P1", tmp_path)
     changed = {1: lambda data: data[:-1], 2: lambda data: bytes([data[0] ^ 64]) + data[1:]}
-    seen = {"t": 0, "step": -1}
+    position = Position()
+    # The shares of secrets, or the sums of all windows.
+    changed_step = 3 if make is networks else 2
 
     def forge(name: str, message: Message, answer: bytes) -> bytes:
-        about = message.about
-        if name != DYING or about["kind"] not in ("train", "exchange"):
+        if not position.advances(name, message):
             return answer
-        if about["kind"] == "train":
-            seen.update(t=about["round"], step=-1)
-        seen["step"] += 1
-        at = 3 if make is networks else 2  # the shares of secrets, or the sums of all windows
-        if seen["step"] != at or seen["t"] not in changed:
+        if position.step != changed_step or position.t not in changed:
             return answer
         opened = Message.unpack(answer)
-        data = changed[seen["t"]](as_bytes(opened.arrays["0"]))
+        data = changed[position.t](as_bytes(opened.arrays["0"]))
         return Message(opened.about, {"0": as_row(data)}).pack()
 
     deployed.loopback.forged = forge
