@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from plfl.base.keys import Key
-from plfl.base.text import visible
+from plfl.base.text import MOST_NAMES, counted_names, visible
 
 
 @dataclass(frozen=True)
@@ -125,3 +126,39 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     by_lower_case = {known_name.lower(): known_name for known_name in names}
     similar = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
     return f"; did you mean {by_lower_case[similar[0]]!r}?" if similar else ""
+
+
+def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
+    """A line for each problem, with a single one for those of a kind that more than `MOST_NAMES`
+    meters have."""
+    problems_by_kind: dict[str, dict[str, Problem]] = {}
+    for problem in problems:
+        kind = problem.kind or problem.remedy or problem.text
+        group = kind if problem.meter else str(problem)
+        problems_by_kind.setdefault(group, {}).setdefault(str(problem), problem)
+    lines: list[str] = []
+    for lines_of_kind in problems_by_kind.values():
+        names = [*dict.fromkeys(problem.meter for problem in lines_of_kind.values())]
+        if len(names) <= MOST_NAMES:
+            lines += lines_of_kind
+            continue
+        texts = [
+            problem.describe_at(problem.place.spot if isinstance(problem.place, Place) else "")
+            for problem in lines_of_kind.values()
+        ]
+        first = "" if len({*texts}) == 1 else f"; of {names[0]}"
+        lines.append(f"{counted_names(names, noun)}{first}: {texts[0]}")
+    return lines
+
+
+@contextmanager
+def collect_problems(problems: list[Problem], meter: str = "") -> Iterator[None]:
+    """Add those of an error to a list of problems, so that one message can have all of them.
+    `meter`: the one that they are about, if they do not say it."""
+    try:
+        yield
+    except PlflError as error:
+        problems += [
+            problem if problem.meter else replace(problem, meter=meter)
+            for problem in error.problems
+        ]

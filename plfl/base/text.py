@@ -6,6 +6,8 @@ from typing import Any, TextIO
 
 Progress = Callable[[str, int, int], None]
 """Is called with what is being read, the number of finished steps, and the number of all steps."""
+MOST_NAMES = 3
+"""Names in a line that is about many things."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that a terminal obeys instead of showing: control characters except tabs and line
 ends, and marks that change the direction of writing."""
@@ -28,6 +30,19 @@ def list_names(names: Sequence[str], limit: int) -> str:
     """
     remainder = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + remainder
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words: `1 value`, `2 values`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def counted_names(names: Sequence[str], noun: str = "meter") -> str:
+    """The number of meters and the first names: `56 meters (a, b, c …)`; of one, its name."""
+    if len(names) == 1:
+        return names[0]
+    shown = ", ".join(names[:MOST_NAMES]) + " …" * (len(names) > MOST_NAMES)
+    return f"{counted(len(names), noun)} ({shown})"
 
 
 def short_number(number: float) -> str:

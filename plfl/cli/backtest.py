@@ -10,13 +10,18 @@ from typing import Any
 
 from plfl.base.errors import PlflError, Problem
 from plfl.base.extras import require
-from plfl.base.files import atomic, write_text
+from plfl.base.files import atomic
 from plfl.base.keys import word_keys
 from plfl.base.lazy import pandas as pd
-from plfl.base.spreadsheets import as_csv
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit
-from plfl.cli.meters import INCOMPLETE, for_each_meter, print_by_text, share_messages
+from plfl.cli.meters import (
+    INCOMPLETE,
+    deliver_errors,
+    for_each_meter,
+    print_by_text,
+    share_messages,
+)
 from plfl.cli.results import find_results
 from plfl.forecast.backtest import backtest
 from plfl.forecast.choice import Forecasters
@@ -105,12 +110,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}
     zone = forecasters.any_model.zone(next(iter(pairs)))
     rows += first_day.sum_row(options, pairs, problems, zone)
-    text = as_csv(pd.DataFrame(rows), digits=4)
-    if options.out is None:
-        print(text, end="")
-    else:
-        write_text(options.out, text)
-        print(f"wrote {options.out}", file=sys.stderr)
+    deliver_errors(rows, options.out)
     if options.plot is not None:
         _draw(
             {

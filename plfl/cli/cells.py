@@ -4,12 +4,11 @@ import argparse
 import os
 from pathlib import Path
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
-from plfl.base.text import print_table, readable_size, short_number
+from plfl.base.text import counted, print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
-from plfl.data.checks import collect_problems, counted
 from plfl.experiments.trainer import place_computation
 from plfl.experiments.workload import measured_speed, seconds, workload
 from plfl.pipeline.jobs import duration

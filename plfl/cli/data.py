@@ -10,11 +10,10 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, PlflError, Problem, as_problem
 from plfl.base.lazy import pandas as pd
-from plfl.base.text import print_table
+from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
-from plfl.data.checks import counted
 from plfl.data.describe import describe, judge
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.sources import check_loads, windows_of

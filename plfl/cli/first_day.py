@@ -14,10 +14,9 @@ from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.files import write_text
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
-from plfl.base.spreadsheets import as_csv
 from plfl.cli.common import progress_bar
 from plfl.cli.init import KINDS, add_layout_options, meters_of, word_as_option
-from plfl.cli.meters import INCOMPLETE, deliver_forecasts, for_each_meter
+from plfl.cli.meters import INCOMPLETE, deliver_errors, deliver_forecasts, for_each_meter
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
@@ -295,10 +294,5 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     rows = [*by_meter.values()]
     pairs = {name: result.pairs for name, result in results.items()}
     rows += sum_row(options, pairs, problems, next(iter(meters.values())).zone)
-    text = as_csv(pd.DataFrame(rows), digits=4)
-    if options.out is None:
-        print(text, end="")
-    else:
-        write_text(options.out, text)
-        print(f"wrote {options.out}", file=sys.stderr)
+    deliver_errors(rows, options.out)
     return INCOMPLETE if problems else 0

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.lazy import pandas as pd
-from plfl.base.text import print_table
+from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.score import add_submission, run
-from plfl.data.checks import counted
 from plfl.outside.frozen import BenchmarkTask, opened
 from plfl.outside.leaderboard import BOARDS
 from plfl.outside.skill import YESTERDAY, standings

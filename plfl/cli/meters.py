@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, collect_problems, shared_lines
+from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
-from plfl.data.checks import collect_problems, counted, list_names, share
+from plfl.base.spreadsheets import as_csv
+from plfl.base.text import counted, counted_names
 from plfl.forecast.output import table_as_csv, write
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ def share_messages() -> Iterator[Callable[[str, str], None]]:
         yield lambda name, text: messages.problems.append(Problem(name, text, meter=name))
     finally:
         logger.removeHandler(messages)
-        for line in share(messages.problems):
+        for line in shared_lines(messages.problems):
             print(line, file=sys.stderr)
 
 
@@ -64,7 +66,7 @@ def for_each_meter(
     for name, readings in tables.items():
         with collect_problems(problems, name):
             results[name] = work(name, readings)
-    lines = share(problems)
+    lines = shared_lines(problems)
     if not results:
         absent_meters = (
             "none of the study's meters is in these files; name another one with --client"
@@ -83,14 +85,24 @@ def print_by_text(text_of: Mapping[str, str]) -> None:
         names_of.setdefault(text, []).append(name)
     for text, names in names_of.items():
         if text:
-            print(f"{list_names(names)}: {text}", file=sys.stderr)
+            print(f"{counted_names(names)}: {text}", file=sys.stderr)
+
+
+def deliver_errors(rows: Sequence[Mapping[str, object]], table_file: Path | None) -> None:
+    """Print the rows of a table of errors, or write them to a file."""
+    text = as_csv(pd.DataFrame(rows), digits=4)
+    if table_file is None:
+        print(text, end="")
+    else:
+        write_text(table_file, text)
+        print(f"wrote {table_file}", file=sys.stderr)
 
 
 def deliver_forecasts(
     table: pd.DataFrame, table_file: Path | None, meters: int, problems: list[Problem]
 ) -> int:
-    """Print forecasts, or write them to the file `out`, and say of how many meters they are if some
-    have `problems`; return the exit status."""
+    """Print forecasts, or write them to a file, and say of how many meters they are if some have
+    `problems`; return the exit status."""
     if table_file is None:
         print(table_as_csv(table), end="")
     else:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError, Place, PlflError, Problem
+from plfl.base.errors import DataError, Place, Problem
 from plfl.base.lazy import pandas as pd
+from plfl.base.text import counted
 
-MOST_NAMES = 3
-"""Meters that a line names, of those that it is about."""
 ENOUGH_CHANGES = 20
 """Changes that tell whether a load that also falls is a register."""
 SWAPS = 3
@@ -134,52 +130,3 @@ def _refuse(
 
 def _count(wrong: np.ndarray, noun: str) -> str:
     return counted(int(wrong.sum()), noun)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things in words: `1 value`, `2 values`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def list_names(names: Sequence[str], noun: str = "meter") -> str:
-    """The number of meters and the first names: `56 meters (a, b, c …)`; of one, its name."""
-    if len(names) == 1:
-        return names[0]
-    shown = ", ".join(names[:MOST_NAMES]) + " …" * (len(names) > MOST_NAMES)
-    return f"{counted(len(names), noun)} ({shown})"
-
-
-def share(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
-    """A line for each problem, with a single one for those of a kind that more than `MOST_NAMES`
-    meters have."""
-    problems_by_kind: dict[str, dict[str, Problem]] = {}
-    for problem in problems:
-        kind = problem.kind or problem.remedy or problem.text
-        group = kind if problem.meter else str(problem)
-        problems_by_kind.setdefault(group, {}).setdefault(str(problem), problem)
-    lines: list[str] = []
-    for lines_of_kind in problems_by_kind.values():
-        names = [*dict.fromkeys(problem.meter for problem in lines_of_kind.values())]
-        if len(names) <= MOST_NAMES:
-            lines += lines_of_kind
-            continue
-        texts = [
-            problem.describe_at(problem.place.spot if isinstance(problem.place, Place) else "")
-            for problem in lines_of_kind.values()
-        ]
-        first = "" if len({*texts}) == 1 else f"; of {names[0]}"
-        lines.append(f"{list_names(names, noun)}{first}: {texts[0]}")
-    return lines
-
-
-@contextmanager
-def collect_problems(problems: list[Problem], meter: str = "") -> Iterator[None]:
-    """Add those of an error to a list of problems, so that one message can have all of them.
-    `meter`: the one that they are about, if they do not say it."""
-    try:
-        yield
-    except PlflError as error:
-        problems += [
-            problem if problem.meter else replace(problem, meter=meter)
-            for problem in error.problems
-        ]

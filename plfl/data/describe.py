@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, shared_lines
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.sections import Windows
-from plfl.data.checks import counted, share
 from plfl.data.dataset import NEGLIGIBLE, SPLITS, WEEK, naive_error
 from plfl.data.windows import build
 
@@ -132,7 +132,7 @@ def judge(
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and not windows.is_relative
     largest = description["max"].max() if pooled else -np.inf
-    warnings = share(
+    warnings = shared_lines(
         (
             warning
             for client in description.itertuples()

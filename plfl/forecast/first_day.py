@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
-from plfl.data.checks import counted
+from plfl.base.text import counted
 from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names

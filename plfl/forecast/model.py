@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem, ResultsError, did_you_mean
+from plfl.base.text import counted
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable
 from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
 from plfl.data import covariates, meters
-from plfl.data.checks import check_finite, check_stamps, counted
+from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.paths import client_name
@@ -122,8 +123,9 @@ class ForecastModel(Contents):
             changed["timezones"] = keys.get("timezones", {})
         return layout.model_copy(update=changed)
 
-    def _until_last(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Readings up to the last load. After it may be rows of inputs whose future is known."""
+    def _without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Readings up to the last load. After it may be rows of inputs whose future is known,
+        which are left out."""
         if not self._knows_future:
             return frame
         return frame.loc[: frame["load"].last_valid_index()]
@@ -183,7 +185,8 @@ class ForecastModel(Contents):
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client, early)
-        return self._forecasts(self._until_last(frame), client, model, windows, windows[2])
+        history = self._without_known_future(frame)
+        return self._forecasts(history, client, model, windows, windows[2])
 
     def predict_next(
         self, frame: pd.DataFrame, client: str | None = None, model: Model = "local"
@@ -193,15 +196,15 @@ class ForecastModel(Contents):
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client)
-        frame = self._until_last(frame)
-        upcoming_rows = windows[2][windows[2] >= len(frame) - self._new_rows]
+        history = self._without_known_future(frame)
+        upcoming_rows = windows[2][windows[2] >= len(history) - self._new_rows]
         depends_on_earlier = self.study.task.widening == "adaptive"  # widths follow the errors
         if len(upcoming_rows) and not depends_on_earlier:
             try:
-                return self._forecasts(frame, client, model, windows, upcoming_rows)
+                return self._forecasts(history, client, model, windows, upcoming_rows)
             except DataError:
                 pass  # there may be earlier forecasts: the error below says which it is
-        return self.upcoming(frame, self._forecasts(frame, client, model, windows, windows[2]))
+        return self.upcoming(history, self._forecasts(history, client, model, windows, windows[2]))
 
     @property
     def _new_rows(self) -> int:
@@ -262,7 +265,7 @@ class ForecastModel(Contents):
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
         several horizons, those that were made at the last reading."""
-        last = self._until_last(frame).index[-1]
+        last = self._without_known_future(frame).index[-1]
         has_several_horizons = self.study.windows.horizons > 1
         is_new = forecasts["made_at"] == last if has_several_horizons else forecasts.index > last
         upcoming: pd.DataFrame = forecasts[is_new]
@@ -372,7 +375,7 @@ class ForecastModel(Contents):
         """The table up to the last target, its windows, and the last input rows of those to use;
         `early` as in `predict`."""
         rows_ahead = self.study.windows.farthest
-        step, known_rows = pd.Timedelta(minutes=self.interval), self._until_last(frame)
+        step, known_rows = pd.Timedelta(minutes=self.interval), self._without_known_future(frame)
         stamps = pd.date_range(
             frame.index[0], periods=len(known_rows) + rows_ahead, freq=step, name="timestamp"
         )

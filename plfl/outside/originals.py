@@ -19,7 +19,7 @@ from urllib.parse import quote, urljoin
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
-from plfl.data.checks import counted
+from plfl.base.text import counted
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
 

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Place, Problem
+from plfl.base.errors import Place, Problem, collect_problems
 from plfl.base.files import atomic, sha256
 from plfl.base.spreadsheets import escape_formula, write_csv
-from plfl.data.checks import collect_problems
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.leaderboard import BOARDS, COLUMNS, row_problems

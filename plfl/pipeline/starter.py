@@ -9,12 +9,11 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
-from plfl.base.text import Progress
+from plfl.base.text import Progress, counted
 from plfl.config.sections import TESTED as TESTED_WEEKS
 from plfl.config.sections import Holidays, Meters
-from plfl.data.checks import collect_problems, counted
 from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format

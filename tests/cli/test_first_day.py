@@ -101,8 +101,8 @@ def test_mistakes(invoke: Callable) -> None:
         (path,): "say what they are: --kind homes or --kind buildings",
         (path, "--kind", "homes"): "the stamps have no UTC offset (1 such file); set the place, "
         "as in --timezone America/New_York",
-        (path, *PARIS, "--new"): "--new: needs the results folder of a study before the files",
-        (path, *PARIS, "--client", "barn"): "--client barn: is not among the meters, 'home'",
+        (path, *PARIS, "--new"): "--new: needs a study; name its results folder before the files",
+        (path, *PARIS, "--client", "barn"): "barn: there is no such meter; name one of 'home'",
         (path, *PARIS, "--out", "next.doc"): "name a file that ends in one of .csv",
         ("nowhere", *PARIS): "nowhere",
         (): "name a results folder and files of readings, or only files",

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.base.errors import DataError, Place, Problem
-from plfl.data.checks import check_load, check_stamps, is_register, share
+from plfl.base.errors import DataError, Place, Problem, shared_lines
+from plfl.data.checks import check_load, check_stamps, is_register
 from tests.helpers.refusals import naming
 
 STAMPS = pd.date_range("2018-01-01 00:15", periods=8, freq="15min")
@@ -76,9 +76,9 @@ def test_problems_of_a_kind_are_shared() -> None:
     ]
     others = [Problem(name, "no load", meter=name) for name in "abc"]
     first = "5 meters (a, b, c …); of a: has 0 gaps"
-    assert share([*alike, *others]) == [first, "a: no load", "b: no load", "c: no load"]
+    assert shared_lines([*alike, *others]) == [first, "a: no load", "b: no load", "c: no load"]
     alike = [replace(problem, remedy="fill them", kind="") for problem in alike]
-    assert share(alike) == [f"{first}; fill them"]
+    assert shared_lines(alike) == [f"{first}; fill them"]
     same = [Problem(Place(Path(f"{name}.csv"), "line 2"), "no load", meter=name) for name in "abcd"]
-    assert share(same, "home") == ["4 homes (a, b, c …): line 2: no load"]
-    assert share([Problem("", "of no meter")] * 4) == ["of no meter"]
+    assert shared_lines(same, "home") == ["4 homes (a, b, c …): line 2: no load"]
+    assert shared_lines([Problem("", "of no meter")] * 4) == ["of no meter"]

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from plfl.base.errors import DataError, Problem, did_you_mean
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.sections import Data
-from plfl.data.checks import check_finite, check_load, check_stamps, counted
+from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
 from plfl.data.examples import ExampleTables
 

@@ -19,18 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Place, Problem, did_you_mean
+from plfl.base.errors import DataError, Place, Problem, collect_problems, did_you_mean, shared_lines
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import (
-    ENOUGH_CHANGES,
-    check_load,
-    collect_problems,
-    counted,
-    is_register,
-    share,
-)
+from plfl.data.checks import ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
@@ -236,7 +230,7 @@ def _tell(notes: list[Problem]) -> None:
     """Warn of changes to the meters; what many share, once. If there are many notes, only the level
     INFO shows all."""
     is_detailed = logger.isEnabledFor(logging.INFO)
-    lines = list(map(str, notes)) if is_detailed else share(notes)
+    lines = list(map(str, notes)) if is_detailed else shared_lines(notes)
     for i, line in enumerate(lines):
         logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", line)
     if (hidden_count := len(lines) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Place, Problem
 from plfl.base.keys import Key
-from plfl.base.text import short_number
+from plfl.base.text import counted, short_number
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, counted, is_register
+from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, is_register
 from plfl.data.meters.faults import differences, longest_gap, mask_jumps, mask_outages, runs
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.quantities import KWH

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
+from plfl.base.text import counted_names
 from plfl.config.messages import flow
-from plfl.data.checks import list_names
 from plfl.data.meters.cleaning import Meter
 from plfl.data.meters.questions import LARGEST_LOADS
 
@@ -54,7 +54,7 @@ def doubts(meters: Mapping[str, Meter]) -> list[Problem]:
         *_joint_doubts(meters, loads),
     )
     return [
-        Problem(list_names(doubt.names), doubt.text, doubt.remedy)
+        Problem(counted_names(doubt.names), doubt.text, doubt.remedy)
         for doubt in found_doubts
         if doubt.names
     ]

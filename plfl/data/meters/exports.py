@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, collect_problems, shared_lines
 from plfl.base.keys import Key, Wording, word_keys
-from plfl.base.text import Progress
+from plfl.base.text import Progress, counted
 from plfl.config.messages import flow
 from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
-from plfl.data.checks import collect_problems, counted, share
 from plfl.data.meters import layout, tables
 from plfl.data.meters.cleaning import Cleaner, Meter, Piece, rows_in_utc
 from plfl.data.meters.doubts import doubts
@@ -76,7 +75,7 @@ class Exports:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
         forms = (Problem(str(path), form, meter=str(path)) for path, form in self.forms.items())
         return [
-            *share(forms, noun="file"),
+            *shared_lines(forms, noun="file"),
             "times below are local standard (winter) time, also in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
             *(f"assumed: {line}" for line in self.assumptions),

@@ -118,12 +118,12 @@ def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: i
     """The longest of some gaps in words."""
     position = int(lengths.argmax())
     total = int(lengths[position]) * minutes
-    words = f"{total} minutes"
+    duration = f"{total} minutes"
     if total >= 2 * 24 * 60:
-        words = f"{total / 24 / 60:.3g} days"
+        duration = f"{total / 24 / 60:.3g} days"
     elif total > 2 * 60:
-        words = f"{total / 60:.3g} hours"
-    return f"{words} from {index[starts[position]]:%Y-%m-%d %H:%M}"
+        duration = f"{total / 60:.3g} hours"
+    return f"{duration} from {index[starts[position]]:%Y-%m-%d %H:%M}"
 
 
 def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

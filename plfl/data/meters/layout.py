@@ -10,9 +10,9 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem, did_you_mean
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
 from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
 from plfl.data.meters.formats.schema import Format

@@ -8,9 +8,9 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.messages import typed
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
 from plfl.data.meters.tables import THOUSANDS, WHOLE_NUMBER, RawTable
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")

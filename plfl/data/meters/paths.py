@@ -7,8 +7,8 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.sections import Data
-from plfl.data.checks import counted
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
 

@@ -11,8 +11,9 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.sections import Meters
-from plfl.data.checks import ENOUGH_CHANGES, counted, is_register
+from plfl.data.checks import ENOUGH_CHANGES, is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import POWER, Piece, usual_step
 
@@ -97,12 +98,12 @@ def settle_unit(
     name, (piece, *_) = next(iter(pieces.items()))
     units = [unit, *other_units]
     remedies = " or ".join(str(Key("data.meters.unit", unit)) for unit in units)
-    others = f" and of {len(pieces) - 1} more" if len(pieces) > 1 else ""
+    more_columns = f" and of {len(pieces) - 1} more" if len(pieces) > 1 else ""
     mean_loads = ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
     raise DataError(
         Problem(
             piece.table.path,
-            f"nothing says the unit of {piece.columns[name]!r}{others}",
+            f"nothing says the unit of {piece.columns[name]!r}{more_columns}",
             f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
         )
     )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.sections import Meters, in_zone
-from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import RawTable
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Place, Problem
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
 from plfl.data.meters import quantities
 
 _IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".xml", ".json")

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Place, Problem
+from plfl.base.errors import DataError, Place, Problem, collect_problems
 from plfl.base.keys import Key
+from plfl.base.text import counted
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
-from plfl.data.checks import collect_problems, counted
 from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.meters.cleaning import Piece
 from plfl.data.meters.formats.recognition import (
