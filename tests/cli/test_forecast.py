@@ -56,22 +56,12 @@ def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> 
 
 def test_mistakes(model: str, invoke) -> None:
     mistakes = {
-        (
-            model,
-            "meters/a.csv",
-            "--save",
-            "x",
-        ): "--save: keeps the model of a meter that did not take part; add --new",
+        (model, "meters/a.csv", "--save", "x"): "did not take part; add --new",
         (model, "none.csv"): "none.csv: the file does not exist",
         (model, "meters", "--with", "P2"): "--with: chooses among the forecasters of a results",
-        (
-            model,
-            "meters",
-            "--out",
-            "x.txt",
-        ): "x.txt: its format is unknown; name a file that ends in one of .csv",
+        (model, "meters", "--out", "x.txt"): "its format is unknown; name a file that ends in one",
         (model, "meters", "--timezone", "Mars"): "--timezone Mars: is no time zone",
-        ("my.yaml", "meters/a.csv"): "my.yaml: is no model that can be read",
+        ("my.yaml", "meters/a.csv"): "results/own: holds no study",
         ("none.safetensors", "meters/a.csv"): "none.safetensors: the file does not exist",
     }
     for arguments, message in mistakes.items():
