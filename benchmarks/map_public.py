@@ -119,7 +119,8 @@ def main() -> None:
     if options.task:
         study, _ = opened(options.task)
         kind: Kind = "homes" if "home" in study.name else "buildings"
-        predictions(study, options.models, kind).to_parquet(options.predictions)
+        rounded = predictions(study, options.models, kind).round({"forecast": 3})
+        rounded.astype({"forecast": "float32"}).to_parquet(options.predictions, compression="zstd")
         return
     models = options.models
     whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})

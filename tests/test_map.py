@@ -4,13 +4,15 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from benchmarks import starter
-from benchmarks.map import predict_new_site
+from benchmarks import map_public, starter
+from benchmarks.map import ROOT, predict_new_site
 from benchmarks.map_public import train_models
-from benchmarks.public import TABLES
+from benchmarks.public import TABLES, kind_of
 from benchmarks.starter import Booster, shipped, write_shipped
+from plfl.baselines.public import Public
 from plfl.public.models import file_of
 from plfl.public.packing import unpack
+from plfl.study import Study
 
 
 def test_the_range_of_a_new_site_is_that_of_a_prediction() -> None:
@@ -41,6 +43,29 @@ def test_models_for_a_row_are_trained_if_their_tables_are_there(tmp_path, monkey
     (models / "without-london.xz").touch()
     assert train_models(["london"], data, models) == []
     assert len(trained) == 1
+
+
+def test_models_are_made_for_studies_that_list_the_public_one(tmp_path, monkeypatch):
+    trained = []
+
+    def train(states, data, models):
+        trained.append(states)
+        return ["a table that is missing"]
+
+    monkeypatch.setattr(map_public, "train_models", train)
+    options = ["channel-meters", "map-size", "--data", "data", "--out", str(tmp_path / "out.csv")]
+    monkeypatch.setattr("sys.argv", ["map_public", str(tmp_path), *options])
+    map_public.main()
+    assert trained == [["fox", "panther", "bear"]]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "config").glob("map*.yaml")), ids=lambda f: f.stem)
+def test_a_study_of_the_map_lists_a_public_model_of_each_site(file):
+    study = Study.load(file)
+    (public,) = (b for b in study.baselines.further if isinstance(b, Public))
+    files = public.file if isinstance(public.file, list) else [public.file]
+    assert [path.stem for path in files] == [f"without-{state}" for state in study.data.states]
+    assert public.kind == kind_of(study.data.states[0])
 
 
 def test_a_starter_model_that_is_made_again_is_recognised(tmp_path, monkeypatch, capsys):
