@@ -4,7 +4,7 @@ import itertools
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -278,16 +278,32 @@ def _find(table: RawTable, text: pd.Series) -> str:
     return best[0]
 
 
+def _signs_of(stamp: str) -> str:
+    """What a stamp consists of besides digits and blanks, with an `a` for every word."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"[\d\s]+", " ", stamp)).replace(" ", "")
+
+
+@cache
+def _signs_of_format(form: str) -> str:
+    """`_signs_of` every stamp in a format."""
+    return _signs_of(re.sub(r"%[bBp]", "1a1", re.sub(r"%[^bBp]", "1", form)))
+
+
 @lru_cache(maxsize=4)  # the files of a portal often have the same stamps
 def _formats_of(stamps: tuple[str, ...]) -> tuple[list[str], int]:
     """The formats that read the most of different stamps, and how many different times these can
     be."""
     unique = pd.Series(stamps, dtype=str)
     sample = unique.head(20)
+    signs = [_signs_of(stamp) for stamp in sample]
+    has_offsets = bool(sample.str.contains(_OFFSET).any())
     counts: dict[str, int] = {}
     for date, time in itertools.product(_DATES, _TIMES):
         if date.endswith("%y") and time.startswith("%H"):
             continue  # 2023 would be the year 20 and the hour 23
+        # Most formats need no attempt, which takes milliseconds.
+        if not has_offsets and 2 * signs.count(_signs_of_format(date + time)) <= len(signs):
+            continue
         try:
             readable = _parse_times(sample, date + time).notna().mean()
         except ValueError:
