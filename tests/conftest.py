@@ -19,6 +19,17 @@ settings.register_profile("plfl", deadline=None)
 settings.load_profile("plfl")
 
 
+LONGEST = ("test_workflow.py", "report/test_page.py", "report/test_figures.py")
+"""The files of tests that take longest, longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files go first, so that no worker of pytest-xdist has one left at the end, when
+    the others have nothing to do."""
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
 @pytest.fixture(autouse=True)
 def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks of two sizes: tracing a model for every size takes long, and changes no bit."""
