@@ -70,12 +70,12 @@ class Trees:
         """The trees of a model as LightGBM writes it; None if the kernel does not know their
         kind: categories, linear leaves, zeros that mean a missing value, several outputs or outputs
         that are not the sum of the trees."""
-        head, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
-        about = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
+        header, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
+        facts = dict(line.split("=", 1) for line in header.splitlines() if "=" in line)
         if (
-            about["num_tree_per_iteration"] != "1"
-            or "average_output" in head.splitlines()
-            or not PLAIN_OBJECTIVES.fullmatch(about.get("objective", "regression"))
+            facts["num_tree_per_iteration"] != "1"
+            or "average_output" in header.splitlines()
+            or not PLAIN_OBJECTIVES.fullmatch(facts.get("objective", "regression"))
         ):
             return None
         splits, leaves = [], []
@@ -104,7 +104,7 @@ class Trees:
             np.cumsum([0, *map(len, splits)]),
             np.concatenate([np.empty(0), *leaves]),
             np.cumsum([0, *map(len, leaves)]),
-            int(about["max_feature_idx"]) + 1,
+            int(facts["max_feature_idx"]) + 1,
         )
 
     def sum(self, kernel: ctypes.CDLL, x: NDArray[np.floating[Any]]) -> Floats:
