@@ -85,7 +85,7 @@ def test_the_persistence_of_the_sample_task_is_one(
         ({"wape": 0.01}, ("wape is 0.01",)),
         ({"high": 1.5}, ("high is 1.5",)),
         ({"seeds": 3}, ("seeds is 3",)),
-        ({"seeds": 2}, ("has 2 seeds", "[1, 2, 3]")),
+        ({"seeds": 2}, ("has 2 seeds", "as many as the task, 3")),
         ({"version": 1}, ("is of version 1 of the task, which has version 2",)),
         ({"trials": 9}, ("9 trials exceed the budget of 3",)),
         ({"bytes_up": 99, "exchanged": "nothing"}, ("exchanged is 'nothing'",)),
