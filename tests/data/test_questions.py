@@ -55,13 +55,33 @@ def test_names_of_gas_money_and_feed_in_are_no_loads(tmp_path: Path) -> None:
     assert all(f"'{name}' (by its name)" in form for name in names)
 
 
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [("Direction", ["Delivered", "Received"]), ("Category", ["GC", "GG"]), ("what", ["in", "out"])],
+)
+def test_rows_of_parts_of_a_meter_are_asked_about(
+    tmp_path: Path, column: str, names: list[str]
+) -> None:
+    tables = [pd.DataFrame({"from": HOURS, column: name, "kWh": LOADS}) for name in names]
+    table = pd.concat(tables).sort_values("from", kind="stable")
+    with naming(DataError, "parts of one meter", f"{{meter: {column}}}", f"only: [{names[0]}]"):
+        read(tmp_path, table)
+    columns = {"meter": column}
+    assert [*read(tmp_path, table, columns=columns).meters] == names
+    assert [*read(tmp_path, table, columns=columns, only=names[:1]).meters] == names[:1]
+    table = table.rename(columns={column: "device"})
+    assert [*read(tmp_path, table).meters] == names
+
+
 def test_factors_are_asked_about(tmp_path: Path) -> None:
     table = pd.DataFrame({"t": HOURS, "value": LOADS * 1000, "factor": 0.001})
     with naming(DataError, "'factor' is 0.001 in all rows", "data.meters.unit: Wh"):
         read(tmp_path, table)
     (meter,) = read(tmp_path, table, unit="Wh").meters.values()
     np.testing.assert_allclose(meter.load, LOADS)
-    assert len(read(tmp_path, table.assign(factor=1)).meters) == 1
+    for factor in (1, 0.97):  # that of power
+        assert len(read(tmp_path, table.assign(factor=factor), unit="Wh").meters) == 1
+        assert len(read(tmp_path, table.assign(value=LOADS, factor=factor)).meters) == 1
 
 
 @pytest.mark.parametrize(("name", "hours"), [("Hour Start", 1), ("Interval ending", 0), ("t", 1)])
@@ -205,6 +225,7 @@ def test_days_with_names_of_months(tmp_path: Path) -> None:
     [
         ({"Kulutus (kWh)": LOADS, "Hinta (snt/kWh)": LOADS, "Sää": LOADS}, 2),
         ({"A+ [kWh]": LOADS, "-A [kWh]": LOADS, "2.8.0 Abgabe [kWh]": LOADS}, 2),
+        ({"Energija A+": LOADS, "Energija R+": LOADS, "Energija A-": LOADS}, 2),
         ({"1-1:1.29.0 [kWh]": LOADS, "1-1:2.29.0 [kWh]": LOADS, "3.8.0 [kWh]": LOADS}, 2),
         ({"Hall kW": LOADS, "OAT degF": LOADS * 40}, 1),
         ({"table": 0, "_value": LOADS, "_measurement": "kWh"}, 1),
@@ -223,14 +244,10 @@ def test_columns_beside_those_with_a_unit_are_no_meters(
     "columns",
     [
         *(["Import (kWh)", "Net (kWh)"], ["kWh", "kWh.1"], ["Leistung", "Energie"]),
-        *(["Energia pobrana", "Energia wprowadzona"], ["Alpha (kWh)", "Beta (kWh)"]),
+        *(["Energia pobrana", "Energia bilans"], ["Alpha (kWh)", "Beta (kWh)"]),
         *(["Haus-Netzbezug", "Haus-Einspeisung"], ["L1", "L2", "L3"], ["Grid L1", "Grid L2"]),
-        *(
-            ["HT", "NT"],
-            ["1.8.1", "1.8.2"],
-            ["Load", "Load of the car"],
-            ["Import", "Direct usage"],
-        ),
+        *(["HT", "NT"], ["1.8.1", "1.8.2"], ["1.29.0", "A+"]),
+        *(["Load", "Load of the car"], ["Import", "Direct usage"]),
     ],
 )
 def test_columns_that_may_measure_different_things_are_asked_about(
@@ -274,7 +291,8 @@ def test_a_consumption_beside_its_parts_is_the_load(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("first", "last"), [("Från", "Till"), ("Algus", "Lõpp"), ("Fra_dato", "Til_dato")]
+    ("first", "last"),
+    [("Från", "Till"), ("Algus", "Lõpp"), ("Fra_dato", "Til_dato"), ("Sākums", "Beigu laiks")],
 )
 def test_starts_and_ends_have_names_in_many_languages(
     tmp_path: Path, first: str, last: str

@@ -28,11 +28,17 @@ _TIME_WORDS = re.compile(
 _IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
 """Names of columns with times in UTC."""
 _STARTS = re.compile(
-    r"start|begin|\b(from|von|van|från|fra|od|de|desde)\b|début|debut|in[ií]cio|inizio|^alku|algus",
+    r"start|begin|\b(from|von|van|från|fra|od|de|desde|από)\b|début|debut|in[ií]cio|inizio|^alku|algus|"
+    r"sākum|pradž|kezd",
     re.IGNORECASE,
 )
 _ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|^_st(art|op)$", re.IGNORECASE)
 """Names of columns with the time when a row was written, or, in InfluxDB, of the whole query."""
+_OF_PARTS = re.compile(
+    r"direction|channel|categor|type|kind|regist|phase|tarif|rate|flow|obis|richtung|\bart\b|sens",
+    re.IGNORECASE,
+)
+"""Names of columns whose values are parts of one meter."""
 _ROW_NUMBERS = re.compile(
     r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber)?|#|index|idx|id|rows?|line|"
     r"interval|period|slot",
@@ -47,6 +53,8 @@ _METERS = re.compile(
 )
 """Names of columns with the names or numbers of meters."""
 
+_NO_FACTOR = re.compile(r"1|[01][.,]\d{1,2}")
+"""A factor that changes nothing, or one of power (cos φ)."""
 _QUALITY = re.compile(r"quali|status|flag|estimat|validity|zustand|état", re.IGNORECASE)
 """Names of columns with marks of quality."""
 _ESTIMATED = re.compile(r"estim|ersatz|geschätzt|substit|interpol|^e$", re.IGNORECASE)
@@ -264,7 +272,9 @@ def find(table: RawTable, meters: Meters) -> Layout:
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
-        if name is None and load is None:
+        if name is not None:
+            _ask_about_values(table, name, meters)
+        elif load is None:
             _ask_about_names(table, readings, words)
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
@@ -287,18 +297,29 @@ def find(table: RawTable, meters: Meters) -> Layout:
         )
     is_alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
-    stamp = table.stamp or stamp
-    if "stamp" in meters.model_fields_set and len(time) == 1 == len(dates_in(table)):
-        stamp = table.stamp  # the name of a lone column only suggests it
-    if "stamp" in meters.model_fields_set and stamp not in (None, meters.stamp):
+    stamp = _stated_mark(table, time, stamp, meters)
+    return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
+
+
+def _stated_mark(
+    table: RawTable, time: Sequence[str], mark: str | None, meters: Meters
+) -> str | None:
+    """What the stamps mark: what the form of the file says, or else `mark`, which the columns say.
+    A contradiction to the keys is refused."""
+    mark = table.stamp or mark
+    if "stamp" not in meters.model_fields_set:
+        return mark
+    if len(time) == 1 == len(dates_in(table)):
+        mark = table.stamp  # the name of a lone column only suggests it
+    if mark not in (None, meters.stamp):
         raise DataError(
             Problem(
                 table.path,
-                f"its stamps are the {stamp}s of intervals",
+                f"its stamps are the {mark}s of intervals",
                 f"remove {Key('data.meters.stamp')}",
             )
         )
-    return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
+    return mark
 
 
 def _ask_about_factors(table: RawTable, meters: Meters) -> None:
@@ -308,7 +329,7 @@ def _ask_about_factors(table: RawTable, meters: Meters) -> None:
         if not quantities.FACTORS.fullmatch(column.strip()):
             continue
         values = as_text(table.cells[column])
-        if len(values.unique()) == 1 and values.iloc[0].replace(",", ".") not in ("1", "1.0"):
+        if len(values.unique()) == 1 and not _NO_FACTOR.fullmatch(values.iloc[0]):
             raise DataError(
                 Problem(
                     table.path,
@@ -377,6 +398,27 @@ def _excerpt(table: RawTable, limit: int = 8) -> str:
     remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
     rows = counted(len(table.cells), "row")
     return f"\n  seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
+
+
+def _ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
+    """Refuse a column whose values may be parts of one meter, such as delivered and received,
+    because neither its name nor they are those of meters."""
+    names = [str(name) for name in as_text(table.cells[column]).unique()]
+    registers = {re.sub(meters.add, "", name) for name in names if meters.add}
+    is_of_meters = _METERS.fullmatch(column) or (
+        quantities.are_names_of_meters(names) and not _OF_PARTS.search(column)
+    )
+    if meters.only or not 1 < len(names) <= _NARROW or len(registers) == 1 or is_of_meters:
+        return
+    choice = Key("data.meters.columns", flow({"meter": column}))
+    raise DataError(
+        Problem(
+            table.path,
+            f"{column!r} has {_name_list(names)}, which may be parts of one meter",
+            f"choose one: {choice} and {Key('data.meters.only', flow(names[:1]))}; or set "
+            f"{choice} if all are meters{_excerpt(table)}",
+        )
+    )
 
 
 def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:

@@ -52,6 +52,7 @@ import imported delivered received grid net main interval hourly in en of the fr
 verbrauch leistung wert messwert wirkenergie wirkarbeit energie bezug netz ins valeur consommation
 energia energija ativa activa attiva fornecida prejeta preuzeta delovna radna moč
 consumo verbruik afname levering förbrukning forbruk forbrug kulutus kogus spotřeba zużycie
+pobór pobrana patēriņš enerģija ενέργεια
 column watt watts kilowatt kilowatts hour hours with without incl excl tax vat
 """
 """Words about what is measured, not about which meter measures it."""
@@ -60,7 +61,7 @@ column watt watts kilowatt kilowatts hour hours with without incl excl tax vat
 _OTHER_WORDS = """
 gas water cost costs price prices tariff temperature voltage humidity
 export exported feedin injection injectie einspeisung eingespeist teruglevering returned surplus
-injetada inyectada vertida immessa oddana oddaná dodávka abgabe
+injetada inyectada vertida immessa oddana oddanie oddaná wprowadzona dodávka abgabe nodotā delivery
 livrata pagaminta saražotā toodetud üretim παραγωγή
 pv produktion production produced generation generated erzeugung
 preis prix precio prezzo prijs pris hinta cena börsihind
@@ -77,16 +78,18 @@ site building house household home apartment flat dwelling unit room floor wing 
 office school library gym shop store market warehouse hotel hospital clinic museum church campus
 lab laboratory kitchen canteen pool theatre stadium kindergarten dormitory lodging education factory
 haus gebäude wohnung etage halle büro schule turnhalle rathaus kita bibliothek werk lager hotel
-maison bâtiment appartement école bureau mairie casa edificio scuola ufficio escuela oficina
+workshop garage barn maison bâtiment appartement école bureau mairie
+casa edificio scuola ufficio escuela oficina
 """
 """Words for what has a meter of its own."""
 
 
 _PARTS = re.compile(
-    r"(?:phase|ph|line|l|tariff?e?|rate|t|f|p|e)[ _-]?[0-4a-c]|[hnv]t|h[pc]|(?:1-\d:)?[12]\.8\.\d",
-    re.IGNORECASE,
+    r"(?:phase|ph|line|l|tariff?e?|rate|t|f|p|e)[ _-]?[0-4a-c]|[hnv]t|h[pc]", re.IGNORECASE
 )
 """Names of phases, tariffs and hours of one meter."""
+_REGISTER = re.compile(r"(?:\d-\d+:)?\d\.\d+\.\d|[ap]\+|\+[ap]")
+"""Names of registers in small letters, such as those of OBIS."""
 _MOST_PARTS = 4
 _CODE = 2
 """Letters of names that are no words."""
@@ -112,7 +115,9 @@ power demand leistung vermogen puissance potencia potência potenza effekt teho 
 """
 
 
-_FED_IN = re.compile(r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d")
+_FED_IN = re.compile(
+    r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d|\bR[+-]$"
+)
 """Signs of energy or power that is fed in or reactive, such as those of OBIS."""
 
 
@@ -162,6 +167,8 @@ def are_names_of_meters(names: Collection[str]) -> bool:
         return False
     longer_words = "|".join(re.escape(word) for word in common_words if len(word) > _CODE)
     own_parts = [re.sub(longer_words, "", name.lower()).strip(" _-.()[]") for name in names]
+    if any(map(_REGISTER.fullmatch, own_parts)):
+        return False
     if len(names) <= _MOST_PARTS and (
         all(map(_PARTS.fullmatch, own_parts)) or all(map(_PARTS.fullmatch, names))
     ):

@@ -44,7 +44,7 @@ _ZONE_NAME = r"(?<![A-Za-z])[A-Z]{3,5}$"
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 ENDS = re.compile(
-    r"(?<![a-z])end|until|\b(to|bis|fin|fine|fim|tot|til|till|do|à|até)\b|hasta|eind|^loppu|lõpp",
+    r"(?<![a-z])end|until|\b(to|bis|fin|fine|fim|tot|til|till|do|à|até)\b|hasta|eind|^loppu|lõpp|beigu|pabaig|έως",
     re.IGNORECASE,
 )
 """Names of columns with the ends of intervals."""
