@@ -146,7 +146,8 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
             problem.describe_at(problem.place.spot if isinstance(problem.place, Place) else "")
             for problem in lines_of_kind.values()
         ]
-        first = "" if len({*texts}) == 1 else f"; of {names[0]}"
+        is_told = len({*texts}) == 1 or f"{names[0]}:" in texts[0]
+        first = "" if is_told else f"; of {names[0]}"
         lines.append(f"{counted_names(names, noun)}{first}: {texts[0]}")
     return lines
 

@@ -248,7 +248,7 @@ def _forecasts(
                 client,
                 f"no forecast after the last reading, {readings.index[-1]}, because there is a "
                 f"gap in the {model.look_back} readings before it",
-                "add readings",
+                "add readings, or let a longer gap be filled with --max-gap MINUTES",
             )
         )
     return model.with_offsets(forecasts, client)

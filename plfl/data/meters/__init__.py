@@ -25,7 +25,7 @@ from plfl.base.text import counted
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import ENOUGH_CHANGES, check_load, is_register
-from plfl.data.meters.cleaning import EXPECTED, Meter
+from plfl.data.meters.cleaning import EXPECTED, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
@@ -126,7 +126,11 @@ def read_files(
     )
     # Few readings may rise by chance.
     exports = read_exports(paths, meters, meters.interval, lone_names, is_settled=True)
-    problems, notes = exports.problems, list[Problem]()
+    problems = [
+        replace(problem, remedy="add readings") if problem.kind == TOO_FEW else problem
+        for problem in exports.problems
+    ]
+    notes = list[Problem]()
     left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
