@@ -116,8 +116,9 @@ gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it;
 	$(BIN)/pytest tests/campaigns/test_gpu.py
 	$(BIN)/python benchmarks/speed_gpu.py
 
-# The screenshots of the documentation, from results/demo; needs chromium.
+# The screenshots of the documentation, from results/demo and docs/grid.yaml; needs chromium.
 screenshots: $(READY)
+	$(BIN)/plfl study docs/grid.yaml --cores $(CORES)
 	$(BIN)/python docs/screenshots.py
 
 # The owner's part of a first release.

@@ -1,6 +1,7 @@
-"""Takes the pictures of docs/images from a finished study: `make screenshots`.
+"""Takes the pictures of docs/images from finished studies: `make screenshots`.
 
-It opens the report in a headless Chromium, which must be there.
+It opens the report in a headless Chromium, which must be there. The figure of several optimisers is
+that of docs/grid.yaml, because the demo has one of each.
 The numbers in the pictures are those of the study. With `--mlflow http://127.0.0.1:5077`, it takes
 that of the experiment of the same name in MLflow instead, which `plfl ui` must have started.
 """
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
-FIGURE = "fig3_mase_local.png"
+FIGURE = Path("figures/grid/fig3_mase_local.png")
 SIZE = {"width": 1200, "height": 750}
 
 
@@ -32,9 +33,9 @@ def main() -> None:
         if options.mlflow:
             charts(browser, options.mlflow, results.name)
         else:
-            figure = Path("figures") / results.name / FIGURE
-            if figure.is_file():  # studies with one choice of optimisers have none
-                shutil.copyfile(figure, IMAGES / FIGURE)
+            if not FIGURE.is_file():
+                sys.exit(f"this needs {FIGURE}; run `plfl study docs/grid.yaml` first")
+            shutil.copyfile(FIGURE, IMAGES / FIGURE.name)
             report(browser, results / "index.html")
         browser.close()
 
