@@ -5,22 +5,28 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plfl.base.errors import PlflError, Problem
+from plfl.base.lazy import lightgbm
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import PUBLIC, SETTINGS
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.keys import SimulatedSecrets
 from plfl.federated.secure.neighbours import FEWEST
-from plfl.federated.trees import Part, binned, grow
+from plfl.federated.trees import Part, RootCounts, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
 
 class Growth:
     """Grows the models of `plfl.baselines.trees.train` from all rows, with public bins, and
-    estimates what clients would send: the bytes of the first tree times the number of trees, of all
-    settings that are tried."""
+    estimates what clients would send, of all settings that are tried, from the first trees, which
+    they grow together.
+
+    Without masks all trees of a model take about equally many bytes. A masked tree takes fewer once
+    the counts of a former one are known, so that the second counts for all later ones.
+    """
 
     def __init__(self, clients: int, *, secure: bool = False):
         """`secure`: whether the clients mask their messages.
@@ -54,12 +60,30 @@ class Growth:
         boosters = boost(binned_windows, settings, tree_choices)
         bins = binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
-        parts = [Part(*windows.part("train", [client])) for client in clients]
+        parts = [Part(*windows.part("train", [client]), learners={}) for client in clients]
         for k, level in enumerate(settings.levels or (0.5,)):
             pairs = [*product(settings.leaves, settings.learning_rate)]
             first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))
-            grow(parts, bins, *first, level, self.channel)
-            self.bytes_up += (
-                times * boosters[k].num_trees() * self.channel.close_round()["bytes_up"]
-            )
+            trees = boosters[k].num_trees()
+            self.bytes_up += times * self._model_bytes(parts, bins, first, level, trees)
         return boosters
+
+    def _model_bytes(
+        self,
+        parts: Sequence[Part],
+        bins: Any,
+        leaves_and_rate: tuple[int, float],
+        level: float,
+        trees: int,
+    ) -> NDArray[np.int64]:
+        """The bytes (N,) that clients send for a model of so many trees."""
+        settings = bins, *leaves_and_rate, level, self.channel
+        counts: RootCounts = {}
+        grown = grow(parts, *settings, counts=counts)
+        first_bytes = self.channel.close_round()["bytes_up"]
+        if self.channel.secrets is None or trees < 2:
+            return trees * first_bytes
+        tree = lightgbm.Booster(model_str=grown.text)
+        started = [part._replace(start=tree.predict(part.x)) for part in parts]
+        grow(started, *settings, purpose="second tree", counts=counts)
+        return first_bytes + (trees - 1) * self.channel.close_round()["bytes_up"]

@@ -3,6 +3,7 @@
 import threading
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import lightgbm
@@ -17,6 +18,7 @@ from plfl.baselines.fitting import fit, total_sent
 from plfl.baselines.lightgbm_federated import LightgbmFederated
 from plfl.baselines.lightgbm_others import LightgbmOthers
 from plfl.baselines.lightgbm_pooled import LightgbmPooled
+from plfl.baselines.trees import LAGGED, TreeWindows
 from plfl.data.dataset import Dataset
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import server as server_module
@@ -25,7 +27,8 @@ from plfl.federated.collectives.layout import ROOT, SETTINGS
 from plfl.federated.collectives.messages import packed, unpacked
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import Noise, Server
-from plfl.federated.trees import GrowingClient, Part, Tree, binned, grow, releases
+from plfl.federated.secure.keys import SimulatedSecrets
+from plfl.federated.trees import GrowingClient, Part, RootCounts, Tree, binned, grow, releases
 from plfl.interfaces.baseline import FitSettings, Floats
 from tests.helpers.outside import dataset
 
@@ -355,9 +358,33 @@ def test_masks_change_bytes_only() -> None:
     for client in range(3):
         starts = data.starts(client, "test")
         np.testing.assert_array_equal(plain.predict(client, starts), masked.predict(client, starts))
-    assert (np.array(total_sent(masked, 3)) > total_sent(plain, 3)).all()
+    one_tree = replace(settings, trees=1)
+    plain_bytes, masked_bytes = (
+        total_sent(fit(LightgbmFederated(secure=secure), data, one_tree, {}), 3)
+        for secure in (False, True)
+    )
+    assert (np.array(masked_bytes) > plain_bytes).all()
     with pytest.raises(PlflError, match="secure: 2 clients train together, and masks hide 3"):
         fit(LightgbmFederated(secure=True, turns=3), data, settings, {})
+
+
+def test_masked_trees_count_the_bytes_that_they_take() -> None:
+    data = dataset(clients=3, days=20)
+    settings = FitSettings(trees=4, learning_rate=(0.3,), leaves=(8,), max_bin=31, levels=(0.5,))
+    fitted = LightgbmFederated(secure=True).fit(data, settings, {})
+    windows, channel = TreeWindows(data, LAGGED), Channel(0, 3, secrets=SimulatedSecrets(5))
+    grid = windows.public(31)
+    parts = [Part(*windows.part("train", [client])) for client in range(3)]
+    parts = [part._replace(start=np.zeros(len(part.y))) for part in parts]
+    counts: RootCounts = {}
+    sent = []
+    for _ in range(4):
+        grown = grow(parts, binned(grid, len(grid)), 8, 0.3, 0.5, channel, counts=counts)
+        sent.append(channel.close_round()["bytes_up"])
+        booster = lightgbm.Booster(model_str=grown.text)
+        parts = [part._replace(start=part.start + booster.predict(part.x)) for part in parts]
+    np.testing.assert_allclose(total_sent(fitted, 3), np.sum(sent, axis=0), rtol=0.03)
+    assert (np.sum(sent, axis=0) < 0.9 * 4 * sent[0]).all()
 
 
 def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
