@@ -92,11 +92,20 @@ class ConfigError(PlflError):
     """All errors in a configuration, in one message."""
 
     def __init__(self, source: str, problems: Iterable[Problem | str]):
-        """Keep the problems of the configuration from `source`."""
+        """Keep the problems of the configuration from `source`; empty: of a study that is already
+        running, whose problems name their keys."""
         super().__init__(*problems)
         self.source = source
 
+    @classmethod
+    def at_key(cls, path: str, text: str, remedy: str) -> Self:
+        """The error of a single key, such as `federation.selection`, that turns out to be wrong
+        when a study runs; see `Problem`."""
+        return cls("", [Problem(Key(path), text, remedy)])
+
     def __str__(self) -> str:
+        if not self.source:
+            return super().__str__()
         count = f"{len(self.problems)} error" + ("s" if len(self.problems) > 1 else "")
         lines = [f"{self.source}: {count} in the configuration"]
         return visible("\n".join([*lines, *(f"  - {problem}" for problem in self.problems)]))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.text import list_names
 from plfl.config.sections import Simulation
 from plfl.config.speeds import OfClients
@@ -76,7 +75,7 @@ class Clock:
 
     def _seconds_each(self, key: str, speeds: OfClients | None, spread: float) -> Seconds:
         """The value (N,) of each client: its own, or drawn around that of all; 0 if none is given:
-        it takes no time. PlflError: a client has none."""
+        it takes no time. ConfigError: a client has none."""
         values = np.array(_list_speeds(key, speeds or 0.0, self.names))
         if spread:
             streams = self._streams(key, 0)
@@ -162,7 +161,7 @@ def _list_speeds(key: str, speeds: OfClients, names: Sequence[str]) -> list[floa
             problem, remedy = f"has no speed of {list_names(missing, 3)}", "add it"
         case _:
             return [speeds] * len(names)
-    raise PlflError(Problem(Key(f"federation.simulation.{key}"), problem, remedy))
+    raise ConfigError.at_key(f"federation.simulation.{key}", problem, remedy)
 
 
 def takes_time(simulation: Simulation) -> bool:

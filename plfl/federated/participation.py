@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.rounding import drawn_of
 from plfl.training.batches import stream
 
@@ -37,7 +36,7 @@ def uniform(orders: Iterator[ClientNumbers], count: int, _labels: Labels | None)
 
 def data_aware(orders: Iterator[ClientNumbers], count: int, labels: Labels | None) -> ClientNumbers:
     """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV);
-    PlflError if `count` clients never do.
+    ConfigError if `count` clients never do.
 
     All sets for which this is true are equally probable: uniform draws are repeated. Where
     that takes more than `TRIES` draws, clients are added greedily instead, each time the one with
@@ -51,13 +50,11 @@ def data_aware(orders: Iterator[ClientNumbers], count: int, labels: Labels | Non
     for order in itertools.islice(orders, TRIES):
         if (cover := _cover(order, count, labels)) is not None:
             return cover
-    raise PlflError(
-        Problem(
-            Key("federation.selection"),
-            f"'data_aware' finds no {count} of {len(labels)} clients that have all "
-            f"{labels_of_anyone.sum()} labels together",
-            "raise federation.participation, or let clients have more labels (data.skew)",
-        )
+    raise ConfigError.at_key(
+        "federation.selection",
+        f"'data_aware' finds no {count} of {len(labels)} clients that have all "
+        f"{labels_of_anyone.sum()} labels together",
+        "raise federation.participation, or let clients have more labels (data.skew)",
     )
 
 

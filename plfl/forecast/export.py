@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from plfl import __version__
-from plfl.base.errors import PlflError, Problem
+from plfl.base.errors import ConfigError, PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import atomic
-from plfl.base.keys import Key
 from plfl.data.dataset import WEEK
 from plfl.forecast.programs import Program
 
@@ -27,8 +26,8 @@ ABOUT = "about.json"
 
 def export(path: Path, program: Program, rows_after: int, about: dict[str, Any]) -> None:
     """Write a program for ONNX runtimes, with facts `about` it in addition to the form of its
-    inputs. `rows_after`: rows after the last reading that it reads, too. PlflError: PyTorch cannot
-    export the model, the file has another suffix, or packages are missing."""
+    inputs. `rows_after`: rows after the last reading that it reads, too. ConfigError: PyTorch
+    cannot export the model. PlflError: the file has another suffix, or packages are missing."""
     if path.suffix != ".onnx":
         raise PlflError(Problem(path, "is no ONNX program", "name a file that ends in .onnx"))
     require("onnx", f"{path}: ONNX")
@@ -89,14 +88,10 @@ def trace(program: Program, rows: int) -> torch.export.ExportedProgram:
         raise _refusal(program, error) from error
 
 
-def _refusal(program: Program, error: Exception) -> PlflError:
+def _refusal(program: Program, error: Exception) -> ConfigError:
     lines = [line for line in str(error).splitlines() if line.strip()]
     name = program.model.baseline or program.model.study.model.summary
     kind, reason = type(error).__name__, lines[0].strip() if lines else ""
-    return PlflError(
-        Problem(
-            Key("model"),
-            f"{name} cannot become a program of ONNX ({kind}: {reason})",
-            "use `plfl forecast`",
-        )
+    return ConfigError.at_key(
+        "model", f"{name} cannot become a program of ONNX ({kind}: {reason})", "use `plfl forecast`"
     )

@@ -341,7 +341,7 @@ class ForecastModel(Contents):
 
         Raises:
             DataError: no such client or model.
-            PlflError: PyTorch cannot export a model of the user's own.
+            ConfigError: PyTorch cannot export a model of the user's own.
             PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export

@@ -4,8 +4,7 @@ import logging
 
 import torch
 
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Compute
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
@@ -19,15 +18,13 @@ log = logging.getLogger(__name__)
 
 
 def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
-    """Names of the engine and the device that a configuration selects on this machine; PlflError
+    """Names of the engine and the device that a configuration selects on this machine; ConfigError
     if there is no such device, or the engine cannot run here. `form`: the model as the fused
     engine's kernel describes it; None if the kernel does not support it."""
     has_gpu = torch.cuda.is_available()
     if compute.device == "cuda" and not has_gpu:
-        raise PlflError(
-            Problem(
-                Key("compute.device"), "is 'cuda', but torch finds no GPU", "set it to cpu or auto"
-            )
+        raise ConfigError.at_key(
+            "compute.device", "is 'cuda', but torch finds no GPU", "set it to cpu or auto"
         )
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
     if compute.engine == "stacked":
@@ -39,12 +36,8 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     if reason is None:
         return "fused", device
     if compute.engine == "fused":
-        raise PlflError(
-            Problem(
-                Key("compute.engine"),
-                f"'fused' cannot run here: {reason}",
-                "set it to auto or stacked",
-            )
+        raise ConfigError.at_key(
+            "compute.engine", f"'fused' cannot run here: {reason}", "set it to auto or stacked"
         )
     # A warning, if there is a remedy: a missing compiler can be installed.
     level = logging.WARNING if form and device == "cpu" else logging.INFO

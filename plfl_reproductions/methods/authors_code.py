@@ -29,8 +29,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
@@ -75,12 +74,10 @@ class AuthorsCode(Method):
 
     def init(self, f: Federation) -> State:
         if self.iterate == "kept" and (f.client_data.steps(f.everyone) < 2).any():
-            raise PlflError(
-                Problem(
-                    Key("federation.local_steps"),
-                    "is 1, but under authors_code the first step is taken elsewhere",
-                    "set it to 2 or more",
-                )
+            raise ConfigError.at_key(
+                "federation.local_steps",
+                "is 1, but under authors_code the first step is taken elsewhere",
+                "set it to 2 or more",
             )
         f.moments.mode = "keep"
         self._renew_moments(f, f.everyone)

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base import Tensor
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Method
@@ -55,11 +54,11 @@ class Clustered(Method):
 
 
 def check_count(f: Federation, clusters: int) -> None:
-    """Raise a PlflError unless there is at least one client for each cluster."""
+    """Raise a ConfigError unless there is at least one client for each cluster."""
     if clusters > len(f.local):
-        key = Key(f"hyperparameters.method.{f.method.name}.clusters")
+        key = f"hyperparameters.method.{f.method.name}.clusters"
         text = f"{clusters} clusters for {len(f.local)} clients"
-        raise PlflError(Problem(key, text, "use fewer clusters"))
+        raise ConfigError.at_key(key, text, "use fewer clusters")
 
 
 def by_name(f: Federation, clients: Tensor) -> NDArray[np.int64]:

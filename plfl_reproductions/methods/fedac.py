@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
@@ -85,9 +84,9 @@ class FedAC(Method):
         check_count(f, self.clusters)
         for pattern in self.embedding:
             if not f.layout.mask([pattern]).any():
-                key = Key("hyperparameters.method.fedac.embedding")
+                key = "hyperparameters.method.fedac.embedding"
                 text = f"{pattern!r} matches no parameter"
-                raise PlflError(Problem(key, text, allowed(pattern, f.layout.slices)))
+                raise ConfigError.at_key(key, text, allowed(pattern, f.layout.slices))
         f.server.state = {"x": f.x0[None]}
         return State(
             cluster=torch.zeros_like(f.everyone),

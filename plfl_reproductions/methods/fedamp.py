@@ -27,8 +27,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
@@ -65,13 +64,11 @@ class FedAMP(Method):
     def init(self, f: Federation) -> State:
         clients = len(f.local)
         if self.attention == "distance" and (clients - 1) * self.alpha > self.sigma:
-            raise PlflError(
-                Problem(
-                    Key("hyperparameters.method.fedamp.sigma"),
-                    f"({clients} clients − 1) · alpha {self.alpha:g} / sigma {self.sigma:g} is "
-                    "more than 1, so that a client's own model could have a negative weight",
-                    f"raise sigma to at least {(clients - 1) * self.alpha:g}, or lower alpha",
-                )
+            raise ConfigError.at_key(
+                "hyperparameters.method.fedamp.sigma",
+                f"({clients} clients − 1) · alpha {self.alpha:g} / sigma {self.sigma:g} is "
+                "more than 1, so that a client's own model could have a negative weight",
+                f"raise sigma to at least {(clients - 1) * self.alpha:g}, or lower alpha",
             )
         return State(w=f.x0.expand(clients, -1).clone())
 

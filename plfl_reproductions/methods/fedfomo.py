@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.errors import PlflError, Problem
-from plfl.base.keys import Key
+from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
@@ -87,7 +86,7 @@ class FedFomo(Method):
     def init(self, f: Federation) -> State:
         if len(f.local) < 2:
             text = "there are no others' models to send to a single client"
-            raise PlflError(Problem(Key("grid.method", "fedfomo"), text, "remove the method"))
+            raise ConfigError.at_key("grid.method", text, "remove the method")
         rows = f.x0.expand(len(f.local), -1)
         affinity = f.x0.double().new_zeros(len(rows), len(rows))
         return State(rows.clone(), affinity, rows.clone(), rows.clone())
