@@ -84,6 +84,6 @@ class Growth:
         if self.channel.secrets is None or trees < 2:
             return trees * first_bytes
         tree = lightgbm.Booster(model_str=grown.text)
-        started = [part._replace(start=tree.predict(part.x)) for part in parts]
+        started = [part._replace(start=np.asarray(tree.predict(part.x))) for part in parts]
         grow(started, *settings, purpose="second tree", counts=counts)
         return first_bytes + (trees - 1) * self.channel.close_round()["bytes_up"]
