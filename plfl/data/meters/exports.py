@@ -5,7 +5,6 @@ The form of a file, its layout and the format of its stamps are detected. Where 
 in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,8 +35,6 @@ from plfl.data.meters.questions import (
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
 
-_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
-"""A unit after the name of a meter."""
 MOST_PROBLEMS = 50
 """Problems that are listed: thousands of meters can have the same one."""
 
