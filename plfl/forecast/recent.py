@@ -39,8 +39,8 @@ def keep_recent(results: Path, new: Mapping[str, pd.DataFrame]) -> Path:
     the same times, and return the file; readings that are older than `KEPT` are left out."""
     tables = read_recent(results)
     for client, readings in new.items():
-        known = readings.dropna(subset=["load"])
-        parts = [tables[client], known] if client in tables else [known]
+        rows_known = readings.dropna(subset=["load"])
+        parts = [tables[client], rows_known] if client in tables else [rows_known]
         joined = pd.concat(parts)
         joined = joined[~joined.index.duplicated(keep="last")].sort_index()
         tables[client] = joined[joined.index > joined.index[-1] - KEPT]
