@@ -71,13 +71,18 @@ def digest_of_row(row: Mapping[str, Any]) -> str:
 
 
 def faults(
-    task: BenchmarkTask, board: Path, file: Path | None = None, data: Datasets | None = None
+    task: BenchmarkTask,
+    board: Path,
+    file: Path | None = None,
+    data: Datasets | None = None,
+    has_data: bool = True,
 ) -> Iterator[Problem]:
     """What is wrong with the rows of a leaderboard; rows that have a file of predictions are scored
     again.
 
     `file`: predictions of a row that does not keep its own. `data`: of the task, which are fetched
-    or read when a row is scored, if they are not given.
+    or read when a row is scored, if they are not given. `has_data`: whether they can be had; if
+    not, of kept predictions only their digest is compared.
     """
     rows = pd.read_csv(board, keep_default_na=False, dtype=str)
     if list(rows) != COLUMNS:
@@ -97,7 +102,9 @@ def faults(
             problems += _stated_problems(task, row)
             digest = str(row["predictions"])
             kept_file = given_files.get(digest) or find_kept(board, digest)
-            if kept_file is not None:
+            if kept_file is not None and not has_data:
+                problems += _digest_problems(row, kept_file)
+            elif kept_file is not None:
                 with collect_problems(problems):
                     if data is None:
                         data = datasets(task.parsed)
@@ -128,6 +135,12 @@ def _stated_problems(task: BenchmarkTask, row: Mapping[str, str]) -> Iterator[Pr
         yield Problem("", exceeded)
 
 
+def _digest_problems(row: Mapping[str, str], file: Path) -> Iterator[Problem]:
+    if sha256(file) != row["predictions"]:
+        text = "its content has another digest than its name"
+        yield Problem(file, text, "add the row again")
+
+
 def _score_problems(
     task: BenchmarkTask, row: Mapping[str, str], file: Path, data: Datasets
 ) -> Iterator[Problem]:
@@ -135,9 +148,8 @@ def _score_problems(
     if file.stat().st_size > LARGEST and file.stem == row["predictions"]:
         text = f"has {file.stat().st_size:,} bytes, more than the {LARGEST:,} of a kept file"
         yield Problem(file, text, "remove it")
-    if sha256(file) != row["predictions"]:
-        text = "its content has another digest than its name"
-        yield Problem(file, text, "add the row again")
+    if digest_problems := [*_digest_problems(row, file)]:
+        yield from digest_problems
         return
     submission = score(task.parsed, file, data=data, metric=task.metric, with_rivals=False)
     scores = submission.submission({})

@@ -181,7 +181,17 @@ def test_the_leaderboards_that_come_with_plfl_are_as_they_should_be(
     for file in sorted((ROOT / "leaderboard").glob("*.csv")):
         task = opened(ROOT / "tasks" / f"{file.stem}.yaml")[1]
         assert task is not None
-        assert [*faults(task, file, data=data if task.name == "sample" else None)] == []
+        assert [*faults(task, file, data=data, has_data=task.name == "sample")] == []
+
+
+def test_without_data_kept_predictions_are_compared_by_their_digest(
+    board: Path, data: Datasets, task: BenchmarkTask, predictions: Path
+) -> None:
+    kept_file = keep(predictions, board)
+    assert kept_file is not None
+    assert [*faults(task, board, has_data=False)] == []
+    kept_file.write_bytes(kept_file.read_bytes() + b" ")
+    assert "another digest" in str(next(faults(task, board, has_data=False)))
 
 
 def test_added_from_the_command_and_checked(
