@@ -443,7 +443,7 @@ class ForecastModel(Contents):
             client_list = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
             if client is None:
                 raise DataError(
-                    "", f"the model was trained with {client_list}", "name one with --client"
+                    Problem("", f"the model was trained with {client_list}", "name one (--client)")
                 )
             raise DataError(
                 Problem(

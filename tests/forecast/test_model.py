@@ -104,13 +104,15 @@ def test_inputs_outside_of_the_training(model, caplog):
 
 def test_only_what_a_forecast_reads_is_reported(model, caplog):
     readings = model.read(Path("meters/a.csv"))[:300].copy()
-    readings.iloc[len(readings) - model.look_back - 1, 0] = 99.0
+    # The first of the forecasts for times after the last reading is made some rows before it.
+    count = model.look_back + model.study.windows.look_ahead - 1
+    readings.iloc[len(readings) - count - 1, 0] = 99.0
     with caplog.at_level(logging.WARNING):
         model.predict_next(readings, "a")
         assert "outside the range" not in caplog.text
-        readings.iloc[len(readings) - model.look_back, 0] = 99.0
+        readings.iloc[len(readings) - count, 0] = 99.0
         model.predict_next(readings, "a")
-    assert f"a: 1 of {model.look_back} readings of load" in caplog.text
+    assert f"a: 1 of {count} readings of load" in caplog.text
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("kW", 4), ("Wh", 1000), ("W", 4000)])
@@ -138,7 +140,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
     readings = model.read(Path("meters/a.csv"))
     gappy = readings.iloc[:36].drop(index=readings.index[[11, 12, 24]]).asfreq("15min")
     refused: list[tuple[pd.DataFrame, str | None, str]] = [
-        (readings, None, "name the client; the model was trained with a, b, c"),
+        (readings, None, "the model was trained with a, b, c; name one"),
         (readings, "d", "client 'd' did not take part"),
         (readings.drop(columns="temperature"), "a", "has no column temperature"),
         (readings[:11], "a", "has 11 readings, but a forecast needs 12 in a row, 15 minutes"),
