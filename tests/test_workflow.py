@@ -153,7 +153,7 @@ def test_readings_after_those_of_the_study_are_scored_and_forecast(project, monk
     said = invoke("backtest", "results/own", "a.csv", "--plot", "weeks.svg")
     assert said.out == invoke("backtest", "results/own", "all").out
     (row,) = pd.read_csv(io.StringIO(said.out)).to_dict("records")
-    assert row["first"] == "2024-01-15 00:15:00" and row["forecasts"] == len(later)
+    assert row["first"] == "2024-01-15 00:15:00+00:00" and row["forecasts"] == len(later)
     assert row["naive_day"] > 0 and row["past_mase"] > 0
     assert "<!-- a -->" in Path("weeks.svg").read_text(encoding="utf-8")
 

@@ -97,6 +97,9 @@ class ConfigError(PlflError):
         super().__init__(*problems)
         self.source = source
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str, list[Problem]]]:
+        return type(self), (self.source, self.problems)
+
     @classmethod
     def at_key(cls, path: str, text: str, remedy: str) -> Self:
         """The error of a single key, such as `federation.selection`, that turns out to be wrong

@@ -44,3 +44,7 @@ def test_errors_of_a_configuration_survive_another_process() -> None:
     error = ConfigError("a.yaml", [Problem(Key("name"), "is unknown"), "no data"])
     text = "a.yaml: 2 errors in the configuration\n  - name: is unknown\n  - no data"
     assert str(error) == str(pickle.loads(pickle.dumps(error))) == text
+    (unknown, _) = error.problems
+    of_one = ConfigError("a.yaml", [unknown])
+    assert str(pickle.loads(pickle.dumps(of_one))) == str(of_one)
+    assert "b.yaml: name: is unknown" in str(of_one.locate_in(Path("b.yaml")))

@@ -83,7 +83,7 @@ def test_a_program_must_be_a_forecaster(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=rf"{name}: cannot be read as"):
             keys(tmp_path / name).fit(data, SETTINGS, {})
     shorter = keys(write_program(tmp_path / "short.pt"), context=12).fit(data, SETTINGS, {})
-    with pytest.raises(DataError, match=r"returns \(\d+, 12\) for .* at least 24 loads are needed"):
+    with pytest.raises(DataError, match=r"returns \(\d+, 12\) for .*; export it with 24 or more"):
         shorter.predict(0, data.starts(0, "test"))
 
 

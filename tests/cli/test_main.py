@@ -92,7 +92,7 @@ def test_data_check_finds_what_a_study_would_refuse(project, blocks, message, in
         (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
         (["study", "empty.yaml"], "empty: holds no meter files"),
         (["ui"], "mlruns.db: there is no such database"),
-        (["track", "my.yaml"], "my.yaml: holds no study"),
+        (["track", "my.yaml"], "results/own: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
     ],
 )

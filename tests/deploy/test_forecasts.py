@@ -117,5 +117,5 @@ def test_what_cannot_be_forecast_is_refused_at_the_start(deployed: Deployment, t
     lost.rename_axis("timestamp").to_csv(tmp_path / "new.csv")
     with pytest.raises(DataError, match="no forecast after the last reading"):
         serve(forecasts(deployed, tmp_path / "new.csv"), 0, print)
-    with pytest.raises(PlflError, match="the file is missing"):
+    with pytest.raises(PlflError, match="holds no study"):
         serve(Forecasts(tmp_path, NAME, tmp_path / "new.csv"), 0, print)

@@ -188,12 +188,13 @@ def test_bad_tables_are_refused(tmp_path, kind, names, edit):
 COUNTY = COUNTIES[IDS[0]]
 AT_SEVEN = "(?<=01-01 07:00:00,)[^,]+"
 WEATHER_FILES = {
-    f"has no column '{WEATHER['temperature']}'; did you mean 'Dry Bulb": (r"\[°C\]", "[F]"),
+    f"has no column '{WEATHER['temperature']}'; check data.comstock.release (features other than "
+    "the load can be removed from data.features); did you mean 'Dry Bulb": (r"\[°C\]", "[F]"),
     "has no column 'date_time'": (r"\A.+\Z", "<!DOCTYPE html>\n<html>Log in first</html>\n"),
     "cannot be read (could not convert string to float: 'cold'": (AT_SEVEN, "cold"),
     f"column '{WEATHER['temperature']}': 1 value missing (NaN), first at 2018": (AT_SEVEN, ""),
-    "(building 205362): row 1 is for 2012-01-01 01:00:00, but the load has 2018-01-01 01:00:00; "
-    "48 such rows; delete the file": ("2018-", "2012-"),
+    "(building 205362): row 1 is for 2012-01-01 01:00:00, but the load has 2018-01-01 01:00:00 "
+    "(48 such rows); delete the file": ("2018-", "2012-"),
     "(building 205362): row 7 is for 2018-01-01 09:00:00": ("01-01 07:00:00", "01-01 09:00:00"),
     "its 47 hours do not match the load's 192 intervals": (r"2018-[^\n]+\n\Z", ""),
 }
