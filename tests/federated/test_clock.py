@@ -223,7 +223,7 @@ def test_under_random_participation(availability, dropout, share, keep, seed):
         made=simulated(availability=availability, dropout=dropout, step_seconds=1.0),
     )
     for t, (before, after) in enumerate(pairwise(path), 1):
-        present = after.report.present
+        present = after.report.participants
         reached, progress = after.f.clock.available(t), after.f.clock.progress(t)
         assert reached[present].all()
         stays = np.array([i in present and progress[i] == 1 for i in range(4)])

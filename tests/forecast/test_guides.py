@@ -101,7 +101,7 @@ def test_the_whole_way_of_the_tutorial(capsys: pytest.CaptureFixture[str], invok
 
     for cut in re.findall(r"^awk .*$", TUTORIAL, re.MULTILINE):
         subprocess.run(cut, shell=True, check=True)
-    init, check, cells, _, _, old_meter, _, new_meter = commands(TUTORIAL)
+    init, check, cells, _, _, old_meter, _, by_age, new_meter = commands(TUTORIAL)
     for command in (init, check, cells):
         assert main(command) == 0
 
@@ -126,6 +126,8 @@ def test_the_whole_way_of_the_tutorial(capsys: pytest.CaptureFixture[str], invok
     assert shown[0] == header and len(shown) == 1 + 24
     without_load = r",[\d.]+,20.*"
     assert re.sub(without_load, "", shown[1]) == re.sub(without_load, "", first)
+    # The same new meter, once by the results and once by a file of models.
+    assert by_age == ["forecast", "results/campus", *new_meter[2 : new_meter.index("--save")]]
     assert main(new_meter) == 0
     (program,) = blocks("docs/tutorial-meters.md", "python")
     found: dict[str, Any] = {}

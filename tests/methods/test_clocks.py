@@ -80,7 +80,7 @@ def test_a_stale_update_arrives_though_nobody_takes_part() -> None:
     x1 = 2 + 0.1 * -0.04 / (0.16**0.5 + 1e-3)
     x2 = x1 + 0.1 * -0.056 / (0.2**0.5 + 1e-3)
     assert [s.x.item() for s in path] == pytest.approx([2, x1, x2, x2])
-    assert [len(s.report.present) for s in path[1:]] == [2, 0, 0]
+    assert [len(s.report.participants) for s in path[1:]] == [2, 0, 0]
     for traffic, expected in zip([s.report.traffic for s in path[1:]], (12, 0, 0), strict=True):
         assert set(traffic["bytes_down"]) == set(traffic["bytes_up"]) == {expected}
 
@@ -118,7 +118,7 @@ def test_busy_clients_do_not_join() -> None:
         start=(0.0, 0.0),
         rounds=20,
     )
-    joined, f = [s.report.present.tolist() for s in path], start.f
+    joined, f = [s.report.participants.tolist() for s in path], start.f
     delays = set()
     for i in range(4):
         free = 1

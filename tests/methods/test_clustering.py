@@ -48,7 +48,8 @@ def taking_part(method: Method, share: float, rounds: int = 40) -> list[list[int
     """How many of each of the clusters of `TWELVE` take part in every round."""
     path = trajectory(SGD, AVG, method, problem=TWELVE, rounds=rounds, participation=share)
     return [
-        [int(np.isin(members, step.report.present).sum()) for members in SIZES] for step in path[1:]
+        [int(np.isin(members, step.report.participants).sum()) for members in SIZES]
+        for step in path[1:]
     ]
 
 
@@ -253,7 +254,7 @@ def test_fedsc_trains_all_clusters_at_once_as_its_algorithm_1() -> None:
     )
     assert start.f.state.cluster.tolist() == [0, 1]
     assert [after.x.item() for after in rounds] == pytest.approx([1.9425, 1.888033125], abs=1e-12)
-    assert [len(after.report.present) for after in rounds] == [2, 2]
+    assert [len(after.report.participants) for after in rounds] == [2, 2]
 
 
 # FedAC
@@ -334,7 +335,7 @@ def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
     weights = (1.0, 2.0, 3.0, 4.0)
     options: Any = {"participation": 0.5, "weights": weights, "rounds": 2}
     *_, last = states_of_four(FedAC(clusters=1, embedding=["w0"]), **options)
-    state, present = last.f.state, last.report.present
+    state, present = last.f.state, last.report.participants
     assert len(present) == 2
     some = double(weights)[present]
     torch.testing.assert_close(state.Phi, some @ last.local[present][:, :1] / some.sum())

@@ -107,7 +107,7 @@ def test_absence(name: str, seed: int, participation: float, shared: Any) -> Non
     """Who does not take part sends nothing, gets nothing and stays as it is."""
     steps = states_of_four(name, seed=seed, participation=participation, shared=shared, rounds=4)
     for t, (before, after) in enumerate(itertools.pairwise(steps)):
-        there = np.isin(np.arange(4), after.report.present)
+        there = np.isin(np.arange(4), after.report.participants)
         for way in ("down", "up"):
             sent = after.report.traffic[f"bytes_{way}"] >= 8 * sum(shared)
             assert sent[there].all()

@@ -154,7 +154,7 @@ def test_it_contrasts_the_start_with_the_clients_last_model(seed, share):
     """However long ago that was; before the first time it is what all started from."""
     problem, seen = watched(seed=seed, participation=share)
     for before, after in itertools.pairwise(seen):
-        present = after.report.present
+        present = after.report.participants
         (start, last, first, second), problem.read = problem.read[:4], problem.read[4:]
         assert torch.equal(last, before.local[present])
         # It has the shared part that it should, and the client's own personal part.

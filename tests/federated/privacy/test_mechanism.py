@@ -104,7 +104,7 @@ def test_noise_has_its_size_whoever_takes_part():
     assert (as_of[1:] - as_of[:-1]).std().item() == pytest.approx(0.1, rel=0.06)
     # Rounds to which nobody is drawn have noise, too, of a mean of m = q N = 0.2.
     empty, seen = noisy(participation=0.1, selection="poisson", rounds=4)
-    nobody = [n for n, s in enumerate(seen[1:]) if not len(s.report.present)]
+    nobody = [n for n, s in enumerate(seen[1:]) if not len(s.report.participants)]
     assert nobody
     for n in nobody:
         assert (empty[n + 1] - empty[n]).std().item() == pytest.approx(10, rel=0.15)
@@ -152,7 +152,7 @@ def test_draws():
         _, found = noisy(privacy={}, rounds=40, **settings)
         counts = np.zeros((40, 2), dtype=int)
         for t, s in enumerate(found[1:]):
-            counts[t, s.report.present] = 1
+            counts[t, s.report.participants] = 1
         return counts
 
     allocated = present(participation=0.5, selection="allocation")
