@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scikit_posthocs
 from scipy import stats
 
 from plfl.results.scores import AXES, Forecaster, select
@@ -66,6 +65,8 @@ def rank_methods(mase: pd.DataFrame) -> Ranking:
     count, methods = mase.shape
     ranks = mase.fillna(np.inf).rank(axis=1)
     means = ranks.mean().sort_values(kind="stable")
+    import scikit_posthocs  # an extra
+
     p = scikit_posthocs.posthoc_nemenyi_friedman(ranks[means.index])
     friedman = 1.0
     if methods > 2 and count > 1 and ranks.nunique(axis=1).max() > 1:

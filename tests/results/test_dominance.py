@@ -54,14 +54,16 @@ def test_the_note_names_the_client_and_why_it_decides(tables: Tables) -> None:
 
 def test_medians_lead_on_the_page(tables: Tables) -> None:
     variant = Variant("", {}, tables)
-    found = answer(variant, comparisons.read(tables.folder, tables.study, [variant]))
+    found = answer(
+        tables.study, [variant], comparisons.read(tables.folder, tables.study, [variant])
+    )
     assert found is not None
     sides = pd.DataFrame(found.states["CA"])[["mase_federated", "mase_alone"]]
     (federated, alone), means = sides.median(), sides.mean()
     sentence = found.details[0]
-    assert sentence.startswith(f"In MASE: the median error was {federated:.2f} (")
-    assert f" and {alone:.2f} (" in sentence
-    assert f"{FLAT} decides the means, {means.iloc[0]:,.2f} and {means.iloc[1]:,.2f}" in sentence
+    assert sentence.startswith(f"In MASE: the median error was {federated:.3f} (")
+    assert f" and {alone:.3f} (" in sentence
+    assert f"{FLAT} decides the means, {means.iloc[0]:,.3f} and {means.iloc[1]:,.3f}" in sentence
 
 
 def test_medians_lead_in_the_table_of_forecasters(tables: Tables) -> None:
@@ -88,7 +90,9 @@ def test_nothing_is_said_of_meters_that_are_alike(tmp_path: Path) -> None:
     tables = fake_results.write(tmp_path, STUDY)
     assert not list(notes(tables))
     variant = Variant("", {}, tables)
-    found = answer(variant, comparisons.read(tables.folder, tables.study, [variant]))
+    found = answer(
+        tables.study, [variant], comparisons.read(tables.folder, tables.study, [variant])
+    )
     assert found is not None and found.details[0].startswith("In MASE: the mean error was ")
     (rows,) = standings(best_cells(variant)).groups
     assert not [row.test for row in rows if "median" in row.test]
