@@ -62,11 +62,11 @@ class Ranking:
 def rank_methods(mase: pd.DataFrame) -> Ranking:
     """Rank methods within every client (Demšar 2006), given the MASE with a row per client and a
     column per method; NaN (diverged) ranks last."""
+    import scikit_posthocs  # of the extra `study`
+
     count, methods = mase.shape
     ranks = mase.fillna(np.inf).rank(axis=1)
     means = ranks.mean().sort_values(kind="stable")
-    import scikit_posthocs  # an extra
-
     p = scikit_posthocs.posthoc_nemenyi_friedman(ranks[means.index])
     friedman = 1.0
     if methods > 2 and count > 1 and ranks.nunique(axis=1).max() > 1:
