@@ -52,10 +52,8 @@ def train_locally(model: nn.Module, y: Tensor, dataset: plfl.Dataset, minibatche
 if __name__ == "__main__":
     study = plfl.Study.load("config/smoke.yaml")
     dataset = plfl.load_dataset(study, "NY")
-    for (
-        name,
-        patterns,
-    ) in study.plan.schemes.patterns.items():  # P1, P2 and P3, as names of parameters
+    schemes = study.plan.schemes.patterns  # P1, P2 and P3, as names of parameters
+    for name, patterns in schemes.items():
         mask = torch.from_numpy(study.plan.layout.mask(patterns))
         *_, models = run_rounds(study, dataset, mask, seed=10)
         spread = f"standard deviation between clients {models.std(dim=0).mean():.1e}"

@@ -110,6 +110,27 @@ def test_the_page_lists_every_package_once() -> None:
     assert sorted(names) == sorted({package(module) for module in imports()})
 
 
+def test_the_reading_path_begins_at_the_plain_round_and_is_short() -> None:
+    section = (
+        PAGE.read_text(encoding="utf-8").partition("## Where to begin\n")[2].partition("\n## ")[0]
+    )
+    path = [ROOT / "examples" / "plain_round.py"]
+    assert section.strip().startswith("[`examples/plain_round.py`](../examples/plain_round.py)")
+    assert lines_of(path[0]) <= 60
+    steps = [row.split("|")[2] for row in section.splitlines() if row.startswith("| ")][1:]
+    path += [ROOT / name for step in steps for name in re.findall("`(.*?)`", step)]
+    assert len(path) == len({*path})
+    total = sum(map(lines_of, path))
+    assert total <= 9_000
+    (stated,) = re.findall(r"about ([\d,]+) lines", section)
+    assert abs(total - int(stated.replace(",", ""))) <= 200, total
+
+
+def lines_of(path: Path) -> int:
+    """How many lines a file has."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
 def test_no_import_points_upwards() -> None:
     assert upward(imports(), layers(PAGE.read_text(encoding="utf-8"))) == []
 
