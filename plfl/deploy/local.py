@@ -90,6 +90,7 @@ def federate(
 MASKED: dict[str, dict[str, Any]] = {
     "networks": {
         "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"]},
+        "federation": {"rounds": 1, "local_steps": 5},
     },
     "trees": {
         "windows": {"target": "change", "scaling": "per_client"},
