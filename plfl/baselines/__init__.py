@@ -7,7 +7,7 @@ from plfl.config.named import STANDARD, find_baseline
 from plfl.config.sections import BASELINE
 from plfl.interfaces.baseline import Baseline
 
-__all__ = ["BASELINE", "catalogue", "find", "find_pretrained", "rivals"]
+__all__ = ["BASELINE", "catalogue", "find", "find_pretrained", "rivals", "send_open_sums"]
 
 
 def catalogue(
@@ -33,6 +33,16 @@ def find_pretrained(baselines_of_study: Iterable[Baseline]) -> set[str]:
     """Names of the baselines whose pre-training included the series of the study, even the test
     set."""
     return {baseline.name for baseline in baselines_of_study if baseline.has_seen_the_data}
+
+
+def send_open_sums(baselines_of_study: Iterable[Baseline]) -> set[str]:
+    """Names of the baselines for which clients grow trees from sums without masks, and of those
+    that use their forecasts. Readings follow from such sums (docs/baselines.md)."""
+    names: set[str] = set()
+    for baseline in baselines_of_study:  # those that another one uses stand before it
+        if getattr(baseline, "secure", True) is False or names & {*baseline.needs}:
+            names.add(baseline.name)
+    return names
 
 
 find = find_baseline

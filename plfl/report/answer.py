@@ -306,11 +306,21 @@ class _Question:
         size = self.contest.bytes(0)
         if crosses == {"nothing"} or not size:
             return "It costs nothing: nothing is sent."
-        crossing = "readings" if "raw data" in crosses else "models, no readings"
-        return (
+        costs = (
             f"Joining costs {_megabytes(size)} of messages for each {self.study.participant}, once "
-            f"for a training, and reveals {crossing}. Models can still tell something about the "
-            "readings (docs/privacy.md)."
+            "for a training, and reveals"
+        )
+        if "raw data" in crosses:
+            return f"{costs} readings."
+        if any(contender.sends_open_sums for contender in first):
+            return (
+                f"{costs} sums for trees, from which the server can find out many readings "
+                "(docs/baselines.md). Masks hide them; `secure: true` turns them on. "
+                "The trees themselves can tell something, too (docs/privacy.md)."
+            )
+        return (
+            f"{costs} models, no readings. Models can still tell something about the readings "
+            "(docs/privacy.md)."
         )
 
     @property

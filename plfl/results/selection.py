@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, find, find_pretrained
+from plfl.baselines import BASELINE, find, find_pretrained, send_open_sums
 from plfl.results import words
 from plfl.results.scores import AXES, Forecaster, select
 from plfl.results.tables import Tables
@@ -107,6 +107,17 @@ class Contender(NamedTuple):
         if sharing == BASELINE:
             return find(method).crosses
         return words.CROSSES.get(words.kind(self.variant.tables.study, sharing), "models")
+
+    @property
+    def sends_open_sums(self) -> bool:
+        """Whether clients send sums for trees without masks, which reveal readings."""
+        if self.is_mixture:
+            return any(part.sends_open_sums for part, _ in self.parts)
+        study, (sharing, method) = self.variant.tables.study, self.forecaster.axes[:2]
+        if sharing == BASELINE:
+            return method in send_open_sums(study.baselines.further)
+        grows_trees = study.model.only_method is not None and self.crosses != "nothing"
+        return grows_trees and not study.channel.secure
 
     @property
     def bytes(self) -> float:

@@ -296,14 +296,15 @@ def _baselines(
     study: Study, clients: pd.DataFrame, baseline: Callable[[str], float]
 ) -> pd.DataFrame:
     """The four weeks of `naive_weeks` do not fit before validation."""
-    keys = pd.DataFrame(product(BASELINES, ("validation", "test")), columns=["baseline", "split"])
+    names = dict.fromkeys([*BASELINES, *(own.name for own in study.baselines.further)])
+    keys = pd.DataFrame(product(names, ("validation", "test")), columns=["baseline", "split"])
     table = keys.merge(clients, how="cross")
     lacking = (table["baseline"] == "naive_weeks") & (table["split"] == "validation")
     mase = table["baseline"].map(baseline).mask(lacking)
     mae = mase * table["persistence_mae_test"]
-    raw = table["baseline"].map(lambda name: find(name).crosses == "raw data")
+    sent = table["baseline"].map(lambda name: find(name).crosses != "nothing")
     scores = {"mae": mae, "rmse": 1.5 * mae, "mase": mase, "wape": 0.1 * mase}
-    table = table.assign(**scores, bytes=(4 * 0.9 * table["rows"] * raw).astype(int))
+    table = table.assign(**scores, bytes=(4 * 0.9 * table["rows"] * sent).astype(int))
     return table[["state", "baseline", "split", "client", *scores, "bytes"]]
 
 

@@ -335,6 +335,57 @@ def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
     assert told is not None and told.kinds["federation"] == "best federation"
 
 
+def answered(folder: Path, *further: dict[str, Any], **errors: float) -> str:
+    """What the page says where baselines beside the standard ones have these errors, and all
+    other forecasters 2."""
+    blocks = config(data={"states": ["CA"], "clients": 12}, grid={"client_opt": ["adam"]})
+    blocks |= {
+        "windows": {"target": "change", "scaling": "per_client", "covariates": [{"name": "level"}]},
+        "model": {"name": "mlp"},
+        "baselines": {"further": [*further]},
+        "claims": USE,
+    }
+    tables = fake_results.write(
+        folder, blocks, lambda *_: 2.0, baseline=lambda name: errors.get(name, 2.0)
+    )
+    found = answer(tables.study, [Variant("", {}, tables)], read(folder, tables.study))
+    assert found is not None
+    return " ".join(found.sentences)
+
+
+@pytest.mark.parametrize(("secure", "revealed"), [(True, "models, no readings"), (False, "sums")])
+def test_the_answer_says_what_trees_without_masks_reveal(secure, revealed, tmp_path) -> None:
+    trees = {"name": "lightgbm_federated", "secure": secure}
+    mean = {"name": "combined_received", "of": ["ridge", "lightgbm_federated"]}
+    found = answered(tmp_path, trees, mean, combined_received=0.3, lightgbm_federated=0.4)
+    assert f"and reveals {revealed}" in found
+    assert ("Masks hide them" in found) is not secure
+
+
+PUBLIC = {"name": "public", "kind": "buildings"}
+TREES = {"name": "lightgbm_federated", "secure": True}
+
+
+@pytest.mark.parametrize(
+    ("further", "errors", "sentence"),
+    [
+        ([PUBLIC], {"public": 0.3}, "What is in use is the model of public meters alone"),
+        ([PUBLIC, TREES], {"public": 0.6, "lightgbm_federated": 0.3}, "the errors of what is in "),
+        (
+            [PUBLIC | {"trained_on_this_dataset": True}, TREES],
+            {"public": 0.2, "lightgbm_federated": 0.3},
+            "The model of public meters was trained on these meters, so it does not count.",
+        ),
+    ],
+)
+def test_the_answer_says_what_the_public_model_gives(further, errors, sentence, tmp_path) -> None:
+    found = answered(tmp_path, *further, **errors)
+    assert sentence in found
+    compared = re.search(r"in use are (\d+).% lower", found)
+    assert (compared is not None) == ("the errors of what" in sentence)
+    assert compared is None or 45 <= int(compared[1]) <= 55
+
+
 def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS)
     tables.clients.loc[3, "persistence_mae_test"] = 0.0
