@@ -96,7 +96,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     results_of_meters = for_each_meter(tables, problems, score)
     if options.remember:
         first_day.remember(forecasters.results, keys)
-    print_by_text(forecasters.gaps({name: tables[name] for name in results_of_meters}))
+    print_by_text(forecasters.remarks({name: tables[name] for name in results_of_meters}))
     rows = [row for row, *_ in results_of_meters.values()]
     for row in rows:
         if row["drift_low"] > 0:

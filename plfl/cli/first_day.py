@@ -16,13 +16,20 @@ from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
 from plfl.cli.common import progress_bar
 from plfl.cli.init import KINDS, add_layout_options, meters_of, word_as_option
-from plfl.cli.meters import INCOMPLETE, deliver_errors, deliver_forecasts, for_each_meter
+from plfl.cli.meters import (
+    INCOMPLETE,
+    deliver_errors,
+    deliver_forecasts,
+    for_each_meter,
+    print_by_text,
+)
 from plfl.config.sections import Meters
+from plfl.data.meters.doubts import doubts
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.forecast.backtest import FORECASTS, scored
-from plfl.forecast.first_day import RawMeter, raw_meters, summary, tested
+from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.sums import SUM, add_up, check_members
 from plfl.pipeline.starter import zone_problem
@@ -194,8 +201,11 @@ def read(
         known_meters, problems = raw_meters(exports)
         for line in exports.assumptions:
             print(line, file=sys.stderr)
+        for doubt in doubts(exports.meters, LARGEST_LOADS[options.kind]):
+            print(f"odd: {doubt}", file=sys.stderr)
     except ConfigError as error:
         raise DataError(*error.problems) from None
+    print_by_text(describe(known_meters))
     if not known_meters:
         raise DataError(*(problems or [Problem(paths[0], "has no meter")]))
     return known_meters, problems

@@ -149,7 +149,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         first_day.remember(options.file, keys)
     if kept_forecasters and not (options.newcomer or options.all):
         readings_used = {name: tables[name] for name in forecasts_of_meters}
-        print_by_text(kept_forecasters.gaps(readings_used))
+        print_by_text(kept_forecasters.remarks(readings_used))
         if options.keep_readings:
             keep_recent(options.file, readings_used)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}

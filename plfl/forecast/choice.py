@@ -15,7 +15,7 @@ from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
 from plfl.forecast.contents import AS_RECEIVED
-from plfl.forecast.misfits import check_fit, describe_gap
+from plfl.forecast.misfits import check_fit, describe_gap, describe_scale
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about
@@ -264,16 +264,17 @@ class Forecasters:
                 joined.loc[border.index] = border.ffill()
         return joined
 
-    def gaps(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    def remarks(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         """What there is to know, by client, about the time between the known readings and the
-        new ones; see `describe_gap`."""
+        new ones, and about the scale of these; see `describe_gap` and `describe_scale`."""
         model = self.any_model
         look_back = model.look_back * pd.Timedelta(minutes=model.interval)
-        return {
-            client: describe_gap(table["load"], self._known_readings(client)["load"], look_back)
-            for client, table in tables.items()
-            if client in self.readings
-        }
+        texts = {}
+        for client in filter(self.readings.__contains__, tables):
+            loads = tables[client]["load"], self._known_readings(client)["load"]
+            sentences = [describe_gap(*loads, look_back), describe_scale(*loads)]
+            texts[client] = "; ".join(filter(None, sentences))
+        return texts
 
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
         known_names = among["name"].drop_duplicates().tolist()

@@ -16,6 +16,7 @@ from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
 from plfl.forecast.backtest import scored
+from plfl.forecast.misfits import LOOK_BACK, format_time
 from plfl.forecast.output import localise, localise_ends
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
@@ -31,6 +32,8 @@ class RawMeter:
     """kWh per interval, indexed by its end in local standard time; NaN in gaps."""
     minutes: int
     zone: ZoneInfo
+    read_minutes: int
+    """Minutes between its readings, which `minutes` adds up."""
 
     def forecast(self, client: str, kind: Kind, lead_time: LeadTime) -> MeterForecast:
         """Its forecast; DataError, with the name of the meter, if there can be none."""
@@ -39,6 +42,12 @@ class RawMeter:
         except DataError as error:
             raise error.locate_in(client, client) from None
         return forecast_meter(readings, load(kind), lead_time)
+
+    @property
+    def end(self) -> pd.Timestamp:
+        """When its last reading ends, in UTC."""
+        offset = standard_offset(self.zone)
+        return pd.Timestamp(self.load.last_valid_index() or self.load.index[-1]) - offset
 
     def is_seen(self, kind: Kind) -> bool:
         """Whether the public model of a kind was trained on it."""
@@ -60,8 +69,29 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[Problem]]:
         series = meter.load.set_axis(stamps + standard_offset(meter.zone)).rename("load")
         if meter.minutes < longest:
             series = resampled(series.to_frame(), longest)["load"]
-        meters[names[name]] = RawMeter(series, longest, meter.zone)
+        meters[names[name]] = RawMeter(series, longest, meter.zone, meter.minutes)
     return meters, list(exports.problems)
+
+
+def describe(meters: Mapping[str, RawMeter]) -> dict[str, str]:
+    """What there is to know about each meter before its forecast is used, in words: its readings
+    end long before those of others, or are added up to longer intervals; empty if neither."""
+    latest = max((meter.end for meter in meters.values()), default=pd.Timestamp.min)
+    texts = {}
+    for name, meter in meters.items():
+        sentences = []
+        if meter.end < latest - LOOK_BACK:
+            sentences.append(
+                f"its readings end {format_time(latest - meter.end)} before the latest of all "
+                "meters, and its forecast is for the time after them"
+            )
+        if meter.read_minutes < meter.minutes:
+            sentences.append(
+                f"its readings of {meter.read_minutes} minutes are added up to {meter.minutes}, "
+                "the longest interval of all meters; forecast these alone for shorter ones"
+            )
+        texts[name] = "; ".join(sentences)
+    return texts
 
 
 def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int) -> str:
@@ -76,7 +106,12 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
         )
     if seen_meters:
         line += f"; it was trained on {seen_meters} of these meters, so the errors are too small"
-    errors = pd.DataFrame([shares(f.pairs) for f in forecasts.values() if len(f.pairs)]).mean()
+    table = pd.DataFrame([shares(f.pairs) for f in forecasts.values() if len(f.pairs)])
+    # The same meters in each mean; without last week's load if most are younger.
+    common = table.dropna()
+    if 2 * len(common) < len(table):
+        common = table.dropna(axis="columns")
+    errors = common.mean()
     if errors.empty:
         return f"{line}; too few readings to say how it did on earlier days"
     sentences = {
@@ -84,10 +119,11 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
         "naive_day": "yesterday's load by",
         "naive_week": "last week's by",
     }
-    words = [
-        f"{text} {errors[name]:.0f} %" for name, text in sentences.items() if errors[name] >= 0
-    ]
-    return f"{line}; on their last two weeks {', '.join(words)} of the load"
+    words = [f"{text} {errors[name]:.0f} %" for name, text in sentences.items() if name in errors]
+    which = "their last two weeks"
+    if len(common) < count:
+        which = f"the last two weeks of {len(common)} of {counted(count, 'meter')}"
+    return f"{line}; on {which} {', '.join(words)} of the load"
 
 
 def shares(pairs: pd.DataFrame) -> dict[str, float]:
@@ -96,6 +132,8 @@ def shares(pairs: pd.DataFrame) -> dict[str, float]:
     common = pairs.dropna(subset=["naive_day"])
     if common["naive_week"].notna().mean() > 0.5:
         common = common.dropna()
+    else:
+        common = common.assign(naive_week=float("nan"))
     load = common["truth"].abs().mean()
     names = ("forecast", "naive_day", "naive_week")
     if not load > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 
@@ -21,6 +22,13 @@ SCALE_MULTIPLE = 5
 LARGEST_SPREAD = 1.6
 """The largest of these ratios is then at most this multiple of the least: heating and holidays
 change the nights and the peaks by different factors, a wrong unit does not."""
+UNIT_MULTIPLE = 4
+"""kW of quarter hours that are taken for kWh, or the reverse: on another scale if all quantiles are
+nearly this multiple, or part,"""
+UNIT_SPREAD = 1.2
+"""at most by this factor more or less."""
+DOUBTED_MULTIPLE = 2
+"""The same of half hours. Winter does that, too, so it is only told."""
 PEAK_MULTIPLE = 2
 """Half of the loads of a day are no peak if they are above this multiple of the largest one."""
 FAULT_MULTIPLE = 10
@@ -45,7 +53,7 @@ def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highes
     known_load = known_load.dropna()
     _refuse_another_year(client, load, known_load)
     new_load = load[load.index > known_load.index[-1]]
-    recent_load = known_load[known_load.index > known_load.index[-1] - COMPARED_TIME]
+    recent_load = known_load[known_load.index > _begin(known_load)]
     for part in (new_load, new_load[new_load.index > load.index[-1] - DAY]):
         _refuse_another_scale(client, part, recent_load)
     _refuse_far_loads(client, new_load, highest)
@@ -68,18 +76,19 @@ def describe_gap(load: pd.Series, known_load: pd.Series, look_back: pd.Timedelta
     gap = gap_before(load, known_load)
     if gap > look_back:
         return (
-            f"{_format_time(gap)} without readings since those of the study; forecasts read only "
+            f"{format_time(gap)} without readings since those of the study; forecasts read only "
             "what came after, and may have other errors than in the study"
         )
     if gap < pd.Timedelta(0):
         return (
-            f"its readings end {_format_time(-gap)} before those of the study, so these forecasts "
+            f"its readings end {format_time(-gap)} before those of the study, so these forecasts "
             "are for the past"
         )
     return ""
 
 
-def _format_time(time: pd.Timedelta) -> str:
+def format_time(time: pd.Timedelta) -> str:
+    """A time in words: "12 days", "30 hours"."""
     return (
         f"{time / DAY:.0f} days" if time >= 2 * DAY else f"{time / pd.Timedelta(hours=1):.3g} hours"
     )
@@ -102,20 +111,56 @@ def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) ->
         raise DataError(Problem(client, text, remedy, client, kind="a long gap"))
 
 
-def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -> None:
-    """Refuse a day or more of loads that are on another scale than those known_load."""
+def describe_scale(load: pd.Series, known_load: pd.Series) -> str:
+    """That new loads are nearly twice those of the study, or half, in words; empty if not. Loads as
+    in `check_fit`."""
+    known_load = known_load.dropna()
+    new_load = load[load.index > known_load.index[-1]].dropna()
+    ratios = _scale_ratios(new_load, known_load[known_load.index > _begin(known_load)])
+    if not _are_near(ratios, DOUBTED_MULTIPLE):
+        return ""
+    return (
+        f"its new loads are about {'twice' if ratios.min() > 1 else 'half of'} those of the last "
+        "four weeks of the study, in the night as in the peak: if that is another unit, such as kW "
+        "of half hours, say it with --read-as"
+    )
+
+
+def _begin(known_load: pd.Series) -> pd.Timestamp:
+    """Where the last loads of the study begin, with which new ones are compared."""
+    return pd.Timestamp(known_load.index[-1] - COMPARED_TIME)
+
+
+def _scale_ratios(load: pd.Series, known_load: pd.Series) -> NDArray[np.float64]:
+    """The quantiles of a day or more of loads over those of known ones; empty if they cannot be
+    compared."""
     if load.empty or load.index[-1] - load.index[0] < 0.9 * DAY:
-        return
+        return np.empty(0)
     known_sizes, sizes = (
         known_load.quantile(QUANTILES).to_numpy(),
         load.quantile(QUANTILES).to_numpy(),
     )
     is_positive = known_sizes > 0
     ratios = sizes[is_positive] / known_sizes[is_positive]
-    if len(ratios) < 2 or ratios.min() <= 0 or ratios.max() > LARGEST_SPREAD * ratios.min():
+    return ratios if len(ratios) > 1 and ratios.min() > 0 else np.empty(0)
+
+
+def _are_near(ratios: NDArray[np.float64], multiple: float) -> bool:
+    """Whether all ratios are nearly this multiple, or all nearly this part."""
+    return len(ratios) == len(QUANTILES) and any(
+        bool((ratios > factor / UNIT_SPREAD).all() and (ratios < factor * UNIT_SPREAD).all())
+        for factor in (multiple, 1 / multiple)
+    )
+
+
+def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -> None:
+    """Refuse a day or more of loads that are on another scale than the known ones."""
+    ratios = _scale_ratios(load, known_load)
+    if not len(ratios) or ratios.max() > LARGEST_SPREAD * ratios.min():
         return
     factor = float(np.median(ratios))
-    if 1 / SCALE_MULTIPLE < factor < SCALE_MULTIPLE:
+    is_usual = 1 / SCALE_MULTIPLE < factor < SCALE_MULTIPLE
+    if is_usual and not _are_near(ratios, UNIT_MULTIPLE):
         return
     size = f"{factor:,.0f} times" if factor > 1 else f"1/{1 / factor:.0f} of"
     text = (

@@ -42,7 +42,7 @@ def test_one_command_forecasts_all_meters(invoke: Callable) -> None:
     (line,) = printed.err.splitlines()
     assert "model of public homes (Low Carbon London; Ausgrid: Sydney)" in line
     assert "for 1 of 2 meters" in line
-    assert "on their last two weeks wrong by" in line
+    assert "on the last two weeks of 1 of 2 meters wrong by" in line
     assert "yesterday's load by" in line
 
 
@@ -81,8 +81,69 @@ def test_a_workbook_in_and_out(invoke: Callable) -> None:
 
 def test_half_hours_beside_hours_become_hours(invoke: Callable) -> None:
     export("hours"), export("halves", minutes=30)
-    table = table_of(invoke("forecast", "exports", *PARIS).out)
+    printed = invoke("forecast", "exports", *PARIS)
+    table = table_of(printed.out)
     assert table.groupby("client").size().to_dict() == {"halves": 24, "hours": 24}
+    assert "halves: its readings of 30 minutes are added up to 60" in printed.err
+    assert "hours: its" not in printed.err
+
+
+def test_a_meter_that_ended_long_before_the_others_is_named(invoke: Callable) -> None:
+    export("now"), export("week", ends="2024-03-13"), export("gone", ends="2022-02-03")
+    printed = invoke("forecast", "exports", *PARIS)
+    assert table_of(printed.out).groupby("client").size().to_dict() == dict.fromkeys(
+        ["gone", "now", "week"], 24
+    )
+    assert "gone: its readings end 776 days before the latest of all meters" in printed.err
+    assert "week: its" not in printed.err
+
+
+def test_loads_that_no_home_has_are_named(invoke: Callable) -> None:
+    path = export("home")
+    table = pd.read_csv(path)
+    table.assign(kWh=1000 * table["kWh"]).to_csv(path, index=False)
+    printed = invoke("forecast", path, *PARIS)
+    assert "odd: home: the mean load is above 100 kW" in printed.err
+    assert "check --read-as" in printed.err
+    buildings = invoke("forecast", path, "--kind", "buildings", "--timezone", "Europe/Paris")
+    assert "odd" not in buildings.err
+
+
+def test_last_weeks_load_is_compared_on_the_same_meters(invoke: Callable) -> None:
+    for name in ("attic", "basement", "cellar"):
+        export(name, days=40)
+    alone = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
+    export("young", days=3)
+    line = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
+    assert "on the last two weeks of 3 of 4 meters wrong by" in line
+    assert alone.partition("wrong by")[2] == line.partition("wrong by")[2]
+    for name in ("dormer", "eaves", "floor"):
+        export(name, days=3)
+    line = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
+    assert "on their last two weeks wrong by" in line and "last week's" not in line
+
+
+@pytest.mark.parametrize(
+    ("zone", "ends", "first"),
+    [
+        ("Australia/Sydney", "2024-01-20", "2024-01-20 01:00:00+11:00"),
+        ("America/Los_Angeles", "2024-07-20", "2024-07-20 01:00:00-07:00"),
+    ],
+)
+def test_another_hemisphere_and_zone(zone: str, ends: str, first: str, invoke: Callable) -> None:
+    path = export("home", ends=ends)
+    table = table_of(invoke("forecast", path, "--kind", "homes", "--timezone", zone).out)
+    assert table["timestamp"][0] == first
+    loads = pd.read_csv(path)["kWh"]
+    assert table["forecast"].between(loads.min(), loads.max()).all()
+
+
+def test_a_hole_of_a_week_is_no_load(invoke: Callable) -> None:
+    path = export("home", days=40)
+    table = pd.read_csv(path)
+    table.drop(range(600, 768)).to_csv(path, index=False)
+    found = table_of(invoke("forecast", path, *PARIS).out)["forecast"]
+    assert len(found) == 24 and found.between(0.1, 1.0).all()
 
 
 def test_what_cannot_be_forecast_has_a_line_and_the_others_go_on(invoke: Callable) -> None:

@@ -279,6 +279,8 @@ load = { columns = "Used", unit = "kWh" }
         (1000, r"about (9\d\d|1,0\d\d) times those"),
         (8, "its loads are about 8 times those of the study, in the night as in the peak"),
         (0.001, r"about 1/(9\d\d|10\d\d) of those"),
+        (4, "its loads are about 4 times those of the study"),
+        (0.25, "its loads are about 1/4 of those of the study"),
     ],
 )
 def test_a_meter_on_another_scale_is_refused_and_the_others_are_forecast(
@@ -293,6 +295,18 @@ def test_a_meter_on_another_scale_is_refused_and_the_others_are_forecast(
     assert set(pd.read_csv(io.StringIO(printed.out))["client"]) == {"attic", "cellar"}
     (line,) = [line for line in printed.err.splitlines() if line.startswith("plfl: barn:")]
     assert re.search(words, line)
+
+
+@pytest.mark.parametrize(("factor", "words"), [(2, "twice"), (0.5, "half of"), (1.5, "")])
+def test_doubled_loads_are_forecast_and_told(
+    factor: float, words: str, results: Path, invoke: Callable
+) -> None:
+    export("march", LAST, "2024-04-01", factor=factor)
+    for command in ("forecast", "backtest"):
+        printed = invoke(command, results, "march", "--with", "naive_day")
+        told = f"3 meters (attic, barn, cellar): its new loads are about {words} those of the last"
+        assert (told in printed.err) is bool(words)
+        assert ("its new loads" in printed.err) is bool(words)
 
 
 def test_loads_on_another_scale_are_taken_if_they_are_right(

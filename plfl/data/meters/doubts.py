@@ -12,7 +12,7 @@ from plfl.base.keys import Key
 from plfl.base.text import counted_names
 from plfl.config.messages import flow
 from plfl.data.meters.cleaning import Meter
-from plfl.data.meters.questions import LARGEST_LOADS
+from plfl.data.meters.questions import LARGEST_LOADS, LargestLoads
 
 _CONSTANT_PART = 0.99
 """A load is all but constant if this part of its values is the same, in the last quarter, too."""
@@ -23,8 +23,8 @@ _PADDED = 4
 """Zeros in a row before a load that is at least as large as that of as many intervals."""
 _ENOUGH_TIMES = 20
 """Times that tell a habit from chance."""
-_MOST_KW, _LEAST_KW = LARGEST_LOADS["homes"].in_kwh, 0.002
-"""Mean loads of homes are between these; those of buildings may be larger."""
+_LEAST_KW = 0.002
+"""The least mean load of a meter."""
 _NIGHT_ENDS = 4
 """Hour of local time before which it is dark on most days."""
 _MOST_METERS = 1000
@@ -44,13 +44,16 @@ class Doubt(NamedTuple):
     """The meters that have it, if any."""
 
 
-def doubts(meters: Mapping[str, Meter]) -> list[Problem]:
-    """One for each oddity; its place is the number of meters that have it, and three names."""
+def doubts(
+    meters: Mapping[str, Meter], largest: LargestLoads = LARGEST_LOADS["homes"]
+) -> list[Problem]:
+    """One for each oddity; its place is the number of meters that have it, and three names.
+    `largest`: the largest mean load of such meters."""
     loads = {name: meter.load.to_numpy(float) for name, meter in meters.items()}
     found_doubts = (
         *_single_doubts(loads),
         *_solar_doubts(meters),
-        *_unit_doubts(meters, loads),
+        *_unit_doubts(meters, loads, largest.in_kwh),
         *_joint_doubts(meters, loads),
     )
     return [
@@ -104,7 +107,7 @@ def _is_solar(meter: Meter) -> bool:
 
 
 def _unit_doubts(
-    meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]
+    meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]], most_kw: float
 ) -> Iterator[Doubt]:
     """Means that loads of homes and buildings do not have, and those unlike all others."""
     means = {
@@ -117,9 +120,9 @@ def _unit_doubts(
         tiny,
     )
     yield Doubt(
-        f"the mean load is above {_MOST_KW:g} kW, and only large buildings have so much",
+        f"the mean load is above {most_kw:,.0f} kW, and only large buildings have so much",
         f"if it is none, check {Key('data.meters.unit')}: is it Wh or W?",
-        [name for name, mean in means.items() if mean > _MOST_KW],
+        [name for name, mean in means.items() if mean > most_kw],
     )
     if len(means) > 2:
         ordered = sorted(means, key=lambda name: means[name])
