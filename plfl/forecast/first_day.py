@@ -46,8 +46,9 @@ class RawMeter:
     @property
     def end(self) -> pd.Timestamp:
         """When its last reading ends, in UTC."""
-        offset = standard_offset(self.zone)
-        return pd.Timestamp(self.load.last_valid_index() or self.load.index[-1]) - offset
+        known_load = self.load.dropna()
+        stamps = pd.DatetimeIndex((known_load if len(known_load) else self.load).index)
+        return stamps[-1] - standard_offset(self.zone)
 
     def is_seen(self, kind: Kind) -> bool:
         """Whether the public model of a kind was trained on it."""
