@@ -69,7 +69,8 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
     """The table with times of day instead of numbers of hours or intervals, such as 1 to 48, in a
     column that repeats them beside one of dates without times of day."""
     is_end = meters.stamp == "end" and "stamp" in meters.model_fields_set
-    sample = {name: as_text(table.cells[name].head(2000)) for name in map(str, table.cells)}
+    names = [name for name in map(str, table.cells) if not _has_fractions(table, name)]
+    sample = {name: as_text(table.cells[name].head(2000)) for name in names}
     if any(text.str.fullmatch(_TIME, case=False).mean() > 0.5 for text in sample.values()):
         return table
     dates = [name for name, text in sample.items() if text.str.match(DATED.pattern).mean() > 0.5]
@@ -90,6 +91,12 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
             clocks = minutes.map(lambda time: f"{time // 60:02}:{time % 60:02}")
             return replace(table, cells=table.cells.assign(**{name: clocks}), stamp=mark)
     return table
+
+
+def _has_fractions(table: RawTable, name: str) -> bool:
+    """Whether a column has plain numbers that are not whole, and so neither dates nor hours."""
+    plain = table.plain.get(name)
+    return plain is not None and bool((np.nan_to_num(plain.numbers) % 1).any())
 
 
 def _without_units(table: RawTable, column: str) -> RawTable:
