@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from plfl import __version__
 from plfl.base.files import sha256, write_text
 from plfl.outside import submissions
 from plfl.outside.frozen import BenchmarkTask, opened
@@ -138,7 +139,7 @@ def croissant() -> dict[str, Any]:
         "description": "Scores of forecasters and classifiers on the frozen tasks of plfl.",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "url": f"{repository()}/tree/main/leaderboard",
-        "citeAs": "The plfl developers (2026): plfl, version 0.1.0",
+        "citeAs": f"The plfl developers (2026): plfl, version {__version__}",
         "creator": [{"@type": "sc:Organization", "name": "The plfl developers"}],
         "datePublished": "2026-11-25",
         "license": "https://spdx.org/licenses/MIT",

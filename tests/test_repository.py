@@ -168,19 +168,25 @@ RELEASE = {
     "plfl/__init__.py": '__version__ = "1.2.0"\n',
     "CITATION.cff": "version: 1.2.0\ndate-released: 2027-01-31\n",
     "codemeta.json": '{"version": "1.2.0", "datePublished": "2027-01-31"}',
+    "docs/workflow.md": 'tag="v1.2.0"\n--tag v1.2.0\n',
+    "leaderboard/croissant.json": '"plfl, version 1.2.0",\n',
+    "release/recipe.yaml": "context:\n  version: 1.2.0\n",
     "CHANGELOG.md": "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2027-01-31)\n\n"
     "- New.\n\n## 1.1.0 (2026-12-01)\n\n- Old.\n",
 }
 
 
+def write_files(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+
+
 def test_the_notes_of_a_release_are_its_section_of_the_changelog(
     notes: ModuleType, tmp_path: Path
 ) -> None:
-    (tmp_path / "plfl").mkdir()
-    for name, text in RELEASE.items():
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, RELEASE)
     assert notes.notes("v1.2.0", tmp_path) == notes.notes("", tmp_path) == "- New.\n"
-    assert notes.notes().startswith("The first version.")  # of this repository
     for tag in ("1.2.0", "v1.3.0"):
         with pytest.raises(ValueError, match=re.escape(tag.removeprefix("v"))):
             notes.notes(tag, tmp_path)
@@ -190,12 +196,42 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog(
 def test_a_tag_that_a_file_contradicts_is_not_released(
     notes: ModuleType, tmp_path: Path, name: str
 ) -> None:
-    (tmp_path / "plfl").mkdir()
-    for file, text in RELEASE.items():
-        wrong = re.sub(r"1\.2\.0", "1.1.9", text) if file == name else text
-        (tmp_path / file).write_text(wrong)
+    write_files(tmp_path, RELEASE | {name: RELEASE[name].replace("1.2.0", "1.1.9")})
     with pytest.raises(ValueError, match=re.escape(name)):
         notes.notes("v1.2.0", tmp_path)
+
+
+def test_the_files_of_this_repository_agree_on_its_version(notes: ModuleType) -> None:
+    assert notes.notes() in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_one_command_writes_the_version_of_a_release_into_every_file(
+    notes: ModuleType, copy: Path
+) -> None:
+    unreleased = "- Something that nobody has yet."
+    changes = (copy / "CHANGELOG.md").read_text(encoding="utf-8")
+    _, heading, _ = changes.partition("## Unreleased\n")
+    changes = changes.replace(heading, f"{heading}\n{unreleased}\n")
+    (copy / "CHANGELOG.md").write_text(changes, encoding="utf-8")
+    before = contents(copy)
+    for tag, date in (
+        ("0.9.7", "2031-02-03"),
+        ("v0.9.7", "today"),
+        (f"v{plfl.__version__}", "2031-02-03"),
+    ):
+        with pytest.raises(ValueError, match=r"tag is v|date is written|has .* already"):
+            notes.write_version(tag, date, copy)
+    assert contents(copy) == before
+    notes.write_version("v0.9.7", "2031-02-03", copy)
+    assert notes.notes("", copy).startswith(unreleased)
+    assert not re.search(
+        r"## Unreleased\n\n- ", (copy / "CHANGELOG.md").read_text(encoding="utf-8")
+    )
+    # The former version stands only where it is history, a lock or no version of plfl.
+    former = re.compile(rf"(?<![\d.]){re.escape(plfl.__version__)}(?![\d.])".encode())
+    naming = {name for name, text in contents(copy).items() if former.search(text)}
+    naming = {name for name in naming if not name.endswith((".lock", ".txt", ".parquet", ".csv"))}
+    assert naming == {"CHANGELOG.md"} | {n for n in naming if n.startswith("tests/")}
 
 
 def test_tools_of_a_release_are_locked_with_digests() -> None:
