@@ -154,14 +154,23 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
         if len(names) <= MOST_NAMES:
             lines += lines_of_kind
             continue
-        texts = [
-            problem.describe_at(problem.place.spot if isinstance(problem.place, Place) else "")
-            for problem in lines_of_kind.values()
-        ]
+        texts = [problem.describe_at(_spot_of(problem)) for problem in lines_of_kind.values()]
         is_told = len({*texts}) == 1 or f"{names[0]}:" in texts[0]
         first = "" if is_told else f"; of {names[0]}"
         lines.append(f"{counted_names(names, noun)}{first}: {texts[0]}")
     return lines
+
+
+def equal_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
+    """A line for each problem, with a single one for those of more than `MOST_NAMES` meters that
+    differ in their files only."""
+    worded = (replace(p, kind=p.describe_at(_spot_of(p))) for p in problems)
+    return shared_lines(worded, noun)
+
+
+def _spot_of(problem: Problem) -> str:
+    """Where in its file a problem is; empty if its place is no spot in a file."""
+    return problem.place.spot if isinstance(problem.place, Place) else ""
 
 
 @contextmanager

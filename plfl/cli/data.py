@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,12 +59,20 @@ def add(commands: Commands) -> None:
     formats.add_argument("format", nargs="?", metavar="FORMAT", help=text)
 
 
+class _Printing(logging.Handler):
+    """Prints messages. Unlike the handlers of Python, it stops if their reader has gone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message."""
+        print(self.format(record), flush=True)
+
+
 def run(options: argparse.Namespace) -> None:
     """Print one row per client, with the windows of the first variant of the study, and properties
     that may spoil a study of them."""
     study = Study.load(options.config)
     check_loads(study)
-    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logging.basicConfig(format="%(message)s", handlers=[_Printing()])
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
 
     source, first = sources.source_of(study.data), next(iter(study.variants.values()))

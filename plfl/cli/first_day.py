@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from plfl.base.errors import ConfigError, DataError, PlflError, Problem
+from plfl.base.errors import ConfigError, DataError, PlflError, Problem, shared_lines
 from plfl.base.files import write_text
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
@@ -207,7 +207,7 @@ def read(
         raise DataError(*error.problems) from None
     print_by_text(describe(known_meters))
     if not known_meters:
-        raise DataError(*(problems or [Problem(paths[0], "has no meter")]))
+        raise DataError(*(shared_lines(problems) or [Problem(paths[0], "has no meter")]))
     return known_meters, problems
 
 

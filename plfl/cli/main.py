@@ -37,6 +37,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         if files := getattr(options, "trust", []):
             trust(*files)
         status: int | None = options.run(options)
+        sys.stdout.flush()
     except PlflError as error:
         print(f"plfl: {error}", file=sys.stderr)
         return 2

@@ -156,6 +156,14 @@ def test_what_cannot_be_forecast_has_a_line_and_the_others_go_on(invoke: Callabl
     assert "zeros: all values are 0 kWh" in printed.err
 
 
+def test_a_problem_of_all_files_is_told_once(invoke: Callable) -> None:
+    for number in range(4):
+        export(f"home{number}", ends="2024-04-05")
+    printed = invoke("forecast", "exports", *PARIS, status=2)
+    assert printed.err.count("2024-03-31 02:00:00 does not exist in Europe/Paris") == 1
+    assert "4 meters (home0, home1, home2 …): line" in printed.err
+
+
 def test_mistakes(invoke: Callable) -> None:
     path = export("home")
     mistakes = {

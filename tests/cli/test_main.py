@@ -1,6 +1,8 @@
 """The `plfl` command."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,6 +106,15 @@ def test_mistakes_end_with_a_message(project, arguments, message, invoke):
     said = invoke(*arguments, status=2).err
     assert said.startswith("plfl: ")
     assert message in said
+
+
+@pytest.mark.parametrize("command", [["init"], ["data", "check", "my.yaml"]])
+def test_a_reader_that_has_gone_ends_the_command_in_silence(project: Path, command) -> None:
+    ends = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "plfl", *command], cwd=project, **ends) as child:
+        child.stdout.close()
+        errors = child.stderr.read()
+    assert (child.returncode, errors) == (1, "")
 
 
 Help = Callable[..., str]

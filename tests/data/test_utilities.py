@@ -187,6 +187,20 @@ def test_of_many_problems_the_first_are_listed(tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 52
 
 
+def test_a_problem_that_many_files_share_is_told_once(tmp_path: Path) -> None:
+    loads = LOADS.astype(object)
+    loads[6] = "broken"
+    for number in range(5):
+        write(tmp_path / f"home{number}.csv", kWh=loads)
+    write(tmp_path / "barn.csv", kWh=[*loads[1:], 0])
+    with naming(DataError) as caught:
+        read(tmp_path)
+    count, other, shared = str(caught.value).splitlines()
+    assert count.startswith("6 problems")
+    assert other.startswith(f"{tmp_path / 'barn.csv'}: line 7: ")
+    assert shared.startswith("5 meters (home0, home1, home2 …): line 8: ")
+
+
 def test_columns_that_are_called_like_units_are_no_loads(tmp_path: Path) -> None:
     units = ["V", "m3", "A", "bar", "°C", "l", "Hz", "m³/h", "%"]
     labels = {"month": HOURS.month, "read status": HOURS.day % 2}

@@ -83,8 +83,8 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
             of all files, with the line of the file and the keys to set.
     """
     exports = _read(data, state)
-    for path, form in exports.forms.items():
-        logger.info("%s: %s", path, form)
+    for line in exports.describe_forms():
+        logger.info("%s", line)
     tables: dict[str, pd.DataFrame] = {}
     problems: list[Problem] = []
     notes: list[Problem] = []

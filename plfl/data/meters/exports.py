@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem, collect_problems, shared_lines
+from plfl.base.errors import DataError, Problem, collect_problems, equal_lines, shared_lines
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.text import Progress, counted
 from plfl.config.messages import flow
@@ -70,14 +70,18 @@ class Exports:
 
     def report(self) -> list[str]:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
-        forms = (Problem(str(path), form, meter=str(path)) for path, form in self.forms.items())
         return [
-            *shared_lines(forms, noun="file"),
+            *self.describe_forms(),
             "times below are local standard (winter) time, also in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
             *(f"assumed: {line}" for line in self.assumptions),
             *(f"odd: {line}" for line in doubts(self.meters)),
         ]
+
+    def describe_forms(self) -> list[str]:
+        """A line for each form, with the files that have it."""
+        forms = (Problem(str(path), form, meter=str(path)) for path, form in self.forms.items())
+        return shared_lines(forms, noun="file")
 
     @property
     def problems_of_study(self) -> list[Problem]:
@@ -86,11 +90,11 @@ class Exports:
 
     def refuse(self, *head: str) -> None:
         """Refuse the exports for a study if there are problems, of which the first are listed below
-        `head`."""
-        hidden_count = len(problems := self.problems_of_study) - MOST_PROBLEMS
+        `head`, those that many files share once."""
+        hidden_count = len(lines := equal_lines(self.problems_of_study)) - MOST_PROBLEMS
         remainder = [f"and {counted(hidden_count, 'more problem')}"] if hidden_count > 0 else []
-        if problems:
-            raise DataError(*head, *problems[:MOST_PROBLEMS], *remainder)
+        if lines:
+            raise DataError(*head, *lines[:MOST_PROBLEMS], *remainder)
 
 
 def read_exports(

@@ -132,10 +132,14 @@ def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> dic
             row = int(wrong.argmax())
             value = str(table.cells[column].iloc[row]).strip()
             problems.append(
-                f"{table.place_of(table.cells.index[row])}: {column} {value!r} is not a number "
-                f"({counted(int(wrong.sum()), 'such value')}); say that it means a "
-                f"missing reading with {Key('data.meters.missing', f'[{typed(value)}]')}, or set "
-                f"{Key('data.meters.decimal')}"
+                Problem(
+                    table.place_of(table.cells.index[row]),
+                    f"{column} {value!r} is not a number "
+                    f"({counted(int(wrong.sum()), 'such value')})",
+                    "say that it means a missing reading with "
+                    f"{Key('data.meters.missing', f'[{typed(value)}]')}, or set "
+                    f"{Key('data.meters.decimal')}",
+                )
             )
     if problems:
         raise DataError(*problems)

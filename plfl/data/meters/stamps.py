@@ -257,12 +257,12 @@ def _find(table: RawTable, text: pd.Series) -> str:
     if _is_compact_hour(text):
         return COMPACT_HOUR
     best, ways_to_read = _formats_of(tuple(text[text != ""].drop_duplicates()))
-    place = f"{table.place_of(text.index[0])}: {text.iloc[0]!r}"
+    place, stamp = table.place_of(text.index[0]), repr(text.iloc[0])
     if not best:
         raise DataError(
             Problem(
-                "",
-                f"{place} is in no known format",
+                place,
+                f"{stamp} is in no known format",
                 f"name it, such as {Key('data.meters.date_format', repr('%d.%m.%Y %H:%M'))}",
             )
         )
@@ -270,8 +270,8 @@ def _find(table: RawTable, text: pd.Series) -> str:
         ways = " or ".join(f"'{form}'" for form in best)
         raise DataError(
             Problem(
-                "",
-                f"{place} can be read in {len(best)} ways, and so can all stamps of the file",
+                place,
+                f"{stamp} can be read in {len(best)} ways, and so can all stamps of the file",
                 f"choose {Key('data.meters.date_format', ways)}",
             )
         )
