@@ -116,6 +116,9 @@ def test_results_are_scored_beside_predictions_and_become_rows_of_a_leaderboard(
     row = board.loc["ours: P2, FedOpt, local model"]
     assert row["score"] == pytest.approx(fake_results.scores_of(tables, best).mean(), rel=1e-5)
     assert row["exchanged"] == "models" and row["bytes_up"] > 0
+    command, _, keys = row["command"].partition(", with the keys ")
+    assert command == "plfl study own.yaml"
+    assert plfl.Study.parse(yaml.safe_load(keys), "row") == tables.study
     summary = tables.summary.query("model == 'local'")
     summary = summary[(summary[CELL] == pd.Series(vars(best))).all(axis=1)]
     assert row["wape"] == pytest.approx(summary["wape_mean"].item(), rel=1e-5)

@@ -69,6 +69,8 @@ def readable_size(size: float) -> str:
 
 def print_table(table: Any, index: bool = False) -> str:
     """A table of pandas to print, with numbers as by `short_number`."""
+    whole = table.select_dtypes("Int64")  # pandas writes its missing values in a way of its own
+    table = table.assign(**{name: whole[name].astype(object).fillna("–") for name in whole})
     text: str = table.to_string(index=index, float_format=short_number, na_rep="–")
     return text
 

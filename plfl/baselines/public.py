@@ -6,6 +6,7 @@ Its inputs are the client's own loads of up to four weeks, as far as it knows th
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -124,8 +125,10 @@ class Public(PretrainedElsewhere):
             return PublicFit(dataset, load(self.kind))
         if not isinstance(self.file, list):
             return PublicFit(dataset, load_file(self.kind, self.file))
-        fits = [PublicFit(dataset, load_file(self.kind, file)) for file in self.file]
-        return next((fit for fit in fits if not fit.seen_client()), fits[0])
+        fits = (PublicFit(dataset, load_file(self.kind, file)) for file in self.file)
+        first_fit = next(fits)
+        unseen_fits = (fit for fit in chain([first_fit], fits) if not fit.seen_client())
+        return next(unseen_fits, first_fit)
 
     def restore(
         self,

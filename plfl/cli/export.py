@@ -10,7 +10,7 @@ from plfl.cli.forecast import add_with, check_with, choose_model
 from plfl.cli.meters import INCOMPLETE, for_each_meter, share_messages
 from plfl.cli.results import add_model
 from plfl.cli.score import opened
-from plfl.forecast.choice import Forecasters
+from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.model import load
 from plfl.outside import clients as outside
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
                 "leave it out, or write `plfl export clients STUDY`",
             )
         )
-    kept_forecasters = Forecasters(options.file) if options.file.is_dir() else None
+    kept_forecasters = Forecasters(options.file) if is_results_folder(options.file) else None
     check_with(options, kept_forecasters is not None)
     model = kept_forecasters.any_model if kept_forecasters else load(options.file)
     known_clients = [*kept_forecasters.clients] if kept_forecasters else model.clients

@@ -17,7 +17,7 @@ from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which
 from plfl.cli.init import KINDS
 from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
 from plfl.cli.results import find_results
-from plfl.forecast.choice import Forecasters
+from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
@@ -105,10 +105,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], None]) -> int:
     """Forecast with the models of a study."""
-    is_folder = options.file.is_dir() or not options.file.suffix
     kept_forecasters = (
         Forecasters(options.file, options.accept_misfits, read_recent(options.file))
-        if is_folder
+        if is_results_folder(options.file)
         else None
     )
     if kept_forecasters is not None and kept_forecasters.are_of_plfl:

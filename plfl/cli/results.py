@@ -26,7 +26,7 @@ def find_side(text: str) -> str:
     """A side of a comparison, with its results folder: `FOLDER`, `FOLDER:CELL` or
     `STUDY.yaml:CELL`."""
     path, colon, cell = text.partition(":")
-    return f"{find_results(path)}{colon}{cell}" if path.endswith((".yaml", ".yml")) else text
+    return f"{find_results(path)}{colon}{cell}"
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:

@@ -12,14 +12,16 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.results import find_results
+from plfl.config.messages import flow
 from plfl.outside.clients import datasets, examples
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.frozen import opened as read
 from plfl.outside.leaderboard import BOARDS, append, check_row, rows_of
 from plfl.outside.score import score
 from plfl.outside.submissions import LARGEST, VERIFIED, keep, note_verified
-from plfl.pipeline.shipped import root
+from plfl.pipeline import shipped
 from plfl.results.dominance import deciding
+from plfl.results.overview import study_of
 from plfl.study import Study
 
 EXAMPLES = """
@@ -33,7 +35,7 @@ MEANINGS = {
     "exchanged": "what clients exchange: nothing (the default if no bytes are sent), models (the "
     "default otherwise), sums or raw data",
     "used": "what the method read besides the arrays, such as `weather forecasts`",
-    "command": "how to run the method again",
+    "command": "how to run the method again; of --results by default their study",
     "bytes-up": "bytes that a client sends in all its training, a mean over clients",
     "bytes-down": "bytes that a client receives in all its training",
     "trials": "choices of hyperparameters that were compared on validation",
@@ -117,18 +119,28 @@ def run(options: argparse.Namespace) -> None:
             )
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
-    methods = append(rows, file, template=root() / file)
+    methods = append(rows, file, template=shipped.root() / file)
     if task and options.submit == Path():
         _keep(rows, options.predictions, task.name, file)
     for row in rows:
-        print(
-            f"{file}: {row['method']} is row {methods.index(row['method']) + 1} of {len(methods)}"
-        )
+        position = methods.index(row["method"]) + 1
+        print(f"{file}: {row['method']} is row {position} of {len(methods)}, the best first")
+        if not row["command"]:
+            print(f"{file}: this row does not say how to run it again; add --command TEXT")
+
+
+def command_of(study: Study) -> str:
+    """How to run a study again: the command for a ready-made one, and otherwise also its keys."""
+    ready_made = shipped.studies().get(study.name)
+    if ready_made is not None and Study.load(ready_made) == study:
+        return f"plfl study {ready_made.relative_to(shipped.root())}"
+    keys = study.model_dump(mode="json", exclude_defaults=True)
+    return f"plfl study {Path(study.name).name}.yaml, with the keys {flow(keys)}"
 
 
 def _keep(rows: list[dict[str, Any]], predictions: Path | None, task: str, board: Path) -> None:
     """Keep the predictions of a row of a task, or list rows that have none."""
-    template, verified = root() / board.parent / VERIFIED, board.parent / VERIFIED
+    template, verified = shipped.root() / board.parent / VERIFIED, board.parent / VERIFIED
     if not verified.is_file() and template.is_file():
         verified.parent.mkdir(parents=True, exist_ok=True)
         write_text(verified, template.read_text(encoding="utf-8"))
@@ -175,6 +187,7 @@ def _score_results(
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""
     stated_keys = {name: submission.get(name, "") for name in ("version", "used", "command")}
+    stated_keys["command"] = stated_keys["command"] or command_of(study_of(options.results))
     rows = [row | stated_keys for row in rows_of(options.results, study, data, metric)]
     if options.method:
         rows = [row | {"method": f"{options.method}: {row['method']}"} for row in rows]

@@ -18,7 +18,7 @@ from typing import Any, cast
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.deploy.protocol.client import LATEST, MODEL
-from plfl.forecast.choice import Forecasters
+from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.model import load
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,9 @@ class Forecasts:
         if (latest := self.model / LATEST).is_file():
             run, _ = json.loads(latest.read_text(encoding="utf-8"))
             return self.model / str(run) / MODEL
-        return Forecasters(self.model).of(self.name).file if self.model.is_dir() else self.model
+        if is_results_folder(self.model):
+            return Forecasters(self.model).of(self.name).file
+        return self.model
 
     def document(self) -> dict[str, Any]:
         """The forecasts and what they are, as JSON values.

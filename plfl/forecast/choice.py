@@ -30,6 +30,12 @@ BY_AGE = {
 which on: models as received, then their weighted mean with own ones (docs/map.md)."""
 
 
+def is_results_folder(path: Path) -> bool:
+    """Whether a path is that of a results folder, which need not exist, and not of a file of
+    models."""
+    return path.is_dir() or not (path.is_file() or path.suffix == ".safetensors")
+
+
 @dataclass(frozen=True)
 class Choice:
     """A forecaster, and why it is chosen."""

@@ -13,7 +13,7 @@ from plfl.results.records import read_table, write_table
 FILE = Path("data", "recent.parquet")
 """The file with these readings in a results folder, beside the study's own, which are not published
 either."""
-KEPT = pd.Timedelta(days=35)
+LONGEST_AGE = pd.Timedelta(days=35)
 """Time before the last reading of a meter of which readings are kept: forecasters read the last
 four weeks, at most."""
 
@@ -36,14 +36,14 @@ def read_recent(results: Path) -> dict[str, pd.DataFrame]:
 
 def keep_recent(results: Path, new: Mapping[str, pd.DataFrame]) -> Path:
     """Add new readings of clients to those that a results folder keeps, in place of earlier ones of
-    the same times, and return the file; readings that are older than `KEPT` are left out."""
+    the same times, and return the file; readings that are older than `LONGEST_AGE` are left out."""
     tables = read_recent(results)
     for client, readings in new.items():
         rows_known = readings.dropna(subset=["load"])
         parts = [tables[client], rows_known] if client in tables else [rows_known]
-        joined = pd.concat(parts)
-        joined = joined[~joined.index.duplicated(keep="last")].sort_index()
-        tables[client] = joined[joined.index > joined.index[-1] - KEPT]
+        table = pd.concat(parts)
+        table = table[~table.index.duplicated(keep="last")].sort_index()
+        tables[client] = table[table.index > table.index[-1] - LONGEST_AGE]
     rows = [
         table.rename_axis("timestamp").reset_index().assign(client=client)
         for client, table in tables.items()

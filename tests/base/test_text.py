@@ -3,6 +3,7 @@
 import io
 import unicodedata
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,3 +39,8 @@ def test_what_the_encoding_of_a_terminal_does_not_have_is_escaped() -> None:
     stream = io.TextIOWrapper(binary, encoding="latin-1")
     print("λ in café", file=text.Visible(stream), flush=True)
     assert binary.getvalue() == b"\\u03bb in caf\xe9\n"
+
+
+def test_missing_values_of_a_table_are_dashes() -> None:
+    table = pd.DataFrame({"rank": pd.array([1, None], "Int64"), "mase": [0.5, None]})
+    assert text.print_table(table).split() == ["rank", "mase", "1", "0.5", "–", "–"]

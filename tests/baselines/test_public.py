@@ -105,6 +105,8 @@ def test_of_several_files_the_first_that_has_not_seen_the_meters_forecasts(tmp_p
     several = Public(kind="homes", file=files)
     for fitted in (several.fit(data, SETTINGS, {}), several.restore({}, data, SETTINGS, {})):
         np.testing.assert_array_equal(fitted.predict(1, starts), expected)
+    further_files = [files[1], tmp_path / "never-opened.xz"]
+    Public(kind="homes", file=further_files).fit(data, SETTINGS, {})
     with pytest.raises(DataError, match="was trained on readings of a"):
         Public(kind="homes", file=files[:1]).fit(data, SETTINGS, {})
 

@@ -48,6 +48,10 @@ def test_a_study_without_results_is_said(here: Path, invoke) -> None:
     (here / "mine.yaml").write_text("name: own\n", encoding="utf-8")
     for command in (["claims", "mine.yaml"], ["forecast", "mine.yaml", "new.csv"]):
         assert "results/own: holds no study" in invoke(*command, status=2).err
+    serving = ["deploy", "forecasts", "--building", "a", "--readings", "a.csv", "--model"]
+    for command in (["export", "--to", "programs"], ["forecast"], ["backtest"], serving):
+        paths = ["results/own.2", *["new.csv"] * (command[0] in ("forecast", "backtest"))]
+        assert "results/own.2: holds no study" in invoke(*command, *paths, status=2).err
     assert "other.yaml: 1 error" in invoke("claims", "other.yaml", status=2).err
 
 

@@ -9,11 +9,13 @@ import pytest
 import plfl
 from plfl.base.errors import DataError
 from plfl.cli.main import main
+from plfl.cli.score import command_of
 from plfl.outside.clients import Client
 from plfl.outside.score import SUBMISSION, ScoredPredictions, score
 from plfl.study import Study
 from tests.helpers.projects import OWN_DATA, WriteStudy
 from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
 
 FILE = Path("predictions.parquet")
 
@@ -160,3 +162,10 @@ def test_a_row_of_a_leaderboard(
     assert board["score"].between(board["low"], board["high"]).all()
     said = capsys.readouterr().out
     assert "rank " in said and "again is row 2 of 2" in said
+
+
+def test_a_ready_made_study_is_run_again_by_its_command() -> None:
+    study = Study.load(ROOT / "config" / "demo.yaml")
+    assert command_of(study) == "plfl study config/demo.yaml"
+    changed = study.model_copy(update={"claims": []})
+    assert command_of(changed).startswith("plfl study demo.yaml, with the keys {name: demo, ")

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ResultsError
-from plfl.cli.main import main
 from plfl.outside import submissions
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask, opened
@@ -198,7 +197,9 @@ def test_added_from_the_command_and_checked(
     here: Path, predictions: Path, invoke: Callable
 ) -> None:
     said = ["--method", "last", "--trials", "1", "--bytes-up", "0", "--bytes-down", "0"]
-    assert main(["leaderboard", "add", "sample", str(predictions), *said]) == 0
+    adding = ["leaderboard", "add", "sample", str(predictions), *said]
+    assert "this row does not say how to run it again; add --command" in invoke(*adding).out
+    assert "run it again" not in invoke(*adding, "--command", "python mine.py").out
     assert len([*Path("leaderboard/predictions/sample").glob("*.parquet")]) >= 1
     printed = invoke("leaderboard", "check", "sample").out
     assert "leaderboard/sample.csv: " in printed and "all as they should be" in printed
