@@ -69,7 +69,10 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 def add_which_model(parser: argparse.ArgumentParser) -> None:
     """Add the choice between a client's models."""
-    text = "which model of the meter; default: %(default)s"
+    text = (
+        "which network of a meter: its own after training, or the shared parameters as the server "
+        "sends them; default: %(default)s"
+    )
     parser.add_argument("--model", choices=["local", "global"], default="local", help=text)
 
 

@@ -16,8 +16,8 @@ from plfl.results.variants import Variant
 EXAMPLES = """
 plfl compare results/demo
 plfl compare results/study results/tuned
-plfl compare results/demo:NY-P1-fine_tuning-adam-fedavg results/demo:NY-P2-fine_tuning-adam-fedavg
-plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fine_tuning-adam-fedavg
+plfl compare results/demo:NY-P1-fedopt-adamw-fedavg results/demo:NY-P3-fedopt-adamw-fedavg
+plfl compare results/demo:NY-baseline-lightgbm_bagged results/demo:NY-P3-fedopt-adamw-fedavg
 """
 
 

@@ -207,7 +207,7 @@ def read(
         raise DataError(*error.problems) from None
     print_by_text(describe(known_meters))
     if not known_meters:
-        raise DataError(*(shared_lines(problems) or [Problem(paths[0], "has no meter")]))
+        raise DataError(*shared_lines(problems or [Problem(paths[0], "has no meter")]))
     return known_meters, problems
 
 

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.keys import word_keys
@@ -45,20 +46,23 @@ def add(commands: Commands) -> None:
     add_which_model(parser)
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
     add_with(parser)
-    text = "the meters did not take part: train a model for each on these readings first"
+    text = (
+        "the meters did not take part in the study: choose a forecaster for each by its weeks of "
+        "readings; a network may train on these first"
+    )
     parser.add_argument("--new", dest="newcomer", action="store_true", help=text)
     text = "with --new: keep its model (safetensors)"
     parser.add_argument("--save", type=Path, metavar="FILE", help=text)
-    text = "also forecast the times of readings in the files"
+    text = "also the forecasts that could have been made at each earlier reading in the files"
     parser.add_argument("--all", action="store_true", help=text)
     text = "write the forecasts to this file: .csv, .parquet, .xlsx or .json"
     parser.add_argument("--out", type=Path, metavar="FILE", help=text)
     add_unit(parser)
-    text = "unit of the forecasts"
+    text = "unit of the forecasts; default: kWh"
     parser.add_argument("--unit", choices=["kWh", "kW"], default="kWh", help=text)
-    text = "of the stamps; default: the local time of the meters"
+    text = "time zone of the forecasts' stamps; default: the local time of the meters"
     parser.add_argument("--timezone", metavar="ZONE", help=text)
-    text = "what stamps mark; default: end"
+    text = "what the stamps of the forecasts mark of their interval; default: end"
     parser.add_argument("--stamp", choices=["start", "end"], default="end", help=text)
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
     text = "print what is to be known about the model of public meters of this kind"
@@ -123,8 +127,10 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     ):
         client = reader.clients[0]
     keys = first_day.keys_for_study(options, options.file)
+    # The meters that a study selects are not the new ones.
+    selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
     with word_keys(first_day.word_for_study):
-        tables, problems = reader.read_all(options.new, client, keys)
+        tables, problems = reader.read_all(options.new, client, selection | keys)
     if options.save is not None and len(tables) > 1:
         raise DataError(
             Problem(

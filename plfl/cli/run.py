@@ -15,9 +15,9 @@ from plfl.results.records import CellResult, write_models, write_table
 from plfl.study import Cell, Study
 
 EXAMPLES = """
-plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1
-plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1 --records records.parquet
-plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1 --models mine.safetensors
+plfl run config/demo.yaml NY-P1-fedopt-adamw-fedavg-1
+plfl run config/demo.yaml NY-P1-fedopt-adamw-fedavg-1 --records records.parquet
+plfl run config/demo.yaml NY-P1-fedopt-adamw-fedavg-1 --models mine.safetensors
 """
 
 

@@ -1,12 +1,14 @@
 """`plfl forecast` and `plfl run --models`: what is printed, and how mistakes end."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from plfl.base.errors import DataError
 from plfl.cli import main as cli
@@ -133,3 +135,25 @@ def test_a_file_in_kw_is_recognised(model: str, capsys, invoke) -> None:
 def test_files_without_a_known_meter_are_refused_with_a_remedy() -> None:
     with pytest.raises(DataError, match="--client"):
         for_each_meter({}, [], lambda name, readings: None)
+
+
+def test_new_meters_need_not_be_among_those_that_the_study_selects(project: Path, invoke) -> None:
+    study = yaml.safe_load(Path("my.yaml").read_text())
+    study["data"]["meters"] = {"exports": ["meters"], "only": ["a", "b", "c"]}
+    Path("my.yaml").write_text(yaml.safe_dump(study))
+    invoke("run", "my.yaml", CELL, "--models", "m.safetensors")
+    shutil.copy("meters/a.csv", "d.csv")
+    assert (
+        "d: not among the study's meters"
+        in invoke("forecast", "m.safetensors", "d.csv", "meters/b.csv").err
+    )
+    new_forecasts = printed(invoke, "m.safetensors", "d.csv", "--new")
+    assert set(new_forecasts["client"]) == {"d"}
+
+
+def test_readings_in_longer_intervals_than_those_of_the_study(model: str, invoke) -> None:
+    rows = pd.read_csv("meters/a.csv", index_col=0)
+    rows[3::4].to_csv("a.csv")
+    told = invoke("forecast", model, "a.csv", status=2).err
+    assert "60 minutes apart and do not make intervals of 15" in told
+    assert "--interval" not in told  # would be refused

@@ -14,6 +14,7 @@ from plfl.cli import main as cli
 from plfl.cli.commands import COMMANDS
 from plfl.study import Study
 from tests.helpers.projects import CELL, write_meters
+from tests.helpers.repository import ROOT
 
 NAMES = [*COMMANDS]
 
@@ -148,6 +149,15 @@ def test_the_help_of_a_command_ends_with_examples(name: str, help_of: Help) -> N
         assert program == "plfl"
         assert arguments[: len(name.split())] == name.split()
         cli.build_parser(arguments).parse_args(arguments)
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_the_cells_in_examples_are_those_of_the_demo(command: str, help_of: Help) -> None:
+    demo = Study.load(ROOT / "config" / "demo.yaml")
+    baselines = {f"NY-baseline-{name}" for name in demo.baselines.names}
+    cells = {*map(str, demo.cells)}
+    known = baselines | cells | {name.rpartition("-")[0] for name in cells}
+    assert set(re.findall(r"NY-[\w-]+", help_of(command))) <= known
 
 
 @pytest.mark.parametrize("command", ["forecast", "backtest"])

@@ -25,7 +25,7 @@ from plfl.base.text import counted
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import ENOUGH_CHANGES, check_load, is_register
-from plfl.data.meters.cleaning import EXPECTED, TOO_FEW, Meter
+from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
@@ -126,8 +126,14 @@ def read_files(
     )
     # Few readings may rise by chance.
     exports = read_exports(paths, meters, meters.interval, lone_names, is_settled=True)
+    remedies = {
+        TOO_FEW: "add readings",
+        OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
+        "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
+        "they are",
+    }
     problems = [
-        replace(problem, remedy="add readings") if problem.kind == TOO_FEW else problem
+        replace(problem, remedy=remedies.get(problem.kind, problem.remedy))
         for problem in exports.problems
     ]
     notes = list[Problem]()
@@ -148,7 +154,8 @@ def read_files(
     elif client is None and left_out and not problems:
         remainder = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         text = f"{', '.join(left_out[:3])}{remainder}: not among the study's meters"
-        notes.append(Problem(paths[0], text, "`plfl forecast --new` forecasts new ones"))
+        place = paths[0] if len(paths) == 1 else ""
+        notes.append(Problem(place, text, "`plfl forecast --new` forecasts new ones"))
     _tell(notes)
     return tables, problems
 

@@ -97,6 +97,7 @@ class Meter:
 
 
 TOO_FEW = "fewer than two readings"
+OTHER_INTERVAL = "readings in another interval"
 """What is wrong with a meter that has no interval."""
 
 
@@ -403,10 +404,10 @@ class _Readings:
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
             text = f"its readings are {self.raw:g} minutes apart"
-            text += f", {Key('data.meters.interval')} is {interval}" if interval else ""
+            text += f" and do not make intervals of {interval}" if interval else ""
             remedy = f"set {Key('data.meters.interval', ' or '.join(longer))}; " if longer else ""
             remedy += f"or {place.leave_out}"
-            raise place.refusal(self.known_rows, 0, text, text, remedy)
+            raise place.refusal(self.known_rows, 0, OTHER_INTERVAL, text, remedy)
         self._check_steps()
         if keys.stamp == "start":
             length = pd.Timedelta(minutes=self.raw)
