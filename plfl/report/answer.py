@@ -223,7 +223,7 @@ class _Question:
         has_use = self.sides[0] == words.IN_USE and not self.needs_nobody
         subject = f"With {'the others' if has_use else 'the best federation'}, errors were"
         is_same = round(effect, 1) == 0
-        span = f" (95{SPACE}% range: {_signed(-high)} to {_signed(-low)})"
+        span = f" (95{SPACE}% range: {_range(low, high)})"
         amount = (
             "the same" if is_same else
             f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
@@ -377,7 +377,7 @@ class _Question:
         errors = (contest.error(0), contest.error(1))
         low, high = comparison.interval
         if math.isfinite(low):
-            interval = f" (difference {comparison.effect:+.3f} [{low:+.3f}, {high:+.3f}])"
+            interval = f" (difference {comparison.effect:+z.3f} [{low:+z.3f}, {high:+z.3f}])"
         kind, about_means = "mean", ""
         sides = [self.clients.set_index("client")[f"mase_{s}"] for s in ("federated", "alone")]
         if names := list(dict.fromkeys(name for mase in sides for name in deciding(mase))):
@@ -420,9 +420,13 @@ def _amount(percent: float) -> str:
     return f"{abs(percent):.{0 if abs(percent) >= 10 else 1}f}{SPACE}%"
 
 
-def _signed(percent: float) -> str:
-    """A change in percent: "−3.1 %"."""
-    return ("\N{MINUS SIGN}" if percent < 0 else "+") + _amount(percent)
+def _range(low: float, high: float) -> str:
+    """By how much errors are lower, at least and at most, in percent: "1.2 % to 3.1 % lower", "2.5 %
+    higher to 9.3 % lower"."""
+    ends = sorted((low, high), key=abs)
+    if low * high > 0:
+        return f"{' to '.join(map(_amount, ends))} {'lower' if low > 0 else 'higher'}"
+    return f"{_amount(low)} higher to {_amount(high)} lower"
 
 
 def _compared(first: float, second: float) -> str:
@@ -441,8 +445,8 @@ def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[st
         yield (
             f"For {words.shares(study, row['better'])}, the model of the others had an error of "
             f"{row['error']:.3f}, and the best naive forecast ({row['chosen_than']}) "
-            f"{row['error_than']:.3f} (difference {row['difference']:+.3f} "
-            f"[{row['low']:+.3f}, {row['high']:+.3f}])."
+            f"{row['error_than']:.3f} (difference {row['difference']:+z.3f} "
+            f"[{row['low']:+z.3f}, {row['high']:+z.3f}])."
         )
 
 

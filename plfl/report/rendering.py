@@ -77,8 +77,8 @@ def with_interval(value: float, low: float, high: float, digits: int = 3) -> str
     """A difference with its interval: "+0.054 [+0.020, +0.088]"; empty without one."""
     if pd.isna(value):
         return ""
-    interval = "" if pd.isna(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
-    return f"{value:+.{digits}f}{interval}"
+    interval = "" if pd.isna(low) else f" [{low:+z.{digits}f}, {high:+z.{digits}f}]"
+    return f"{value:+z.{digits}f}{interval}"
 
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup]]]:

@@ -321,7 +321,7 @@ def undecidable(study: Study) -> str:
         return ""
     return (
         f"with {clients} {participant}s only large differences are decided; "
-        f"more {participant}s help, more seeds do not"
+        f"smaller ones need more {participant}s, not more seeds"
     )
 
 
@@ -350,10 +350,11 @@ def advice(
     needed_numbers = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
     levels = {name: number for name, number in needed_numbers.items() if number}
     if not levels:
-        factors = join_words((_levels_of(factor, participant) for factor in variance_parts), "or")
+        factors = [_levels_of(factor, participant) for factor in variance_parts]
+        alone = join_words([f"more {levels} alone" for levels in factors], "or")
         return (
-            f"More {factors} alone would not decide it: the difference is "
-            "too small, or several vary too much."
+            f"{alone.capitalize()} would not decide it: the difference is too small for how much "
+            f"it varies between {join_words(factors)}."
         )
     factor = min(levels, key=lambda name: levels[name] / variance_parts[name].levels)
     return (
