@@ -407,6 +407,15 @@ def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(parsed, tmp
     assert "Run at least 3 seeds (grid.seeds)." in rows[0][0]
 
 
+def test_the_answer_says_lower_and_higher_in_words(six: Path) -> None:
+    parsed = Page(six.read_text(encoding="utf-8"))
+    (span,) = re.findall(r"\(95\s%\srange: (.*?)\)", parsed.text)
+    end = r"[\d.]+\s%"
+    assert re.fullmatch(rf"{end}( higher)? to {end} (lower|higher)", span)
+    numbers = [cell for row in parsed.table("What each meter gains")[1:] for cell in row[1:4]]
+    assert numbers and not any(re.match(r"-0(\.0*)?(\s|$)", number) for number in numbers)
+
+
 def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     """The data of a deployed study stay with its clients."""
     out = _write(tmp_path, fake_results.TINY)
