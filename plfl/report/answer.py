@@ -421,8 +421,7 @@ def _amount(percent: float) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    """By how much errors are lower, at least and at most, in percent: "1.2 % to 3.1 % lower", "2.5 %
-    higher to 9.3 % lower"."""
+    """By how much errors are lower, at least and at most, in percent: "1.2 % to 3.1 % lower"."""
     ends = sorted((low, high), key=abs)
     if low * high > 0:
         return f"{' to '.join(map(_amount, ends))} {'lower' if low > 0 else 'higher'}"
