@@ -17,6 +17,8 @@ SWAPS = 3
 """A register may fall this often, such as when it is swapped."""
 RARE = 0.1
 """Other falls of a register are at most this fraction of its rises, by number or by size."""
+_TURNS = 0.01
+"""Two registers take turns in more than this part of the steps: twice in 96 quarter hours."""
 
 
 def check_stamps(place: Path | Place | str, stamps: pd.DatetimeIndex, interval: int) -> None:
@@ -84,6 +86,12 @@ def is_register(load: pd.Series) -> bool:
     return bool(falls[:-SWAPS].sum() < RARE * rises[:-SWAPS].sum())
 
 
+def rises_like_register(readings: pd.Series) -> bool:
+    """Whether known readings are those of a register, and rise often enough to tell."""
+    rises = (np.diff(readings.dropna().to_numpy()) > 0).sum()
+    return bool(rises >= ENOUGH_CHANGES) and is_register(readings)
+
+
 def are_two_registers(values: NDArray[np.float64]) -> bool:
     """Whether known readings are those of two registers in turns: those in even and odd rows, or
     those below and above the widest step between values."""
@@ -93,10 +101,9 @@ def are_two_registers(values: NDArray[np.float64]) -> bool:
     is_high = values > ordered[np.diff(ordered).argmax()]
     is_odd = np.arange(len(values)) % 2 > 0
     return any(
-        (np.diff(is_first) != 0).mean() > RARE
+        (np.diff(is_first) != 0).mean() > _TURNS
         and all(
-            (np.diff(part) > 0).sum() >= ENOUGH_CHANGES and is_register(pd.Series(part))
-            for part in (values[is_first], values[~is_first])
+            rises_like_register(pd.Series(part)) for part in (values[is_first], values[~is_first])
         )
         for is_first in (is_high, is_odd)
     )

@@ -211,6 +211,56 @@ def test_registers_that_take_turns_are_added(tmp_path: Path) -> None:
     np.testing.assert_array_equal(meter.load, LOADS)
 
 
+def totals_in_turns() -> tuple[pd.Series, pd.Series, float]:
+    """The totals of registers of days and nights, each known while it counts, and the kWh of both
+    after the hour in which both have been read once."""
+    is_day = np.asarray((HOURS.hour >= 7) & (HOURS.hour < 22))
+    parts = [np.where(when, LOADS, 0.0) for when in (is_day, ~is_day)]
+    day, night = (
+        pd.Series(np.where(part > 0, start + part.cumsum(), np.nan))
+        for start, part in zip((9000, 4000), parts, strict=True)
+    )
+    return day, night, LOADS[8:].sum()
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_totals_that_take_turns_are_asked_about_before_they_are_added(
+    tmp_path: Path, form: str
+) -> None:
+    day, night, kwh = totals_in_turns()
+    table = pd.DataFrame({"t": HOURS, "use T1": day, "use T2": night})
+    if form == "long":
+        table = table.melt("t", var_name="meter", value_name="kWh").sort_values("t", kind="stable")
+    keys: dict[str, Any] = {"add": " T[12]$", "unit": "kWh"}
+    with naming(DataError, "like totals, take turns", "data.meters.cumulative: true"):
+        read(tmp_path, table, **keys)
+    exports = read(tmp_path, table, **keys, cumulative=True)
+    (meter,) = exports.meters.values()
+    assert meter.load.sum() == pytest.approx(kwh)
+    assert not any("nothing changed" in line for line in exports.report())
+
+
+def test_one_column_of_registers_that_take_turns_twice_a_day_is_refused(tmp_path: Path) -> None:
+    day, night, _ = totals_in_turns()
+    with naming(DataError, "two registers in turns"):
+        read(tmp_path, pd.DataFrame({"t": HOURS, "kWh": day.fillna(night)}))
+
+
+def test_sums_and_factors_are_no_nothing_changed(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "hall T1": LOADS, "hall T2": LOADS, "gym": LOADS})
+    exports = read(tmp_path, table, add=" T[12]$", unit="kWh", stamp="end")
+    summaries = {name: meter.summary for name, meter in exports.meters.items()}
+    assert summaries["gym"].endswith("; nothing changed")
+    assert summaries["hall"].endswith(f"; sums of registers: {len(HOURS)}")
+    (tmp_path / "f.toml").write_text(
+        "name = 'f'\nabout = 'f'\ndocument = 'f'\ndate = 2024-01-01\n"
+        "recognise.header = ['t', 'hall T1']\ntime = { column = 't', marks = 'end' }\n"
+        "load = { columns = 'hall T1', unit = 'kWh', factor = 2 }\n"
+    )
+    (scaled,) = read(tmp_path, table, format=str(tmp_path / "f.toml")).meters.values()
+    assert scaled.summary.endswith(f"; multiplied by a factor of the file: {len(HOURS)}")
+
+
 def test_days_with_names_of_months(tmp_path: Path) -> None:
     columns = [f"{hour:02}:00 - {(hour + 1) % 24:02}:00" for hour in range(24)]
     table = pd.DataFrame(LOADS.reshape(-1, 24), columns=columns)

@@ -38,6 +38,8 @@ _ENOUGH_STEPS = 12
 _DIFFERENCES = "differences of a register"
 _SUMS = "summed to longer intervals"
 _CONVERTED = "converted to kWh"
+ADDED = "sums of registers"
+SCALED = "multiplied by a factor of the file"
 EXPECTED = (
     "outside since and until",
     "newest first",
@@ -46,6 +48,8 @@ EXPECTED = (
     _DIFFERENCES,
     _SUMS,
     _CONVERTED,
+    ADDED,
+    SCALED,
 )
 """Changes to a meter that need no warning; the reader warns of gaps."""
 
@@ -62,6 +66,8 @@ class Piece:
     """Inputs of the model in the same rows, in the units of their features."""
     columns: Mapping[str, str]
     """The column of each meter in the file, the first one if several are added."""
+    changes: Mapping[str, Counter[str]] = field(default_factory=dict)
+    """What the reader of the file has changed, by meter: number of readings, as in `Meter`."""
 
 
 @dataclass
@@ -145,7 +151,7 @@ def clean(
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
-    changes: Counter[str] = Counter()
+    changes = sum((piece.changes.get(name, Counter()) for piece in pieces), Counter[str]())
     place = _Place(name, pieces)
     parts = [rows_in_utc(piece, name, zone, keys, changes) for piece in pieces]
     rows = pd.concat([part.assign(_piece=number) for number, part in enumerate(parts)])
@@ -195,6 +201,7 @@ def _is_plain(piece: Piece, name: str, keys: Meters) -> bool:
     return (
         not any(changing_keys)
         and len(piece.inputs.columns) == 0
+        and not piece.changes.get(name)
         and len(stamps) == len(values)
         and bool(0 <= values.min() < values.max() < np.inf)
         and stamps.is_monotonic_increasing

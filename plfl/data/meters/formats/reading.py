@@ -16,7 +16,8 @@ from plfl.base.text import counted
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.meters import numbers, quantities, stamps
-from plfl.data.meters.cleaning import Piece
+from plfl.data.checks import rises_like_register
+from plfl.data.meters.cleaning import ADDED, SCALED, Piece
 from plfl.data.meters.formats.recognition import (
     Recognised,
     find_columns,
@@ -80,6 +81,8 @@ class _Reader:
         """Names in a format of one's own that fit nothing, in words."""
         self.mark_counts: Counter[str] = Counter()
         """Readings by what their quality marks say."""
+        self.is_scaled = False
+        """Whether a factor has changed readings."""
 
     def read(self) -> FileReading:
         self._leave_out_columns()
@@ -111,6 +114,7 @@ class _Reader:
         readings = pd.DataFrame(columns.T, frame.index, loads)
         if isinstance(factors, pd.Series):
             readings = readings.mul(frame["factor"], axis=0)
+            self.is_scaled = bool((frame["factor"] != 1).any())
         self._mark(frame, readings)
         inputs_by_role = {
             role: self._converted(role, values[c]) for role, c in self.meters.inputs.items()
@@ -470,14 +474,20 @@ class _Reader:
             columns_of = {name: list(map(str, whole_piece.readings))}
         columns_of = {name: columns for name, columns in columns_of.items() if name in wanted_names}
         sums = {
-            name: self._sum(whole_piece.readings[columns], whole_piece.times)
+            name: self._sum(whole_piece.readings[columns], whole_piece.times, name)
             if len(columns) > 1
             else whole_piece.readings[columns[0]].to_numpy()
             for name, columns in columns_of.items()
         }
         first = {name: columns[0] for name, columns in columns_of.items()}
         readings = pd.DataFrame(sums, whole_piece.readings.index)
-        piece = Piece(whole_piece.table, whole_piece.times, readings, whole_piece.inputs, first)
+        changes = {
+            name: self._changes(len(readings), is_sum=len(columns) > 1)
+            for name, columns in columns_of.items()
+        }
+        piece = Piece(
+            whole_piece.table, whole_piece.times, readings, whole_piece.inputs, first, changes
+        )
         return dict.fromkeys(sums, piece)
 
     def _pieces_by_rows(
@@ -487,7 +497,8 @@ class _Reader:
         wanted_names, column = dict.fromkeys(wanted_names), str(whole_piece.readings.columns[0])
         loads = whole_piece.readings[column]
         if len(whole_piece.readings.columns) > 1:
-            loads = pd.Series(self._sum(whole_piece.readings, whole_piece.times), loads.index)
+            sums = self._sum(whole_piece.readings, whole_piece.times, column)
+            loads = pd.Series(sums, loads.index)
         is_lone = "meter" not in frame or frame["meter"].nunique() < 2
         lone = pd.Series(next(iter(wanted_names), ""), frame.index, dtype=object)
         meter_of_row = lone if is_lone else frame["meter"]
@@ -497,11 +508,20 @@ class _Reader:
             if name not in wanted_names:
                 continue
             rows = loads.loc[lines].to_frame(name)
-            if "register" in frame and len(frame["register"].loc[lines].unique()) > 1:
+            is_sum = "register" in frame and len(frame["register"].loc[lines].unique()) > 1
+            if is_sum:
                 rows = self._register_sums(rows, frame["register"].loc[lines], whole_piece.times)
             inputs = whole_piece.inputs.loc[rows.index]
-            pieces[name] = Piece(whole_piece.table, whole_piece.times, rows, inputs, {name: column})
+            is_sum |= len(whole_piece.readings.columns) > 1
+            changes = {name: self._changes(len(rows), is_sum)}
+            pieces[name] = Piece(
+                whole_piece.table, whole_piece.times, rows, inputs, {name: column}, changes
+            )
         return pieces
+
+    def _changes(self, count: int, is_sum: bool) -> Counter[str]:
+        """What was done to so many readings of a meter."""
+        return Counter({ADDED: count * is_sum, SCALED: count * self.is_scaled})
 
     def _register_sums(
         self, rows: pd.DataFrame, registers: pd.Series, times: stamps.Times
@@ -514,21 +534,48 @@ class _Reader:
         keys = ["stamp", "repetition"]
         values = keyed.pivot(index=keys, columns="register", values="value")
         lines = keyed.groupby(keys)["line"].first()
-        total = pd.Series(self._sum(values, None), lines.to_numpy(), name=rows.columns[0])
+        total = pd.Series(
+            self._sum(values, None, rows.columns[0]), lines.to_numpy(), name=rows.columns[0]
+        )
         return total.reindex(rows.index[rows.index.isin(lines)]).to_frame()
 
-    def _sum(self, registers: pd.DataFrame, times: stamps.Times | None) -> np.ndarray:
+    def _sum(self, registers: pd.DataFrame, times: stamps.Times | None, meter: str) -> np.ndarray:
         """The sum of registers. Where some of them are missing, it is missing, too, unless they
-        take turns: then the others have counted nothing. Without `times`, rows are in order."""
+        take turns: then the others have counted nothing. Without `times`, rows are in order. Totals
+        that take turns are refused, unless it is known that they are totals."""
         registers = registers.loc[:, registers.notna().any()]
         takes_turns = (registers.notna().sum(axis=1) > 1).mean() <= _RARE
-        if takes_turns and self._is_total():
+        if takes_turns and len(registers.columns) > 1:
             order = np.arange(len(registers))
             if times is not None:
                 order = np.argsort(times.stamps.loc[registers.index].to_numpy(), kind="stable")
-            registers = registers.iloc[order].ffill().loc[registers.index]
+            ordered = registers.iloc[order]
+            if self._is_total():
+                registers = ordered.ffill().loc[registers.index]
+            else:
+                self._refuse_totals(ordered, meter)
         min_count = 1 if takes_turns and not self._is_total() else len(registers.columns)
         return registers.sum(axis=1, min_count=max(min_count, 1)).to_numpy()
+
+    def _refuse_totals(self, registers: pd.DataFrame, meter: str) -> None:
+        """Ask whether registers, one column each, have totals, if nobody has said that they do not:
+        the sum of those that take turns falls, unlike that of others."""
+        is_settled = "cumulative" in self.meters.model_fields_set
+        if is_settled or self.recognised_file.name is not None:
+            return
+        totals = [str(name) for name in registers if rises_like_register(registers[name])]
+        if totals:
+            text = "registers whose readings hardly ever decrease, like totals, take turns"
+            raise DataError(
+                Problem(
+                    Place(self.path, meter),
+                    f"{text} ({', '.join(map(repr, totals))})",
+                    f"set {Key('data.meters.cumulative', 'true')}, or "
+                    f"{Key('data.meters.cumulative', 'false')} if they are loads",
+                    meter,
+                    text,
+                )
+            )
 
     def _is_total(self) -> bool:
         return self.meters.cumulative or self.form.load.cumulative
