@@ -251,12 +251,12 @@ def word_as_option(key: Key, wording: Wording, names: Mapping[str, str] = {}) ->
     if key.value == "false":
         return f"--no-{flag[2:]}"
     # All values stay text.
-    value = yaml.load(key.value, yaml.BaseLoader) if key.value[0] in "[{" else key.value
+    value = yaml.load(key.value, yaml.BaseLoader) if key.value[0] in '[{"' else key.value
     if isinstance(value, dict):
         value = [f"{name}={entry}" for name, entry in value.items()]
     if isinstance(value, list):
         return " ".join(_as_option(flag, str(entry)) for entry in value)
-    return f"{flag} {value}"
+    return _as_option(flag, value) if value != key.value else f"{flag} {value}"
 
 
 def _as_option(flag: str, entry: str) -> str:

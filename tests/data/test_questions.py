@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
+from plfl.base.keys import word_keys
+from plfl.cli import init
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
@@ -244,6 +246,51 @@ def test_one_column_of_registers_that_take_turns_twice_a_day_is_refused(tmp_path
     day, night, _ = totals_in_turns()
     with naming(DataError, "two registers in turns"):
         read(tmp_path, pd.DataFrame({"t": HOURS, "kWh": day.fillna(night)}))
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["use T1 (kWh)", "use T2 (kWh)"], "[ _-]*(T1|T2)$"),
+        (["use T1", "use T2", "shop T1", "shop T2"], "[ _-]*(T1|T2)$"),
+        (["Day", "Night"], "[ _-]*(Day|Night)$"),
+        (["Dag verbruik", "Nacht verbruik"], "^(Dag|Nacht)[ _-]*"),
+        (["HP", "HC"], "[ _-]*(HP|HC)$"),
+    ],
+)
+def test_registers_are_offered_to_be_added_and_then_are_no_question(
+    tmp_path: Path, names: list[str], pattern: str
+) -> None:
+    table = pd.DataFrame({"t": HOURS, **dict.fromkeys(names, LOADS)})
+    with naming(DataError, "may measure different things", f'data.meters.add: "{pattern}" if'):
+        read(tmp_path, table, unit="kWh")
+    with word_keys(init.word_as_option), naming(DataError, f"--add '{pattern}'"):
+        read(tmp_path, table, unit="kWh")
+    meters = read(tmp_path, table, unit="kWh", add=pattern).meters
+    assert len(meters) == len(names) / 2
+    for meter in meters.values():
+        np.testing.assert_allclose(meter.load, 2 * LOADS)
+
+
+def test_a_column_that_is_not_added_is_asked_about_by_the_names_of_meters(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, **dict.fromkeys(["use T1", "use T2", "net"], LOADS)})
+    keys: dict[str, Any] = {"add": " T[12]$", "unit": "kWh"}
+    with naming(DataError, "may measure different things", "data.meters.only: [use, net]"):
+        read(tmp_path, table, **keys)
+    assert [*read(tmp_path, table, **keys, only=["use"]).meters] == ["use"]
+
+
+def test_rows_of_registers_that_keys_join_or_leave_out_are_meters(tmp_path: Path) -> None:
+    names = ["Afname Dag", "Afname Nacht", "Injectie Dag", "Injectie Nacht"]
+    table = pd.DataFrame({"t": HOURS.repeat(4), "register": names * len(HOURS)})
+    table["kWh"] = LOADS.repeat(4) * (1 - (np.arange(len(table)) % 4 // 2))
+    with naming(DataError, "parts of one meter", "data.meters.add: "):
+        read(tmp_path, table)
+    with naming(DataError, "parts of one meter", "data.meters.only: [Afname]"):
+        read(tmp_path, table, add=" (Dag|Nacht)$")
+    keys: dict[str, Any] = {"add": " (Dag|Nacht)$", "leave_out": ["Injectie*"]}
+    (meter,) = read(tmp_path, table, **keys).meters.values()
+    np.testing.assert_allclose(meter.load, 2 * LOADS)
 
 
 def test_sums_and_factors_are_no_nothing_changed(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The columns of a raw file with the time, the readings and the names of meters."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -282,7 +284,8 @@ def find(table: RawTable, meters: Meters) -> Layout:
         chosen_readings = [
             column
             for column in readings
-            if is_chosen(column, meters) and is_chosen(_WITH_UNIT.sub("", column), meters)
+            if is_chosen(column, meters)
+            and is_chosen(meter_of(_WITH_UNIT.sub("", column), meters.add), meters)
         ]
         _ask_about_whole_numbers(table, chosen_readings)
         _ask_which_load(table, chosen_readings, meters)
@@ -371,19 +374,38 @@ def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
 def _ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> None:
     """Refuse several columns, unless their names are those of meters: the parts of one meter, such
     as import, feed-in and net, are no meters, whatever the words for them."""
-    registers = {re.sub(meters.add, "", column) for column in columns if meters.add}
-    if not 1 < len(columns) <= _NARROW or len(registers) == 1 or _are_meters(columns):
-        return
     names = [_WITH_UNIT.sub("", column) for column in columns]
+    counts = Counter(meter_of(name, meters.add) for name in names)
+    is_settled = (
+        min(counts.values(), default=0) > 1 or quantities.are_names_of_meters(list(counts))
+        if meters.add
+        else _are_meters(columns)
+    )
+    if not 1 < len(columns) <= _NARROW or is_settled:
+        return
     by_likelihood = sorted(columns, key=quantities.unlikeliness)
     raise DataError(
         Problem(
             table.path,
             f"{_name_list(columns)} may measure different things",
             f"choose that of the consumption: {_choices('load', by_likelihood)}; or set "
-            f"{Key('data.meters.only', flow(names))} if all are meters{_excerpt(table)}",
+            f"{Key('data.meters.only', flow(list(counts)))} if all are meters"
+            f"{_add(names, meters)}{_excerpt(table)}",
         )
     )
+
+
+def meter_of(register: str, add: str | None) -> str:
+    """The name of the meter of a register: what is left without the match of `data.meters.add`."""
+    return register if add is None else re.sub(add, "", register).strip(" _-")
+
+
+def _add(names: Sequence[str], meters: Meters) -> str:
+    """The words that offer to add registers, if their names look like it."""
+    pattern = quantities.registers_among(names) if meters.add is None else None
+    if pattern is None:
+        return ""
+    return f"; or {Key('data.meters.add', json.dumps(pattern))} if they are registers to be added"
 
 
 def _excerpt(table: RawTable, limit: int = 8) -> str:
@@ -402,21 +424,25 @@ def _excerpt(table: RawTable, limit: int = 8) -> str:
 
 def _ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
     """Refuse a column whose values may be parts of one meter, such as delivered and received,
-    because neither its name nor they are those of meters."""
+    because neither its name nor they are those of meters, and no key names or joins them."""
     names = [str(name) for name in as_text(table.cells[column]).unique()]
-    registers = {re.sub(meters.add, "", name) for name in names if meters.add}
+    registers = list(dict.fromkeys(meter_of(name, meters.add) for name in names))
+    chosen_registers = [name for name in registers if is_chosen(name, meters)]
+    is_of_keys = len(chosen_registers) < len(registers) or (
+        len(registers) < len(names) and not any(map(quantities.names_other, registers))
+    )
     is_of_meters = _METERS.fullmatch(column) or (
         quantities.are_names_of_meters(names) and not _OF_PARTS.search(column)
     )
-    if meters.only or not 1 < len(names) <= _NARROW or len(registers) == 1 or is_of_meters:
+    if meters.only or not 1 < len(names) <= _NARROW or is_of_keys or is_of_meters:
         return
     choice = Key("data.meters.columns", flow({"meter": column}))
     raise DataError(
         Problem(
             table.path,
             f"{column!r} has {_name_list(names)}, which may be parts of one meter",
-            f"choose one: {choice} and {Key('data.meters.only', flow(names[:1]))}; or set "
-            f"{choice} if all are meters{_excerpt(table)}",
+            f"choose one: {choice} and {Key('data.meters.only', flow(registers[:1]))}; or set "
+            f"{choice} if all are meters{_add(names, meters)}{_excerpt(table)}",
         )
     )
 

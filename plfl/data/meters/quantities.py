@@ -1,6 +1,7 @@
 """What columns measure, by their names: the units of loads, other units, and words for both."""
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from typing import Literal
 
@@ -88,6 +89,13 @@ _PARTS = re.compile(
     r"(?:phase|ph|line|l|tariff?e?|rate|t|f|p|e)[ _-]?[0-4a-c]|[hnv]t|h[pc]", re.IGNORECASE
 )
 """Names of phases, tariffs and hours of one meter."""
+_TARIFF = (
+    r"(?:T|R|rate|tarif|tariff)[ _-]?[1-4]|day|night|dag|nacht|tag|jour|nuit|giorno|notte|"
+    r"HP|HC|HT|NT|(?:off[ -]?)?peak|laag|normaal|hoog|low|high"
+)
+_REGISTER_AT_END = re.compile(rf"(?:^|[ _-])({_TARIFF})$", re.IGNORECASE)
+_REGISTER_FIRST = re.compile(rf"^({_TARIFF})(?:[ _-]|$)", re.IGNORECASE)
+"""Names of the registers of a meter, each of which counts at some times of the day."""
 _REGISTER = re.compile(r"(?:\d-\d+:)?\d\.\d+\.\d|[ap]\+|\+[ap]")
 """Names of registers in small letters, such as those of OBIS."""
 _MOST_PARTS = 4
@@ -180,6 +188,18 @@ def are_names_of_meters(names: Collection[str]) -> bool:
         or bool(common_words - measured)
         or all(name_words & places for name_words in words)
     )
+
+
+def registers_among(names: Collection[str]) -> str | None:
+    """A regular expression for the parts of names that are those of registers, such as `T1` and
+    `T2`, without which some names are equal; None if there are none."""
+    for part, pattern in ((_REGISTER_AT_END, "[ _-]*({})$"), (_REGISTER_FIRST, "^({})[ _-]*")):
+        registers = {name: match for name in names if (match := part.search(name))}
+        meters = Counter(part.sub("", name).strip(" _-") for name in registers)
+        if max(meters.values(), default=0) > 1:
+            words = dict.fromkeys(match[1] for match in registers.values())
+            return pattern.format("|".join(map(re.escape, words)))
+    return None
 
 
 def consumption_among(names: Collection[str]) -> str | None:

@@ -15,8 +15,8 @@ from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
-from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.checks import rises_like_register
+from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.meters.cleaning import ADDED, SCALED, Piece
 from plfl.data.meters.formats.recognition import (
     Recognised,
@@ -26,7 +26,7 @@ from plfl.data.meters.formats.recognition import (
     star_of,
 )
 from plfl.data.meters.formats.schema import PLAIN, Format, Names, is_fixed
-from plfl.data.meters.layout import is_chosen
+from plfl.data.meters.layout import is_chosen, meter_of
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.tables import RawTable
@@ -452,9 +452,7 @@ class _Reader:
 
     def _meter(self, register: str) -> str:
         """The name of the meter to which a register belongs."""
-        if self.form.meters.add is None:
-            return register
-        return re.sub(self.form.meters.add, "", register).strip(" _-") or client_name(self.path)
+        return meter_of(register, self.form.meters.add) or client_name(self.path)
 
     def _pieces_by_meter(
         self,
