@@ -245,6 +245,25 @@ def test_tools_of_a_release_are_locked_with_digests() -> None:
 PAPER = ROOT / "paper" / "paper.md"
 
 
+def test_the_draft_of_the_paper_states_the_numbers_of_the_readme() -> None:
+    readme, paper = (
+        " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        for name in ("README.md", "paper/paper.md")
+    )
+    found = re.search(r"with 1 week by (\d\S+ to \S+\d).*?later (\d\S+ to \S+\d)\b", readme)
+    assert found
+    week, later = found.groups()
+    assert f"by {week} (MASE) with one week of readings and by {later} later" in paper
+    table = re.findall(r"^\| (\d+) weeks? \|(.*)\|$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    gains: dict[str, list[float]] = {}
+    for weeks, cells in table:
+        for cell in cells.split("|"):
+            own, _, federation = (float(text.strip(" *")) for text in cell.split("/"))
+            gains.setdefault("week" if weeks == "1" else "later", []).append(own - federation)
+    ranges = {key: f"{min(several):.2f} to {max(several):.2f}" for key, several in gains.items()}
+    assert ranges == {"week": week, "later": later}
+
+
 def test_the_draft_of_the_paper_has_what_its_journal_asks_for() -> None:
     # joss.readthedocs.io/en/latest/paper.html: sections, 750 to 1750 words, references that exist.
     _, about, text = PAPER.read_text(encoding="utf-8").split("---\n", 2)
