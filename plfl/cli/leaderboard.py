@@ -14,8 +14,9 @@ from plfl.cli.common import Commands, add_parser
 from plfl.cli.score import add_submission, run
 from plfl.outside.frozen import BenchmarkTask, opened
 from plfl.outside.leaderboard import BOARDS
+from plfl.outside.originals import missing_tables
 from plfl.outside.skill import YESTERDAY, standings
-from plfl.outside.submissions import faults
+from plfl.outside.submissions import faults, find_kept
 from plfl.pipeline.shipped import root
 
 ADD = """
@@ -59,7 +60,7 @@ def add(commands: Commands) -> None:
 def run_add(options: argparse.Namespace) -> None:
     """Print the scores, add the row and keep the predictions."""
     options.submit = Path()
-    run(options)
+    run(options, "leaderboard add")
 
 
 def run_check(options: argparse.Namespace) -> None:
@@ -68,9 +69,20 @@ def run_check(options: argparse.Namespace) -> None:
         raise PlflError(Problem("leaderboard check", "--predictions is of one task", "name one"))
     problems: list[Problem] = []
     for task, board in _boards(options.tasks):
-        row_faults = [*faults(task, board, options.predictions)]
-        rows = counted(len(pd.read_csv(board)), "row")
+        has_data = not missing_tables(task)
+        if options.predictions is not None and not has_data:
+            remedy = f"`plfl data fetch {task.name}` makes them"
+            raise DataError(Problem(task.name, "its data are not there", remedy))
+        row_faults = [*faults(task, board, options.predictions, has_data=has_data)]
+        digests = pd.read_csv(board, keep_default_na=False, dtype=str)["predictions"]
+        rows = counted(len(digests), "row")
         print(f"{board}: {rows}, {'all as they should be' if not row_faults else 'see below'}")
+        kept_count = sum(find_kept(board, digest) is not None for digest in digests)
+        if kept_count and not has_data:
+            print(
+                f"  {counted(kept_count, 'row')} with predictions not scored again, but compared "
+                f"by digest: `plfl data fetch {task.name}` makes the data, which are not there"
+            )
         problems += row_faults
     if problems:
         raise DataError(*problems)

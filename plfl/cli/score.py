@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from plfl.base.errors import PlflError, Problem
+from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
@@ -17,6 +17,7 @@ from plfl.outside.clients import datasets, examples
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.frozen import opened as read
 from plfl.outside.leaderboard import BOARDS, append, check_row, rows_of
+from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
 from plfl.outside.submissions import LARGEST, VERIFIED, keep, note_verified
 from plfl.pipeline import shipped
@@ -68,40 +69,44 @@ def add_submission(parser: argparse.ArgumentParser) -> None:
 
 
 def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
-    """The study that the options name, and its task if it is one."""
+    """The study that the options name, and its task if it is one. DataError: the data of the task
+    have to be fetched first."""
     study, task = read(options.study)
+    if task and (missing_paths := missing_tables(task)):
+        remedy = f"`plfl data fetch {task.name}` makes it"
+        raise DataError(
+            *(Problem(path, "the file does not exist", remedy) for path in missing_paths)
+        )
     return study.variant(options.variant) if options.variant else study, task
 
 
-def run(options: argparse.Namespace) -> None:
-    """Print the scores, and add rows to the leaderboard."""
+def run(options: argparse.Namespace, place: str = "score") -> None:
+    """Print the scores, and add rows to the leaderboard. `place`: the command, for its errors."""
     study, task = opened(options)
     if options.submit == Path() and not task:
         raise PlflError(
             Problem(
-                "score",
+                place,
                 "the study is no task with a leaderboard of its own",
-                "name a file after --submit",
+                "name a file after `plfl score --submit`",
             )
         )
     if not (options.predictions or options.results):
         raise PlflError(
-            Problem(
-                "score", "nothing is given to score", "name a file of predictions, or --results"
-            )
+            Problem(place, "nothing is given to score", "name a file of predictions, or --results")
         )
     options_given = {
         name: getattr(options, name) for name in (key.replace("-", "_") for key in MEANINGS)
     }
     submission = {name: "" if value is None else value for name, value in options_given.items()}
-    check_row("score", submission)
+    check_row(place, submission)
     if options.submit and options.predictions:
         required_keys = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
         if missing_flags := [
             f"--{name.replace('_', '-')}" for name in required_keys if submission[name] == ""
         ]:
             raise PlflError(
-                Problem("score", "--submit is not complete", f"add {', '.join(missing_flags)}")
+                Problem(place, "the row is not complete", f"add {', '.join(missing_flags)}")
             )
     data = datasets(study) if options.predictions else examples(study)
     if task:
@@ -115,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
     if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
         if options.predictions and any(exceeded.values()):
             raise PlflError(
-                Problem("score", f"{task.name}: {exceeded[options.method]}", "no row is added")
+                Problem(place, f"{task.name}: {exceeded[options.method]}", "no row is added")
             )
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit

@@ -95,6 +95,17 @@ def original_of(task: BenchmarkTask) -> Original | None:
     return next((original for name, original in originals().items() if name in folders), None)
 
 
+def missing_tables(task: BenchmarkTask) -> list[Path]:
+    """The tables of its original that a task reads and that are not there."""
+    if original_of(task) is None:
+        return []
+    data = task.parsed.data
+    tables = (
+        str(path).replace("{state}", state) for path in data.meters.exports for state in data.states
+    )
+    return [path for path in map(Path, tables) if not path.exists()]
+
+
 def fetch(original: Original, data: Path, base: str = "", say: Say = print) -> dict[Path, int]:
     """Download the files of an original that are not there yet, and make its tables in the folder
     `data`; the number of meters of each.

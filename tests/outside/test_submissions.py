@@ -208,6 +208,30 @@ def test_added_from_the_command_and_checked(
     assert "leaderboard/sample.csv: line 2" in told
 
 
+def test_where_the_data_are_not_there_the_check_says_what_was_not_scored(
+    here: Path, predictions: Path, invoke: Callable
+) -> None:
+    printed = invoke("leaderboard", "check", "campus-1-week").out
+    assert "all as they should be" in printed
+    assert "not scored again" in printed and "plfl data fetch campus-1-week" in printed
+    assert "not scored again" not in invoke("leaderboard", "check", "home-quantiles").out
+    for command in (
+        ["leaderboard", "check", "campus-1-week", "--predictions", str(predictions)],
+        ["score", "campus-1-week", str(predictions)],
+        ["export", "clients", "campus-1-week", "--to", "arrays"],
+    ):
+        assert "plfl data fetch campus-1-week" in invoke(*command, status=2).err
+
+
+def test_a_row_that_is_not_complete_is_refused_in_the_words_of_its_command(
+    here: Path, predictions: Path, invoke: Callable
+) -> None:
+    told = invoke("leaderboard", "add", "sample", str(predictions), "--method", "x", status=2).err
+    assert told.strip() == (
+        "plfl: leaderboard add: the row is not complete; add --trials, --bytes-up, --bytes-down"
+    )
+
+
 def boards(**scores: dict[str, float]) -> dict[str, pd.DataFrame]:
     return {
         task: pd.DataFrame({"method": [*errors], "score": [*map(str, errors.values())]})
