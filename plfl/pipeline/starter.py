@@ -154,7 +154,10 @@ def _study(
     if kind is not None and is_seen_by_public(exports, kind):
         public = [{"name": "public", "kind": kind, "trained_on_this_dataset": True}]
     elif kind is not None:
-        public = [{"name": "public", "kind": kind}]
+        public = [
+            {"name": "public", "kind": kind},
+            federated | {"name": "lightgbm_on_public", "kind": kind},
+        ]
         received_baselines.append("public")
         combined_public = [
             {"name": "combined_public", "of": [*own_baselines, "public"]},

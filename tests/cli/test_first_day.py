@@ -223,12 +223,13 @@ class TestStudy:
         study = yaml.safe_load(Path("meters.yaml").read_text())
         return study["baselines"]["further"], printed
 
-    def test_with_the_kind_it_is_a_rival_and_a_member(self, invoke: Callable) -> None:
+    def test_with_the_kind_it_is_a_rival_a_start_and_a_member(self, invoke: Callable) -> None:
         further, _ = self.further(invoke, "--kind", "homes")
         own = ["naive_day", "ridge", "lightgbm_bagged"]
         received = ["lightgbm_federated", "public"]
         assert further[2:] == [
             {"name": "public", "kind": "homes"},
+            {"name": "lightgbm_on_public", "kind": "homes", "turns": 2},
             {"name": "combined", "of": own},
             {"name": "combined_public", "of": [*own, "public"]},
             {"name": "mean_received", "of": received},
@@ -237,7 +238,7 @@ class TestStudy:
 
     def test_without_the_kind_a_line_says_so(self, invoke: Callable) -> None:
         further, printed = self.further(invoke)
-        assert "public" not in [entry["name"] for entry in further]
+        assert {"public", "lightgbm_on_public"}.isdisjoint(entry["name"] for entry in further)
         assert "without --kind homes or --kind buildings, no model of public meters" in printed
 
     def test_meters_that_trained_it_make_it_count_for_nothing(
@@ -246,6 +247,7 @@ class TestStudy:
         monkeypatch.setattr("plfl.pipeline.starter.is_meter_seen", lambda *_: True)
         further, printed = self.further(invoke, "--kind", "homes")
         assert {"name": "public", "kind": "homes", "trained_on_this_dataset": True} in further
+        assert "lightgbm_on_public" not in [entry["name"] for entry in further]
         assert {"name": "combined_received", "of": [
             "naive_day", "ridge", "lightgbm_bagged", "lightgbm_federated"
         ]} in further  # fmt: skip
