@@ -1,5 +1,7 @@
 """The table of the map: the range of a site that took no part, the public rows and their models."""
 
+import re
+
 import pandas as pd
 import pytest
 from scipy.stats import t
@@ -82,3 +84,23 @@ def test_a_starter_model_that_is_made_again_is_recognised(tmp_path, monkeypatch,
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("bytes, the file that comes with plfl")
     assert second.endswith("bytes, not the file that comes with plfl")
+
+
+def test_the_gains_over_the_public_model_are_those_of_the_tables():
+    text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+    told = text[text.index("**Over the public model alone**") : text.index("have no interval")]
+    ways = pd.read_csv(ROOT / "docs" / "map.csv").query("site == 'all' and in_federation.isna()")
+    public = pd.read_csv(ROOT / "docs" / "map_public.csv").query("site == 'all'")
+    errors = ways.merge(public, on=["study", "weeks"], suffixes=("", "_public"))
+    gains = (errors["mase_public"] - errors["mase"]).groupby(
+        [errors["weeks"], errors["way"], errors["study"].str.removesuffix("-40")]
+    )
+    means = gains.first()
+    studies = ("map-homes", "map", "map-cambridge")
+    wanted = [
+        means[weeks, "received" if weeks == 1 else "combined", study]
+        for weeks in (1, 4, 16, 40)
+        for study in studies
+    ]
+    numbers = [float(n.replace("−", "-")) for n in re.findall(r"(?:[+−])?\d\.\d{3}", told)]
+    assert numbers == pytest.approx(wanted, abs=6e-4)
