@@ -30,7 +30,7 @@ class LightgbmOnPublic(LightgbmFederated, Public):
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> TreesFit:
-        Public.fit(self, dataset, settings, {})  # refuses what that model cannot forecast, or knows
+        self.choose_unseen(dataset)  # refuses what that model cannot forecast, or knows
         return super().fit(dataset, settings, members)
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:

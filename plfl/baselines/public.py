@@ -4,7 +4,7 @@ Its inputs are the client's own loads of up to four weeks, as far as it knows th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -15,12 +15,13 @@ from pydantic import Field
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.baselines.fitting import RESIDUALS, WithErrors, residuals
 from plfl.baselines.pretrained import PretrainedElsewhere
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Rows
 from plfl.public.inputs import LEADS
-from plfl.public.meter import MeterReadings, predict_intervals
-from plfl.public.models import Kind, PublicModel, load, load_file
+from plfl.public.meter import MEDIAN, MeterReadings, predict_intervals
+from plfl.public.models import LEVELS, Kind, PublicModel, load, load_file
 from plfl.public.seen import is_seen
 
 
@@ -30,6 +31,8 @@ class PublicFit(FittedBaseline):
 
     dataset: Dataset
     model: PublicModel
+    levels: tuple[float, ...] = ()
+    """The levels to forecast; empty: the median."""
 
     @cached_property
     def _meters(self) -> dict[tuple[int, int], MeterReadings]:
@@ -38,7 +41,8 @@ class PublicFit(FittedBaseline):
     def predict(self, client: int, starts: Rows) -> Floats:
         dataset, first = self.dataset, int(self.dataset.view.bounds[client, 0])
         parts = 60 // dataset.interval
-        forecasts = np.full((len(starts), dataset.horizons), np.nan)
+        levels = self.levels or MEDIAN
+        forecasts = np.full((len(starts), dataset.horizons, len(levels)), np.nan)
         ends = dataset.persistence_rows(starts) - first  # the last known row, as the client counts
         steps = dataset.look_ahead - 1 + np.arange(dataset.horizons)
         usable = steps < LEADS["day"] * parts
@@ -48,11 +52,11 @@ class PublicFit(FittedBaseline):
             if not len(whole_hours) or not len(leads):
                 continue
             last = (ends[whole_hours] + pad) // parts
-            intervals = predict_intervals(self.model, self._readings(client, pad), last, leads)
-            forecasts[np.ix_(whole_hours, usable)] = intervals.reshape(len(whole_hours), -1)[
-                :, steps[usable]
-            ]
-        return forecasts[:, 0] if dataset.horizons == 1 else forecasts
+            readings = self._readings(client, pad)
+            intervals = predict_intervals(self.model, readings, last, leads, levels)
+            flat = intervals.reshape(len(whole_hours), -1, len(levels))
+            forecasts[np.ix_(whole_hours, usable)] = flat[:, steps[usable]]
+        return forecasts if self.levels else forecasts.reshape(dataset.truth(starts).shape)
 
     def _readings(self, client: int, pad: int) -> MeterReadings:
         """The readings of a client in hours, of which the first lacks `pad` rows."""
@@ -79,13 +83,15 @@ class PublicFit(FittedBaseline):
 
 class Public(PretrainedElsewhere):
     """The median of a public model, for windows of intervals of an hour or a part of it; no
-    forecast of targets after the next 24 hours."""
+    forecast of targets after the next 24 hours. Levels between its quantiles are interpolated; if a
+    study asks for others, all but the median are those of its errors in training."""
 
     name: ClassVar[str] = "public"
     label: ClassVar[str] = "Public model"
     about: ClassVar[str] = (
         "Gradient-boosted trees that come with plfl, trained on public meters of other places."
     )
+    has_quantiles: ClassVar[bool] = True
 
     kind: Kind
     """Of the meters."""
@@ -98,6 +104,16 @@ class Public(PretrainedElsewhere):
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> FittedBaseline:
+        public_fit, levels = self.choose_unseen(dataset), settings.levels
+        if all(LEVELS[0] <= level <= LEVELS[-1] for level in levels):
+            return replace(public_fit, levels=levels)
+        clients = range(len(dataset.clients))
+        errors = [residuals(dataset, public_fit, client, levels) for client in clients]
+        return WithErrors(public_fit, dataset.horizons, errors)
+
+    def choose_unseen(self, dataset: Dataset) -> PublicFit:
+        """The model of `choose`. DataError: it cannot forecast such readings, or was trained on
+        them, and the study does not say so."""
         if dataset.interval > 60 or 60 % dataset.interval:
             raise DataError(
                 Problem(
@@ -138,4 +154,4 @@ class Public(PretrainedElsewhere):
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
         # Whether it has seen the client was found out when the study ran.
-        return self.choose(dataset)
+        return replace(self.choose(dataset), levels=() if RESIDUALS in arrays else settings.levels)

@@ -34,6 +34,8 @@ from plfl.public.inputs import (
 from plfl.public.models import LEVELS, PublicModel
 from plfl.public.training import TreeSizes, fit
 
+MEDIAN = (0.5,)
+"""The level of a single forecast."""
 TESTED = 2 * WEEK
 """Last hours on whose forecasts, made as if they were not known, errors are measured."""
 OWN_FROM = 4 * WEEK
@@ -149,15 +151,26 @@ def public_quantiles(
 
 
 def predict_intervals(
-    model: PublicModel, readings: MeterReadings, last: Rows, leads: Rows
+    model: PublicModel,
+    readings: MeterReadings,
+    last: Rows,
+    leads: Rows,
+    levels: Sequence[float] = MEDIAN,
 ) -> Floats:
-    """The median (W, H, P), in kWh, of the intervals of the hours `leads` (H,) after the last known
-    hours (W,). Nothing after these is read."""
+    """Quantiles (W, H, P, Q), in kWh, of the intervals of the hours `leads` (H,) after the last
+    known hours (W,). Nothing after these is read. `levels`: within `LEVELS`, between which they are
+    interpolated. The median is the same whatever the others are."""
     lead_time: LeadTime = "hour" if leads[-1] == 1 else "day"
     last_rows, lead = np.repeat(last, len(leads)), np.tile(leads, len(last))
-    hours = public_quantiles(model, readings.hours, lead_time, last_rows, lead, [0.5])
-    parts = readings.shares(last_rows, lead) * hours
-    return parts.reshape(len(last), len(leads), -1)
+    hours = public_quantiles(model, readings.hours, lead_time, last_rows, lead, MEDIAN)
+    if tuple(levels) != MEDIAN:
+        # Quantiles are sorted, which could take another one for the median.
+        quantiles = public_quantiles(model, readings.hours, lead_time, last_rows, lead)
+        quantiles[:, LEVELS.index(0.5)] = hours[:, 0]
+        shares_of_levels = [np.interp(levels, LEVELS, unit) for unit in np.eye(len(LEVELS))]
+        hours = quantiles @ np.array(shares_of_levels)
+    parts = readings.shares(last_rows, lead)[..., None] * hours[:, None, :]
+    return parts.reshape(len(last), len(leads), -1, len(levels))
 
 
 @dataclass(frozen=True)

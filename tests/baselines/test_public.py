@@ -17,8 +17,9 @@ from plfl.baselines.lightgbm_on_public import LightgbmOnPublic
 from plfl.baselines.mean_received import MeanReceived
 from plfl.baselines.naive_day import NaiveDay
 from plfl.baselines.public import Public, PublicFit
+from plfl.baselines.storage import restore
 from plfl.baselines.trees import LAGGED, MOST_ROWS, PARAMETERS, PATIENCE, TreeWindows
-from plfl.config.sections import Windows
+from plfl.config.sections import Baselines, Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.windows import build
 from plfl.federated.collectives.layout import PUBLIC
@@ -114,6 +115,64 @@ def test_of_several_files_the_first_that_has_not_seen_the_meters_forecasts(tmp_p
 def test_it_counts_as_without_a_federation_unless_it_has_seen_the_data() -> None:
     assert "public" in rivals([Public(kind="homes")])
     assert "public" not in rivals([Public(kind="homes", trained_on_this_dataset=True)])
+
+
+@pytest.mark.parametrize(("minutes", "horizons"), [(60, 24), (30, 2)])
+def test_its_quantiles_are_those_of_its_model_around_the_same_median(
+    minutes: int, horizons: int
+) -> None:
+    data = dataset(minutes, horizons, days=20)
+    baseline, starts = Public(kind="homes"), data.starts(1, "test")[:9]
+    median = fit(baseline, data, SETTINGS, {}).predict(1, starts)
+    settings = replace(SETTINGS, levels=(0.1, 0.3, 0.5, 0.9))
+    fitted = fit(baseline, data, settings, {})
+    low, third, middle, high = np.moveaxis(fitted.predict(1, starts), -1, 0)
+    np.testing.assert_array_equal(middle, median.reshape(len(starts), horizons))
+    np.testing.assert_allclose(third, (low + middle) / 2)
+    assert (low <= middle).all() and (middle <= high).all() and (low < high).any()
+    restored = baseline.restore({}, data, settings, {}).predict(1, starts)
+    np.testing.assert_array_equal(restored, fitted.predict(1, starts))
+    first = data.view.bounds[1, 0]
+    known = slice(first, data.persistence_rows(starts)[0] + 1)
+    stamps = data.stamps[known].astype("datetime64[s]")
+    loads = MeterReadings.from_series(pd.Series(data.load[known], stamps), minutes).hours
+    row = np.array([len(loads.load) - 1])
+    expected = load("homes").predict(loads, "hour", row, np.array([1]))[0]
+    hour = fitted.predict(1, starts)[0, : 60 // minutes].sum(axis=0)
+    np.testing.assert_allclose(hour, [expected[0], expected[:2].mean(), *expected[1:]])
+
+
+def test_crossing_quantiles_leave_the_median_as_it_is() -> None:
+    data = dataset(days=20)
+    model = load("homes")
+    crossing = {
+        f"{ahead}_{level}": model.boosters[f"{ahead}_{other}"]
+        for ahead in ("hour", "day")
+        for level, other in ((10, 90), (50, 10), (90, 50))
+    }
+    fitted = PublicFit(data, replace(model, boosters=crossing))
+    starts = data.starts(0, "test")[:5]
+    low, middle, high = np.moveaxis(
+        replace(fitted, levels=(0.1, 0.5, 0.9)).predict(0, starts), -1, 0
+    )
+    np.testing.assert_array_equal(middle, fitted.predict(0, starts))
+    assert (low <= middle).all() and (middle <= high).all()
+
+
+def test_levels_beyond_its_quantiles_are_those_of_its_errors() -> None:
+    data = dataset(horizons=2, days=20)
+    baseline, starts = Public(kind="homes"), data.starts(0, "test")[:5]
+    settings = replace(SETTINGS, levels=(0.05, 0.5, 0.95))
+    fitted = fit(baseline, data, settings, {})
+    median = fit(baseline, data, SETTINGS, {}).predict(0, starts)
+    early = data.starts(0, "train")
+    errors = data.truth(early) - fit(baseline, data, SETTINGS, {}).predict(0, early)
+    errors = errors[np.isfinite(errors).all(axis=1)]
+    widths = np.quantile(errors - np.median(errors, axis=0), settings.levels, axis=0).T
+    np.testing.assert_allclose(fitted.predict(0, starts), median[..., None] + widths)
+    baselines = Baselines(further=[baseline])
+    restored = restore(baselines, "public", fitted.save(0), data, settings)
+    np.testing.assert_array_equal(restored.predict(0, starts), fitted.predict(0, starts))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
