@@ -41,6 +41,8 @@ FAR = np.where(np.arange(ROWS) == 99, 50.0, loads())
     ("odd", "words"),
     [
         (VACANT, ("x: the load is all but constant", "data.meters.leave_out: [x]")),
+        (5 + loads(4).round() / 1000, ("x: the load is all but constant",)),
+        (np.where(np.arange(ROWS) % 140 == 99, 15.0, loads(4)), ("x: single loads are 10 times",)),
         (FAR, ("x: single loads are 10 times all others", "data.meters.max_jump")),
         (late(loads(2)), ("x: zeros are followed by their sum", "data.meters.zero_run")),
         (loads(3) / 1000, ("x: the mean load is below 2 W", "data.meters.unit")),
@@ -52,6 +54,30 @@ FAR = np.where(np.arange(ROWS) == 99, 50.0, loads())
 def test_an_odd_meter_is_named(odd: np.ndarray, words: tuple[str, ...]) -> None:
     lines = told(a=loads(0), b=loads(1), x=odd)
     assert [all(word in line for word in words) for line in lines].count(True) == 1, lines
+
+
+def test_the_sum_of_some_meters_is_named_beside_an_unrelated_one() -> None:
+    parts = {"alpha": loads(0), "beta": loads(1), "gamma": loads(2)}
+    main = loads(0) + loads(1)
+    (line,) = told(**parts, main=main)
+    assert line.startswith("main: the load is the sum of alpha and beta; leave it out")
+    main[5] += 0.01
+    assert told(**parts, main=main) == []
+
+
+@pytest.mark.parametrize("part", [slice(5, None), slice(None, -5), slice(0, 24 * 20)])
+def test_equal_loads_of_different_spans_are_named(part: slice) -> None:
+    whole, other = meter(loads(0)), meter(loads(1))
+    copy = Meter(whole.load.iloc[part].copy(), pd.DataFrame(), 60, ZoneInfo("UTC"))
+    copy.load.iloc[3] = np.nan
+    (line,) = map(str, doubts({"a": whole, "b": other, "x": copy}))
+    assert line.startswith("x: the loads are equal to those of another meter")
+    copy.load.iloc[99] += 0.001
+    assert not doubts({"a": whole, "b": other, "x": copy})
+
+
+def test_loads_of_a_coarse_resolution_are_not_constant() -> None:
+    assert told(a=loads(0).round(1), b=2 + loads(1).round(1)) == []
 
 
 def test_ordinary_homes_are_not_odd() -> None:

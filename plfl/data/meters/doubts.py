@@ -1,6 +1,7 @@
 """What is odd about the loads of meters that were read: named before a study is written."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +17,15 @@ from plfl.data.meters.questions import LARGEST_LOADS, LargestLoads
 
 _CONSTANT_PART = 0.99
 """A load is all but constant if this part of its values is the same, in the last quarter, too."""
+_FLICKER = 1e-3
+"""A step to a neighbouring value is no change if it is at most this part of the load."""
+_NEIGHBOUR = 1.5
+"""Values are neighbours up to this multiple of the smallest step."""
 _LARGE = 10
-"""A load is odd if it is this multiple of the 99.9 % quantile of its meter; a meter, if its mean is
+"""A load is odd if it is this multiple of the 99 % quantile of its meter; a meter, if its mean is
 this multiple of the largest of all others, or so small a part of the least."""
+_ORDINARY_PART = 0.99
+"""The part of the loads of a meter that is ordinary."""
 _PADDED = 4
 """Zeros in a row before a load that is at least as large as that of as many intervals."""
 _ENOUGH_TIMES = 20
@@ -29,6 +36,11 @@ _NIGHT_ENDS = 4
 """Hour of local time before which it is dark on most days."""
 _MOST_METERS = 1000
 """Meters beyond which sums, twins and solar cells are not looked for."""
+_FEW_METERS = 8
+"""Meters up to which sums of some of them are looked for."""
+_ROUNDING = 1e-6
+"""Rounding errors of sums, as a part of the largest load."""
+_WEEK = 7
 _MOST_REGISTERS = 6
 """Most registers of one meter."""
 
@@ -143,17 +155,13 @@ def _joint_doubts(
     names_by_span: dict[tuple[pd.Timestamp, int], list[str]] = {}
     for name, meter in meters.items():
         names_by_span.setdefault((meter.load.index[0], len(meter.load)), []).append(name)
-    copies: list[str] = []
     sums: list[str] = []
+    parts_of_sums: dict[str, Sequence[str]] = {}
     registers: list[str] = []
     for names in names_by_span.values():
         if not 1 < len(names) <= _MOST_METERS:
             continue
         table = np.nan_to_num(np.array([loads[name] for name in names]))
-        name_of_content: dict[bytes, str] = {}
-        for name, load in zip(names, table, strict=True):
-            if name_of_content.setdefault(load.tobytes(), name) != name:
-                copies.append(name)
         total = table.sum(axis=0)
         is_counting = table > 0
         if (
@@ -165,6 +173,10 @@ def _joint_doubts(
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():
             if np.allclose(load, total - load, rtol=1e-3, atol=1e-3 * load.max()):
                 sums.append(name)
+        if 2 < len(names) <= _FEW_METERS:
+            found_parts = _parts_of_sums({name: loads[name] for name in names})
+            parts_of_sums |= {name: found_parts[name] for name in found_parts if name not in sums}
+    copies = _copies(meters, loads) if len(meters) <= _MOST_METERS else []
     yield Doubt(
         "the loads are equal to those of another meter",
         f"leave one of them out: {Key('data.meters.leave_out', flow(copies))}",
@@ -180,24 +192,94 @@ def _joint_doubts(
         f"leave it out: {Key('data.meters.leave_out', flow(sums))}",
         sums,
     )
+    for name, parts in parts_of_sums.items():
+        yield Doubt(
+            f"the load is the sum of {' and '.join(parts)}",
+            f"leave it out: {Key('data.meters.leave_out', flow([name]))}",
+            [name],
+        )
+
+
+def _parts_of_sums(loads: Mapping[str, NDArray[np.float64]]) -> dict[str, Sequence[str]]:
+    """The meters whose loads are exactly the sum of those of two to four others, and which others.
+    The loads have the same times, NaN in gaps."""
+    is_known = ~np.isnan(np.array(list(loads.values()))).any(axis=0)
+    known_loads = {name: load[is_known] for name, load in loads.items() if load[is_known].any()}
+    found_parts: dict[str, Sequence[str]] = {}
+    for name, load in known_loads.items():
+        others = [other for other in known_loads if other != name]
+        subsets = (parts for count in (2, 3, 4) for parts in combinations(others, count))
+        for parts in subsets:
+            total = sum(known_loads[part].sum() for part in parts)
+            if len(load) < _ENOUGH_TIMES or not np.isclose(total, load.sum(), rtol=_ROUNDING):
+                continue
+            total_load = np.sum([known_loads[part] for part in parts], axis=0)
+            if np.allclose(total_load, load, rtol=0, atol=_ROUNDING * load.max()):
+                found_parts[name] = parts
+                break
+    return found_parts
+
+
+def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """The meters with the loads of an earlier one wherever both are known. Equal days, of each
+    seventh date, or of all dates of short series, say which ones to compare."""
+    copies: list[str] = []
+    meter_of_day: dict[tuple[int, int, bytes], str] = {}
+    first_rows = {
+        name: int(pd.DatetimeIndex(meter.load.index[:1]).as_unit("s").asi8[0] // 60)
+        // meter.minutes
+        for name, meter in meters.items()
+    }
+
+    def is_copy(name: str, other: str) -> bool:
+        shift = first_rows[name] - first_rows[other]
+        load, other_load = loads[name][max(0, -shift) :], loads[other][max(0, shift) :]
+        length = min(len(load), len(other_load))
+        load, other_load = load[:length], other_load[:length]
+        is_known = ~(np.isnan(load) | np.isnan(other_load))
+        shorter = min(len(loads[name]), len(loads[other]))
+        is_long = is_known.sum() >= max(_ENOUGH_TIMES, shorter / 2)
+        return bool(is_long) and np.array_equal(load[is_known], other_load[is_known])
+
+    for name, meter in meters.items():
+        per_day = 24 * 60 // meter.minutes
+        start = -first_rows[name] % per_day
+        count = (len(loads[name]) - start) // per_day
+        days = loads[name][start : start + max(count, 0) * per_day].reshape(-1, per_day)
+        numbers = (first_rows[name] + start) // per_day + np.arange(len(days))
+        is_looked_at = (days.max(axis=1) > days.min(axis=1)) & (
+            (numbers % _WEEK == 0) | (len(days) < 2 * _WEEK)
+        )
+        others = {
+            meter_of_day.setdefault((meter.minutes, int(number), day.tobytes()), name)
+            for number, day in zip(numbers[is_looked_at], days[is_looked_at], strict=True)
+        }
+        if any(is_copy(name, other) for other in others - {name}):
+            copies.append(name)
+    return copies
 
 
 def is_all_but_constant(load: NDArray[np.float64]) -> bool:
-    """Whether almost all known values of a load, or of its last quarter, are the same."""
+    """Whether almost all known values of a load, or of its last quarter, are the same, but for
+    steps to a neighbouring value that are tiny beside the load."""
 
     def is_constant(values: NDArray[np.float64]) -> bool:
-        rounded = np.round(values, 9)
-        steps = np.count_nonzero(np.diff(rounded))
-        return len(values) >= _ENOUGH_TIMES and bool(steps <= (1 - _CONSTANT_PART) * len(values))
+        steps = np.abs(np.diff(np.round(values, 9)))
+        resolution = steps[steps > 0].min(initial=np.inf)
+        tiny = min(_NEIGHBOUR * resolution, _FLICKER * float(np.median(np.abs(values))))
+        changes = np.count_nonzero(steps > tiny)
+        return bool(changes <= (1 - _CONSTANT_PART) * len(values))
 
-    return is_constant(load) or is_constant(load[-len(load) // 4 :])
+    parts = (load, load[-len(load) // 4 :])
+    return any(len(part) >= _ENOUGH_TIMES and is_constant(part) for part in parts)
 
 
 def _has_far_loads(load: NDArray[np.float64]) -> bool:
-    """Whether few loads are far above all others."""
+    """Whether few loads, at most one in a hundred, are far above all others."""
     if len(load) < _ENOUGH_TIMES:
         return False
-    usual = np.quantile(load, 0.999) if len(load) > 2000 else np.sort(load)[-3]
+    rank = max(3, int(np.ceil((1 - _ORDINARY_PART) * len(load))))
+    usual = np.partition(load, -rank)[-rank]
     return bool(load.max() > _LARGE * usual > 0)
 
 
