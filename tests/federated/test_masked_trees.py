@@ -136,6 +136,46 @@ def test_the_server_sees_masks_and_splits_of_sums_only(monkeypatch: pytest.Monke
     assert len(low) > 50_000 and chisquare(np.bincount(low)).pvalue > 1e-4
 
 
+def windows_alone(counts: NDArray[np.int64]) -> set[tuple[int, ...]]:
+    """The attack of `benchmarks/tree_attack.py` on the windows (n,) in each bin of a node: if there
+    is only one, the bins of its features."""
+    by_feature = counts.reshape(GRID.shape[1], -1)
+    if (by_feature.sum(axis=1) != 1).any() or (by_feature < 0).any():
+        return set()
+    return {tuple(by_feature.argmax(axis=1).tolist())}
+
+
+def test_the_attack_reads_no_window_from_a_masked_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads windows from the same numbers without masks."""
+    hide, plain, masked = MaskedSums.hide, [], []
+
+    def noted(self: MaskedSums, client: int, numbers: Any, **options: Any) -> Masked:
+        message = hide(self, client, numbers, **options)
+        if not options["are_counts"]:
+            plain.append((client, np.array(numbers[1::2], np.int64)))
+            first, counts = message.lanes[:-1].astype(np.int64).reshape(2, -1)
+            slopes = self.slopes._replace(has_flat=False)
+            masked.append(windows_alone(np.array(slopes.sums(first, counts)[1])))
+        return message
+
+    monkeypatch.setattr(MaskedSums, "hide", noted)
+    some = [
+        Part(part.x[: 8 if k < 2 else None], part.y[: 8 if k < 2 else None])
+        for k, part in enumerate(parts())
+    ]
+    for seed in range(5):
+        grown(SimulatedSecrets(seed), some)
+    read = {(client, bins) for client, counts in plain for bins in windows_alone(counts)}
+    assert len(read) >= 2
+    for client, bins in read:
+        # The bin of 0 has nothing else.
+        distances = np.abs(some[client].x[:, None] - GRID)
+        distances[:, 7] = np.inf
+        nearest = distances.argmin(axis=1)
+        assert bins in {*map(tuple, nearest.tolist())}
+    assert len(masked) == len(plain) and not set().union(*masked)
+
+
 def test_a_sum_that_is_longer_than_its_field_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_short(largest: Any) -> Any:
         return np.maximum(bits_of(largest), 3) - np.uint8(2)

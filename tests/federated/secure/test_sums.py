@@ -1,14 +1,16 @@
 """Sums of clients of whom some drop out at each step."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 
-from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
-from plfl.federated.secure.masks import Fields
+from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets, derive
+from plfl.federated.secure.masks import Fields, Masks, pair_masks
 from plfl.federated.secure.neighbours import threshold_of
-from plfl.federated.secure.shares import SIZE
+from plfl.federated.secure.shares import SIZE, recover
 from plfl.federated.secure.sums import PUBLIC, SEALED, DropoutError, SumClient, SumServer
 
 FIELDS = Fields(np.full(40, 32, np.uint8))
@@ -96,3 +98,76 @@ def test_shares_below_the_threshold_are_too_few_for_the_server() -> None:
     told = {n: clients[n].tell(asked[n]) for n in range(threshold_of(count - 1) - 1)}
     with pytest.raises(DropoutError, match="neighbours have told"):
         server.unmask(told, FIELDS)
+
+
+ALL = range(9)
+
+
+def remainders(colluding: Sequence[int], seed: int) -> dict[int, "np.ndarray[Any, Any]"]:
+    """What is left of each other client's message after the server and clients that collude with it
+    have taken away all masks that they can compute from their keys and shares."""
+    secrets = SimulatedSecrets(seed)
+    clients = [SumClient(secrets, "sum", number) for number in ALL]
+    server = SumServer(secrets, "sum", len(ALL))
+    publics = server.pass_on([client.introduce() for client in clients])
+    sealed = server.deliver([c.share(p) for c, p in zip(clients, publics, strict=True)])
+    masked = {n: c.hide(sealed[n], FIELDS, NUMBERS[n]) for n, c in enumerate(clients)}
+    seeds = {n: clients[n].tell(bits) for n, bits in server.add(masked, FIELDS).items()}
+    # Who colludes has told the shares of seeds, as it should, and those of keys on the quiet.
+    keys = {}
+    for number in colluding:
+        again = SumClient(secrets, "sum", number)
+        again.share(publics[number])
+        again.hide(sealed[number], FIELDS, NUMBERS[number])
+        keys[number] = again.tell(bytes(2))
+
+    def recovered(told: Mapping[int, bytes], client: int) -> bytes:
+        shares_of_client = {}
+        for number, text in told.items():
+            if number != client:
+                place = server.neighbours[number].tolist().index(client)
+                where = server.neighbours[client].tolist().index(number) + 1
+                share = text[place * SIZE : (place + 1) * SIZE]
+                shares_of_client[where] = int.from_bytes(share, "little")
+        return (recover(shares_of_client) % 2**256).to_bytes(32, "little")
+
+    left = {}
+    own_keys = {number: secrets.key("sum/masks", number) for number in ALL}
+    for client in sorted({*ALL} - {*colluding}):
+        own = own_keys[client].public
+        known = {number: own_keys[number] for number in colluding}
+        guess = secrets.restore("sum/masks", recovered(keys, client))
+        if guess.public == own:
+            known = {number: guess for number in ALL if number != client}
+        pairs = {
+            own_keys[number].public: key.agree(own_keys[number].public if key is guess else own)
+            for number, key in known.items()
+        }
+        masks = pair_masks(own, {peer: derive(secret, "masks") for peer, secret in pairs.items()})
+        zeros = FIELDS.encode(np.zeros(len(FIELDS.bits), np.int64))
+        mask = FIELDS.add(
+            [masks.hide(FIELDS, zeros), Masks([recovered(seeds, client)]).hide(FIELDS, zeros)]
+        )
+        left[client] = FIELDS.add([FIELDS.unpack(masked[client]), -mask])
+    return left
+
+
+def test_fewer_colluders_than_the_threshold_learn_the_sum_of_the_others_only() -> None:
+    """They pool their keys and shares with the server: t − 1 of them get the sum of the others, of
+    whom each one, and each two together, stay uniform. With one more, the same attack reads all."""
+    enough = threshold_of(len(ALL) - 1)
+    read = remainders(ALL[:enough], 0)
+    assert len(read) == len(ALL) - enough
+    for client, lanes in read.items():
+        assert (FIELDS.decode(lanes, -(2**31)) == NUMBERS[client]).all()
+    few, views = ALL[: enough - 1], []
+    for seed in range(60):
+        left = remainders(few, seed)
+        total = FIELDS.decode(FIELDS.add([*left.values()]), -(2**31))
+        assert (total == NUMBERS[len(few) : len(ALL)].sum(0)).all()
+        a, b, *_ = left.values()
+        views.append([a, b, FIELDS.add([a, b])])
+    for values in np.moveaxis(np.array(views), 1, 0):
+        for shift in (0, 28):
+            part = (values >> np.uint32(shift)) & 15
+            assert chisquare(np.bincount(part.ravel(), minlength=16)).pvalue > 1e-4
