@@ -118,6 +118,11 @@ class DataError(PlflError):
     """Input data that cannot be used: a missing or damaged file, column or value."""
 
 
+def data_error(place: Path | Place | Key | str, text: str, remedy: str = "") -> DataError:
+    """The error about one problem with data; see `Problem`."""
+    return DataError(Problem(place, text, remedy))
+
+
 class ResultsError(PlflError):
     """A results folder or tracking database that does not match the study or this version.
 
