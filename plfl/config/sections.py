@@ -195,8 +195,8 @@ class Meters(Section):
     header: int | None = Field(None, ge=1)
     """Line of the header. null: the one before the first lines with a date."""
     encoding: str = "utf-8"
-    """Encoding of text files. If none is named, text that is neither UTF-8 nor UTF-16 is read as
-    `cp1252`."""
+    """Encoding of text files. If none is named, text that is neither UTF-8 nor UTF-16 is read in
+    the one of some in which the most words are known, otherwise as `cp1252`."""
     max_size: float = Field(300, gt=0)
     """Largest size of a file in MB, decompressed; reading one needs about ten times as much
     memory."""

@@ -17,9 +17,9 @@ from plfl.config.sections import Holidays, Meters
 from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
-from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
+from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new

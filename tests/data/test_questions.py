@@ -39,13 +39,22 @@ def test_two_columns_of_times_are_asked_about(tmp_path: Path, end_after: int) ->
 
 
 def test_few_whole_numbers_are_asked_about(tmp_path: Path) -> None:
-    table = pd.DataFrame({"t": HOURS, "dayofweek": HOURS.day_of_week, "kWh": LOADS})
+    table = pd.DataFrame({"t": HOURS, "dayofweek": HOURS.day_of_week, "energy": LOADS})
     table = table.assign(estimated=(np.arange(len(HOURS)) % 7 == 0).astype(int))
     with naming(DataError, "'dayofweek' (0 to 6), 'estimated' (0 to 1)", "['*']") as caught:
         read(tmp_path, table)
     assert str(caught.value).startswith("1 problem,")
-    assert [*read(tmp_path, table, leave_out=["dayofweek", "estimated"]).meters] == ["kWh"]
-    assert len(read(tmp_path, table, only=["*"]).meters) == 3
+    chosen = read(tmp_path, table, leave_out=["dayofweek", "estimated"])
+    assert [*chosen.meters] == ["energy"]
+    assert len(read(tmp_path, table, only=["*"], unit="kWh").meters) == 3
+
+
+def test_few_whole_numbers_beside_a_unit_are_no_meters(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "dayofweek": HOURS.day_of_week, "kWh": LOADS})
+    exports = read(tmp_path, table)
+    assert [meter.load.sum() for meter in exports.meters.values()] == [pytest.approx(LOADS.sum())]
+    assert "'dayofweek' (no unit, beside 'kWh')" in exports.report()[0]
+    assert len(read(tmp_path, table, only=["*"]).meters) == 2
 
 
 def test_names_of_gas_money_and_feed_in_are_no_loads(tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Place, Problem, collect_problems, did_you_mean, shared_lines
+from plfl.base.errors import (
+    DataError,
+    Place,
+    Problem,
+    collect_problems,
+    data_error,
+    did_you_mean,
+    shared_lines,
+)
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.named import FEATURES
@@ -28,9 +36,9 @@ from plfl.data.checks import ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
-from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
+from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 
 __all__ = [
@@ -187,12 +195,10 @@ def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, st
     client_count = data.clients_of(state)
     clients = sorted(meters_by_client, key=lambda client: f"{client}.csv")[:client_count]
     if len(clients) < client_count:
-        raise DataError(
-            Problem(
-                Key("data.meters.exports"),
-                f"{state} has {len(meters_by_client)} of {client_count} meters (data.clients)",
-                f"add exports, or lower data.clients to {len(meters_by_client)}",
-            )
+        raise data_error(
+            Key("data.meters.exports"),
+            f"{state} has {len(meters_by_client)} of {client_count} meters (data.clients)",
+            f"add exports, or lower data.clients to {len(meters_by_client)}",
         )
     return {client: meters_by_client[client] for client in clients}
 
@@ -275,7 +281,7 @@ def _fill_gaps(place: Path | Place, table: pd.DataFrame, meters: Meters) -> pd.D
     if not complete.any():
         columns = ", ".join(repr(meters.columns.get(str(role), role)) for role in table)
         text = f"no row has a value in all of {columns}"
-        raise DataError(Problem(place, text, "leave this meter out"))
+        raise data_error(place, text, "leave this meter out")
     first, last = np.flatnonzero(complete)[[0, -1]]
     notes: list[Problem] = []
     if cut := len(table) - (last + 1 - first):

@@ -19,7 +19,6 @@ from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, is_register
 from plfl.data.meters.faults import differences, longest_gap, mask_jumps, mask_outages, runs
-from plfl.data.meters.layout import unit_of
 from plfl.data.meters.quantities import KWH
 from plfl.data.meters.stamps import (
     Times,
@@ -206,7 +205,7 @@ def _is_plain(piece: Piece, name: str, keys: Meters) -> bool:
         and bool(0 <= values.min() < values.max() < np.inf)
         and stamps.is_monotonic_increasing
         and stamps.is_unique
-        and unit_of(piece.table, piece.columns[name]) in (None, keys.unit)
+        and piece.table.unit_of(piece.columns[name]) in (None, keys.unit)
         and not (len(values) > ENOUGH_CHANGES and is_register(piece.readings[name]))
         and not are_two_registers(values)
     )
@@ -558,7 +557,7 @@ class _Readings:
                     f"gaps of an hour on a Sunday (is {Key('data.meters.timezone')} right?)"
                 ] += 1
         for piece in place.pieces:
-            stated = unit_of(piece.table, piece.columns[place.name])
+            stated = piece.table.unit_of(piece.columns[place.name])
             if stated not in (None, keys.unit):
                 change = f"readings in {stated} by their header, but read as {keys.unit}"
                 changes[f"{change} (is {Key('data.meters.unit')} right?)"] += len(piece.readings)

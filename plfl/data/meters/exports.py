@@ -5,21 +5,24 @@ The form of a file, its layout and the format of its stamps are detected. Where 
 in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import pandas as pd
-
-from plfl.base.errors import DataError, Problem, collect_problems, equal_lines, shared_lines
-from plfl.base.keys import Key, Wording, word_keys
+from plfl.base.errors import (
+    DataError,
+    Problem,
+    collect_problems,
+    data_error,
+    equal_lines,
+    shared_lines,
+)
+from plfl.base.keys import Key
 from plfl.base.text import Progress, counted
 from plfl.config.messages import flow
-from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
 from plfl.data.meters import layout, tables
-from plfl.data.meters.cleaning import Cleaner, Meter, Piece, rows_in_utc
+from plfl.data.meters.cleaning import POWER, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
@@ -34,6 +37,7 @@ from plfl.data.meters.questions import (
 )
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
+from plfl.data.meters.weather import read_weather
 
 MOST_PROBLEMS = 50
 """Problems that are listed: thousands of meters can have the same one."""
@@ -120,7 +124,11 @@ def read_exports(
     weather = None
     if meters.weather is not None:
         with collect_problems(exports.problems):
-            weather = _weather(meters.weather, meters, exports)
+            station = read_weather(meters.weather, meters)
+            weather = station.measurements
+            exports.forms[meters.weather] = station.words
+            if station.needs_place:
+                exports.local[meters.weather] = []
         elsewhere = meters.inputs if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
@@ -178,13 +186,11 @@ def _pieces(
                     _check_unique(raw.path, file.pieces, pieces)
                 for name, piece in file.pieces.items():
                     if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
-                        raise DataError(
-                            Problem(
-                                raw.path,
-                                f"{name} has another unit, or other stamps, than in "
-                                f"{exports.files[name]}",
-                                "rename the file, or make them equal",
-                            )
+                        raise data_error(
+                            raw.path,
+                            f"{name} has another unit, or other stamps, than in "
+                            f"{exports.files[name]}",
+                            "rename the file, or make them equal",
                         )
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, raw.path)
@@ -207,7 +213,10 @@ def _settle(
     """Settle what the files do not state for their meters, or add a question to the problems; the
     names of the meters that wait for its answer."""
     keys_of = exports.keys
-    is_open = all("cumulative" not in keys.model_fields_set for keys in keys_of.values())
+    is_open = all(
+        "cumulative" not in keys.model_fields_set and keys.unit not in POWER
+        for keys in keys_of.values()
+    )
     every_piece = {id(piece): piece for name in pieces for piece in pieces[name]}
     if is_open and pieces and (assumption := settle_cumulative(every_piece.values())):
         _keep(exports, "cumulative", pieces, assumption)
@@ -222,13 +231,11 @@ def _settle(
             by_day = [n for n in open_units if exports.formats[exports.files[n]].time.of_day]
             assumption = settle_unit(open_units, keys_of, by_day, largest)
             if assumption.value != "kWh" and len(open_units) < len(pieces):
-                raise DataError(
-                    Problem(
-                        exports.files[next(iter(open_units))],
-                        "does not state its unit, and others are in another one than "
-                        f"{assumption.value}, which is likely",
-                        "write it into the header",
-                    )
+                raise data_error(
+                    exports.files[next(iter(open_units))],
+                    "does not state its unit, and others are in another one than "
+                    f"{assumption.value}, which is likely",
+                    "write it into the header",
                 )
             _keep(exports, "unit", open_units, assumption)
     if open_stamps:
@@ -249,146 +256,6 @@ def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumpti
         exports.keys[name] = exports.keys[name].model_copy(update={key: assumption.value})
 
 
-_DETECTED = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
-"""Keys about the form of files, which are for the meters: that of the weather is detected."""
-
-
-def _word_weather(key: Key, wording: Wording) -> str:
-    """A key in a message about the file of the weather."""
-    if key.path == "data.meters.timezone":
-        key = Key("data.meters.weather_timezone", key.value)
-    is_detected = key.path.removeprefix("data.meters.") in _DETECTED
-    hint = " (a key of the meters; of the weather, change the file)" if is_detected else ""
-    return wording(key) + hint
-
-
-@word_keys(_word_weather)
-def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
-    """The measurements of a weather station, by role, indexed by the time in UTC when they became
-    known; of forecasts, those of `forecasts_in_time` at the times that they are for. A file without
-    any of the inputs is refused."""
-    # A given unit is not compared with that of a column: a station does not measure energy.
-    keys = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
-    station = meters.model_copy(update=_DETECTED | keys)
-    zone = meters.weather_timezone or meters.timezone
-    raw, *_ = tables.open_files(path, station)
-    columns = tables.read(raw, station).cells
-    if meters.weather_issued is not None:
-        columns = forecasts_in_time(path, columns, meters, zone)
-        raw = replace(raw, cells=columns)
-    present_columns = {role: c for role, c in meters.columns.items() if c in columns}
-    roles = [role for role in present_columns if role in meters.inputs]
-    if not roles:
-        input_names = ", ".join(map(repr, meters.inputs.values())) or "inputs"
-        raise DataError(
-            Problem(
-                path,
-                f"no {input_names} among its columns {', '.join(map(repr, columns))}",
-                "say which of them the model reads, as "
-                f"{Key('data.meters.columns.temperature')} (°C)",
-            )
-        )
-    present_columns["load"] = present_columns[roles[0]]  # its first input is read like a load
-    station = station.model_copy(update={"columns": present_columns})
-    recognised_file = layout.find_format(raw, station)
-    if name_column := recognised_file.form.meters.column:
-        raise DataError(
-            Problem(path, f"has several stations ({name_column[0]!r})", "keep one of them")
-        )
-    file = read_file(recognised_file, station)
-    ((name, piece),) = file.pieces.items()
-    measurements = rows_in_utc(piece, name, zone_named(zone), file.keys, Counter())
-    if file.needs_place:
-        exports.local[path] = []
-    units = {role: FEATURES[role] for role in roles if role in FEATURES} | meters.units
-    roles_and_units = ", ".join(
-        f"{role} in {units.get(role, 'a unit of its own')}" for role in roles
-    )
-    exports.forms[path] = f"weather, {roles_and_units}: {file.words}"
-    return measurements[roles].sort_index()
-
-
-def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str) -> pd.DataFrame:
-    """The rows of a table of forecasts, of each time the last one that was issued at least
-    `weather_ahead` hours before it.
-
-    Where clocks change, stamps without a UTC offset count as an hour nearer than they may be.
-    DataError: a column is missing, or a stamp is not written as 2024-01-31 12:00.
-    """
-    issued_column = str(meters.weather_issued)
-    if issued_column not in rows:
-        raise DataError(
-            Problem(
-                path,
-                f"has no column {issued_column!r} ({Key('data.meters.weather_issued')})",
-                f"it has {', '.join(map(repr, rows))}",
-            )
-        )
-    stated_column = meters.columns.get("timestamp")
-    candidates = (
-        [stated_column] if stated_column in rows else [str(c) for c in rows if c != issued_column]
-    )
-    stamps = {name: _iso_stamps(rows[name]) for name in candidates}
-    time_columns = {name: column for name, column in stamps.items() if column is not None}
-    issued = _iso_stamps(rows[issued_column])
-    if issued is None or not time_columns:
-        raise DataError(
-            Problem(
-                path,
-                f"needs two columns of times such as 2024-01-31 12:00, {issued_column!r} and "
-                "the time that a forecast is for",
-            )
-        )
-    valid_column, valid = next(iter(time_columns.items()))
-    if (valid.dt.tz is None) != (issued.dt.tz is None):
-        raise DataError(
-            Problem(
-                path,
-                f"only one of {issued_column!r} and {valid_column!r} has UTC offsets",
-                "write both in one way",
-            )
-        )
-    hours = float(meters.weather_ahead or 0)
-    if valid.dt.tz is None and not zone.startswith(("Etc/", "UTC")):
-        hours += 1
-    is_early = issued <= valid - pd.Timedelta(hours=hours)
-    order = issued[is_early].sort_values(kind="stable").index
-    last = rows.loc[order].drop_duplicates(valid_column, keep="last")
-    if last.empty:
-        raise DataError(
-            Problem(
-                path,
-                f"no forecast was issued {hours:g} hours before the time that it is for",
-                f"lower {Key('data.meters.weather_ahead')} and windows.horizons, or give "
-                "earlier forecasts",
-            )
-        )
-    in_order = last.loc[valid[last.index].sort_values().index]
-    return in_order.drop(columns=issued_column).reset_index(drop=True)
-
-
-def _iso_stamps(texts: pd.Series) -> pd.Series | None:
-    """Times in the format of ISO 8601, in UTC if they have offsets; None if they are others."""
-    if pd.api.types.is_numeric_dtype(texts):
-        return None
-    try:
-        pd.to_numeric(texts.head())
-        return None
-    except (ValueError, TypeError):
-        pass
-    for utc in (False, True):
-        try:
-            stamps: pd.Series = pd.to_datetime(texts, format="ISO8601", utc=utc)
-        except (ValueError, TypeError):
-            continue
-        if isinstance(stamps.dtype, pd.DatetimeTZDtype):
-            in_utc: pd.Series = stamps.dt.tz_convert("UTC")
-            return in_utc
-        if pd.api.types.is_datetime64_dtype(stamps.dtype):
-            return stamps
-    return None
-
-
 def _check_unique(
     path: Path, parts: Iterable[str], earlier_pieces: Mapping[str, Sequence[Piece]]
 ) -> None:
@@ -401,12 +268,10 @@ def _check_unique(
     )
     first = earlier_pieces[repeated_names[0]][0]
     columns = Key("data.meters.columns", flow({"load": first.columns[repeated_names[0]]}))
-    raise DataError(
-        Problem(
-            path,
-            f"{first.table.path} has {first_names}, too",
-            "if they are several meters, rename the files or columns; if every file holds one "
-            f"meter, set {columns}; if the files hold parts of the same meters, set "
-            f"{Key('data.meters.join_files', 'true')}",
-        )
+    raise data_error(
+        path,
+        f"{first.table.path} has {first_names}, too",
+        "if they are several meters, rename the files or columns; if every file holds one "
+        f"meter, set {columns}; if the files hold parts of the same meters, set "
+        f"{Key('data.meters.join_files', 'true')}",
     )

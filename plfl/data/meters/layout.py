@@ -1,81 +1,47 @@
 """The columns of a raw file with the time, the readings and the names of meters."""
 
-import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from fnmatch import fnmatchcase
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem, did_you_mean
+from plfl.base.errors import DataError, data_error, did_you_mean
 from plfl.base.keys import Key
-from plfl.base.text import counted
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
 from plfl.data.meters.formats.schema import Format
-from plfl.data.meters.numbers import as_text, is_number
-from plfl.data.meters.shapes import HOURS, columns_of_day, simplify
-from plfl.data.meters.stamps import ENDS, parse
-from plfl.data.meters.tables import DATED, DIGITS, RawFile, RawTable
-
-_TIME_WORDS = re.compile(
-    r"time|date|stamp|epoch|unix|zeit|datum|^ts$|^data$|fecha|^dato$|^dag$|^tag$|^day$|giorno|^jour$",
-    re.IGNORECASE,
+from plfl.data.meters.loads import (
+    ROWS,
+    WITH_UNIT,
+    LoadRules,
+    ask_about_factors,
+    ask_about_names,
+    ask_about_values,
+    ask_about_whole_numbers,
+    ask_which_load,
+    is_whole,
+    names_meter,
 )
+from plfl.data.meters.numbers import as_text, is_number
+from plfl.data.meters.questions import choices, question
+from plfl.data.meters.selection import is_chosen, meter_of, name_list
+from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
+from plfl.data.meters.stamps import parse
+from plfl.data.meters.tables import DATED, DATES, DIGITS, RawFile, RawTable
+from plfl.data.meters.words import WORDS
+
 _IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
 """Names of columns with times in UTC."""
-_STARTS = re.compile(
-    r"start|begin|\b(from|von|van|från|fra|od|de|desde|από)\b|début|debut|in[ií]cio|inizio|^alku|algus|"
-    r"sākum|pradž|kezd",
-    re.IGNORECASE,
-)
-_ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|^_st(art|op)$", re.IGNORECASE)
-"""Names of columns with the time when a row was written, or, in InfluxDB, of the whole query."""
-_OF_PARTS = re.compile(
-    r"direction|channel|categor|type|kind|regist|phase|tarif|rate|flow|obis|richtung|\bart\b|sens",
-    re.IGNORECASE,
-)
-"""Names of columns whose values are parts of one meter."""
-_ROW_NUMBERS = re.compile(
-    r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber)?|#|index|idx|id|rows?|line|"
-    r"interval|period|slot",
-    re.IGNORECASE,
-)
-_METERS = re.compile(
-    r"(?:smart[ _-]?)?meter(?:[ _-]?serial)?(?:[ _-]?(?:id|no|number|nr|name))?|mpan|mprn|nmi|"
-    r"esiid|cups|ean|pod|prm|pdl|lclid|serial|id|name|zählpunkt\w*|zählernummer|"
-    r"(?:device|site|building|bldg|house(?:hold)?|home|apartment|flat|dwelling|unit|room|customer|"
-    r"client|sensor|station|account)(?:[ _-]?(?:id|n[or]|number|name))?",
-    re.IGNORECASE,
-)
-"""Names of columns with the names or numbers of meters."""
-
-_NO_FACTOR = re.compile(r"1|[01][.,]\d{1,2}")
-"""A factor that changes nothing, or one of power (cos φ)."""
-_QUALITY = re.compile(r"quali|status|flag|estimat|validity|zustand|état", re.IGNORECASE)
-"""Names of columns with marks of quality."""
-_ESTIMATED = re.compile(r"estim|ersatz|geschätzt|substit|interpol|^e$", re.IGNORECASE)
-"""Marks of readings that are estimated."""
+_OF_QUERY = ("_start", "_stop")
+"""Columns of InfluxDB with the span of the whole query."""
 _MOST_QUALITIES = 12
-
-_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
-"""A unit after the name of a meter."""
-_MOST_MARKS = 60
-"""Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
-_LONG_NUMBER = 10
-"""Digits of a number that is no reading."""
-_NARROW = 20
-"""More columns of numbers than these are those of meters."""
 _HOUR = 60
 _STEADY_PART = 0.95
 """The part of the rows in which starts and ends are equally far apart."""
-_ROWS = 24
-"""Fewest rows of a meter, on average, in a column of numbers that may name meters."""
 
 
 def find_format(raw: RawFile, meters: Meters) -> Recognised:
@@ -94,11 +60,11 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         layout = find(replace(table, cells=plain), meters)
         layout = replace(layout, time=(dates[0],), stamp="start")
         table = replace(table, form=f"{table.form}, one row per day")
-        unit = unit_of(table, day_columns[0])
+        unit = table.unit_of(day_columns[0])
         stated = {} if unit is None else {unit: day_columns[0]}
     else:
         day_columns, layout = [], find(table, meters)
-        stated = {unit: c for c in layout.readings if (unit := unit_of(table, c))}
+        stated = {unit: c for c in layout.readings if (unit := table.unit_of(c))}
     names = _names_of_meters(layout)
     is_by_column = layout.name is None and (len(layout.readings) > 1 or layout.meter is not None)
     notes = "" if layout.name is None else f", meters named by {layout.name!r}"
@@ -145,29 +111,23 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     stated = sorted({*unit_in} & {*quantities.LOADS})
     if meters.unit is None and len(stated) > 1:
         column = Key("data.meters.columns", flow({"load": unit_in[stated[-1]]}))
-        raise DataError(
-            Problem(
-                table.path,
-                f"has readings in {' and '.join(stated)}",
-                f"choose a column: {column}, or write all in one unit",
-            )
+        raise data_error(
+            table.path,
+            f"has readings in {' and '.join(stated)}",
+            f"choose a column: {column}, or write all in one unit",
         )
     if meters.unit is None and not stated and table.above:
-        raise DataError(
-            Problem(
-                table.path,
-                f"{', '.join(sorted(table.above))} stands above the header",
-                f"if the readings are in it, set {Key('data.meters.unit', min(table.above))}",
-            )
+        raise data_error(
+            table.path,
+            f"{', '.join(sorted(table.above))} stands above the header",
+            f"if the readings are in it, set {Key('data.meters.unit', min(table.above))}",
         )
     unit = meters.unit or (stated[0] if stated else quantities.unit_in_file_name(table.path.stem))
     if meters.cumulative and unit is not None and not unit.endswith("h"):
-        raise DataError(
-            Problem(
-                table.path,
-                f"is in {unit}, but registers count energy",
-                f"if the unit in its header is wrong, set {Key('data.meters.unit', f'{unit}h')}",
-            )
+        raise data_error(
+            table.path,
+            f"is in {unit}, but registers count energy",
+            f"if the unit in its header is wrong, set {Key('data.meters.unit', f'{unit}h')}",
         )
     return unit
 
@@ -175,9 +135,9 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
 def _quality(table: RawTable) -> dict[str, object] | None:
     """The column of quality marks and what it has, as a format says it; None if there is none."""
     for column in map(str, table.cells):
-        if _QUALITY.search(column) and not is_number(table, column):
+        if WORDS.quality.has_word_of(column) and not is_number(table, column):
             marks = [str(mark) for mark in as_text(table.cells[column]).unique()]
-            estimated = [mark for mark in marks if _ESTIMATED.search(mark)]
+            estimated = [mark for mark in marks if WORDS.estimated.has_word_of(mark)]
             measured = [mark for mark in marks if mark not in estimated]
             if len(marks) <= _MOST_QUALITIES:
                 return {"column": column, "measured": measured, "estimated": estimated}
@@ -188,8 +148,8 @@ def _names_of_meters(layout: "Layout") -> dict[str, str]:
     """The names of meters by their columns, without a unit at the end, if that leaves them apart;
     of a lone one, the name of its column if it is not that of what is measured."""
     if len(layout.readings) < 2:
-        return {} if layout.meter is None else {layout.meter: _WITH_UNIT.sub("", layout.meter)}
-    plain = {column: _WITH_UNIT.sub("", column) for column in layout.readings}
+        return {} if layout.meter is None else {layout.meter: WITH_UNIT.sub("", layout.meter)}
+    plain = {column: WITH_UNIT.sub("", column) for column in layout.readings}
     return plain if len({*plain.values()}) == len(plain) else {column: column for column in plain}
 
 
@@ -230,7 +190,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     cells, columns = table.cells, meters.columns
     _check_named_columns(table, meters)
     if not len(cells):
-        raise DataError(Problem(table.path, "holds no readings", "export it again"))
+        raise data_error(table.path, "holds no readings", "export it again")
     time_columns = (columns.get(role) for role in ("timestamp", "time_of_day"))
     time, stamp = tuple(column for column in time_columns if column is not None), None
     if not time:
@@ -255,29 +215,29 @@ def find(table: RawTable, meters: Meters) -> Layout:
     numeric = {*measured}  # thousands of columns in wide files
     words = [column for column in other_columns if column not in numeric]
     load = columns.get("load", "load" if "load" in measured else None)
-    left_out = {} if load is not None else _columns_without_loads(table, measured, meters)
+    left_out = (
+        {} if load is not None else LoadRules(table, time, meters).columns_without_loads(measured)
+    )
     readings = [column for column in measured if column not in left_out]
-    _ask_about_factors(table, meters)
+    ask_about_factors(table, meters)
     if load is not None:
         readings = [load]
     if not readings:
         listing = ", ".join(map(repr, time)) + "".join(
             f", {column!r} ({reason})" for column, reason in left_out.items()
         )
-        remedy = _choices("load", list(left_out)) if left_out else Key("data.meters.columns.load")
-        raise DataError(
-            Problem(
-                table.path,
-                f"has no column of loads beside {listing}",
-                f"export it with readings, or name their column in {remedy}{_excerpt(table)}",
-            )
+        remedy = choices("load", list(left_out)) if left_out else Key("data.meters.columns.load")
+        raise question(
+            table,
+            f"has no column of loads beside {listing}",
+            f"export it with readings, or name their column in {remedy}",
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
         if name is not None:
-            _ask_about_values(table, name, meters)
+            ask_about_values(table, name, meters)
         elif load is None:
-            _ask_about_names(table, readings, words)
+            ask_about_names(table, readings, words)
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
     if load is None and not meters.only:
@@ -285,18 +245,16 @@ def find(table: RawTable, meters: Meters) -> Layout:
             column
             for column in readings
             if is_chosen(column, meters)
-            and is_chosen(meter_of(_WITH_UNIT.sub("", column), meters.add), meters)
+            and is_chosen(meter_of(WITH_UNIT.sub("", column), meters.add), meters)
         ]
-        _ask_about_whole_numbers(table, chosen_readings)
-        _ask_which_load(table, chosen_readings, meters)
+        ask_about_whole_numbers(table, chosen_readings)
+        ask_which_load(table, chosen_readings, meters)
     if len(readings) > 1 and (name is not None or not meters.exports):
         context = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
-        raise DataError(
-            Problem(
-                table.path,
-                f"has several columns of numbers{context}",
-                f"choose that of the readings: {_choices('load', readings)}",
-            )
+        raise data_error(
+            table.path,
+            f"has several columns of numbers{context}",
+            f"choose that of the readings: {choices('load', readings)}",
         )
     is_alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
@@ -315,235 +273,12 @@ def _stated_mark(
     if len(time) == 1 == len(dates_in(table)):
         mark = table.stamp  # the name of a lone column only suggests it
     if mark not in (None, meters.stamp):
-        raise DataError(
-            Problem(
-                table.path,
-                f"its stamps are the {mark}s of intervals",
-                f"remove {Key('data.meters.stamp')}",
-            )
+        raise data_error(
+            table.path,
+            f"its stamps are the {mark}s of intervals",
+            f"remove {Key('data.meters.stamp')}",
         )
     return mark
-
-
-def _ask_about_factors(table: RawTable, meters: Meters) -> None:
-    """Refuse a column of factors, such as 0.001 of a register that counts Wh, unless the unit is
-    given."""
-    for column in map(str, table.cells) if meters.unit is None else ():
-        if not quantities.FACTORS.fullmatch(column.strip()):
-            continue
-        values = as_text(table.cells[column])
-        if len(values.unique()) == 1 and not _NO_FACTOR.fullmatch(values.iloc[0]):
-            raise DataError(
-                Problem(
-                    table.path,
-                    f"{column!r} is {values.iloc[0]} in all rows, so the readings may have "
-                    "another unit",
-                    f"set {Key('data.meters.unit', 'Wh')}, or kWh if the factor is already in "
-                    "them, or write a format with `load.factor` "
-                    f"(docs/own-data.md){_excerpt(table)}",
-                )
-            )
-
-
-def _ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
-    """Refuse columns of few whole numbers, such as those of marks, weekdays or intervals, beside
-    the only column whose name says that it has loads."""
-    spans: dict[str, str] = {}
-    for column in columns if 1 < len(columns) <= _NARROW else ():
-        if _is_few_whole(table, column) and unit_of(table, column) is None:
-            values = as_text(table.cells[column].head(_ROWS * _MOST_MARKS))
-            numbers = sorted(int(float(value)) for value in values.unique())
-            spans[column] = f"{numbers[0]} to {numbers[-1]}"
-    other_columns = [column for column in columns if column not in spans]
-    stated = [
-        c for c in other_columns if quantities.names_quantity(c) or unit_of(table, c) is not None
-    ]
-    if stated and spans:
-        listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
-        every_meter = Key("data.meters.only", "['*']")
-        raise DataError(
-            Problem(
-                table.path,
-                f"{listing} beside {stated[0]!r}: few whole numbers, which may be no loads",
-                f"set {Key('data.meters.leave_out', flow(list(spans)))}, or {every_meter} if "
-                f"all are meters{_excerpt(table)}",
-            )
-        )
-
-
-def _ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> None:
-    """Refuse several columns, unless their names are those of meters: the parts of one meter, such
-    as import, feed-in and net, are no meters, whatever the words for them."""
-    names = [_WITH_UNIT.sub("", column) for column in columns]
-    counts = Counter(meter_of(name, meters.add) for name in names)
-    is_settled = (
-        min(counts.values(), default=0) > 1 or quantities.are_names_of_meters(list(counts))
-        if meters.add
-        else _are_meters(columns)
-    )
-    if not 1 < len(columns) <= _NARROW or is_settled:
-        return
-    by_likelihood = sorted(columns, key=quantities.unlikeliness)
-    raise DataError(
-        Problem(
-            table.path,
-            f"{_name_list(columns)} may measure different things",
-            f"choose that of the consumption: {_choices('load', by_likelihood)}; or set "
-            f"{Key('data.meters.only', flow(list(counts)))} if all are meters"
-            f"{_add(names, meters)}{_excerpt(table)}",
-        )
-    )
-
-
-def meter_of(register: str, add: str | None) -> str:
-    """The name of the meter of a register: what is left without the match of `data.meters.add`."""
-    return register if add is None else re.sub(add, "", register).strip(" _-")
-
-
-def _add(names: Sequence[str], meters: Meters) -> str:
-    """The words that offer to add registers, if their names look like it."""
-    pattern = quantities.registers_among(names) if meters.add is None else None
-    if pattern is None:
-        return ""
-    return f"; or {Key('data.meters.add', json.dumps(pattern))} if they are registers to be added"
-
-
-def _excerpt(table: RawTable, limit: int = 8) -> str:
-    """A line of what a file has, for a question about it: the first, second and last value of each
-    column."""
-    parts = []
-    for column in list(map(str, table.cells))[:limit]:
-        values = table.cells[column]
-        samples = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
-        parts.append(f"{column!r}: {', '.join(samples)}")
-    hidden_count = len(table.cells.columns) - limit
-    remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
-    rows = counted(len(table.cells), "row")
-    return f"\n  seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
-
-
-def _ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
-    """Refuse a column whose values may be parts of one meter, such as delivered and received,
-    because neither its name nor they are those of meters, and no key names or joins them."""
-    names = [str(name) for name in as_text(table.cells[column]).unique()]
-    registers = list(dict.fromkeys(meter_of(name, meters.add) for name in names))
-    chosen_registers = [name for name in registers if is_chosen(name, meters)]
-    is_of_keys = len(chosen_registers) < len(registers) or (
-        len(registers) < len(names) and not any(map(quantities.names_other, registers))
-    )
-    is_of_meters = _METERS.fullmatch(column) or (
-        quantities.are_names_of_meters(names) and not _OF_PARTS.search(column)
-    )
-    if meters.only or not 1 < len(names) <= _NARROW or is_of_keys or is_of_meters:
-        return
-    choice = Key("data.meters.columns", flow({"meter": column}))
-    raise DataError(
-        Problem(
-            table.path,
-            f"{column!r} has {_name_list(names)}, which may be parts of one meter",
-            f"choose one: {choice} and {Key('data.meters.only', flow(registers[:1]))}; or set "
-            f"{choice} if all are meters{_add(names, meters)}{_excerpt(table)}",
-        )
-    )
-
-
-def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:
-    """Refuse a column of words or whole numbers, beside one of readings, whose values may name
-    meters: the rows of each value follow each other."""
-    for column in [*words, *readings] if len(readings) < 3 else ():
-        loads = [name for name in readings if name != column]
-        values = as_text(table.cells[column])
-        names = values.unique()
-        if len(loads) != 1 or (column in readings and not _is_whole(values)):
-            continue
-        is_in_blocks = (values != values.shift()).sum() == len(names)
-        if 2 <= len(names) <= len(values) / _ROWS and "" not in names and is_in_blocks:
-            raise DataError(
-                Problem(
-                    table.path,
-                    f"{column!r} has {len(names)} values, such as {names[0]!r} and {names[1]!r}",
-                    f"if they name meters, set {_choices('meter', [column])}; if not, "
-                    f"{_choices('load', loads)}",
-                )
-            )
-
-
-def _columns_without_loads(
-    table: RawTable, columns: Sequence[str], meters: Meters
-) -> dict[str, str]:
-    """The columns of numbers that are no loads, and why."""
-    reasons = {}
-    for column in columns:
-        values = table.cells[column]
-        unit = unit_of(table, column) or quantities.bare_unit(column, columns)
-        if reason := quantities.why_not_load(column, unit):
-            reasons[column] = reason
-        elif column not in table.plain and not as_text(values).any():
-            reasons[column] = "empty"
-        elif quantities.FACTORS.fullmatch(column.strip()):
-            reasons[column] = "a factor"
-        elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
-            reasons[column] = "row numbers"
-        elif _is_number_of_meter(column, values):
-            reasons[column] = "a number of the meter"
-    loads = [column for column in columns if column not in reasons]
-    for column in loads if len(loads) > 2 else ():
-        if re.fullmatch(r"(?:grand ?|sub ?)?total|sum", column, re.IGNORECASE):
-            reasons[column] = "a total, by its name"
-    if meters.only:
-        return reasons
-    reasons = _columns_without_unit(table, loads) | reasons
-    loads = [column for column in columns if column not in reasons]
-    if 1 < len(loads) <= _NARROW and not _are_meters(loads):
-        consumption = quantities.consumption_among(loads)
-        parts = [column for column in loads if consumption not in (None, column)]
-        reasons |= dict.fromkeys(parts, f"beside {consumption!r}")
-    return reasons
-
-
-def _are_meters(columns: Sequence[str]) -> bool:
-    """Whether columns of readings are meters, by their names."""
-    return quantities.are_names_of_meters([_WITH_UNIT.sub("", column) for column in columns])
-
-
-def _is_number_of_meter(column: str, values: pd.Series) -> bool:
-    """Whether a column has a single whole number, and is named like those of meters, or it is too
-    long to be a reading."""
-    if len(values.unique()) != 1 or not _is_whole(values):
-        return False
-    return bool(_METERS.fullmatch(column)) or len(str(values.iloc[0])) >= _LONG_NUMBER
-
-
-def _columns_without_unit(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
-    """The columns of numbers without a unit, beside others whose names state one of loads, or, with
-    a column of units, beside those whose names only say what is measured. Few whole numbers are
-    asked about, if they differ."""
-    if table.unit_of_rows is None:
-        stated = [column for column in columns if unit_of(table, column) is not None]
-    else:
-        stated = [column for column in columns if quantities.names_quantity(column)]
-    return {
-        column: f"no unit, beside {stated[0]!r}"
-        for column in columns
-        if stated and column not in stated and not _is_few_whole(table, column)
-    }
-
-
-def _is_few_whole(table: RawTable, column: str) -> bool:
-    """Whether a column has a few whole numbers, such as those of marks, weekdays or intervals."""
-    values = as_text(table.cells[column].head(_ROWS * _MOST_MARKS))
-    return 1 < len(values.unique()) <= min(_MOST_MARKS, len(values) / 2) and _is_whole(values)
-
-
-def _counts_rows(values: pd.Series) -> bool:
-    """Whether numbers rise or fall by one from row to row."""
-    steps = pd.to_numeric(values, errors="coerce").diff().iloc[1:]
-    return len(steps) > 0 and bool((steps == 1).all() or (steps == -1).all())
-
-
-def _is_whole(values: pd.Series) -> bool:
-    """Whether all values are whole numbers, as those of meters are."""
-    return bool(as_text(values).str.fullmatch(r"\d+(\.0)?").all())
 
 
 def _check_named_columns(table: RawTable, meters: Meters) -> None:
@@ -554,7 +289,7 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
         if column not in table.cells:
             names = list(map(str, table.cells))
             problems.append(
-                f"{table.path}: has no column {column_and_key}; it has {_name_list(names)}"
+                f"{table.path}: has no column {column_and_key}; it has {name_list(names)}"
                 f"{did_you_mean(column, names)}"
             )
         elif column in table.repeated:
@@ -565,22 +300,12 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
         raise DataError(*problems)
 
 
-def _choices(role: str, columns: Sequence[str], limit: int = 8) -> str:
-    """The keys that choose one of some columns."""
-    keys = [Key("data.meters.columns", flow({role: column})) for column in columns[:limit]]
-    return " or ".join(map(str, keys)) + (
-        f" or another of {len(columns)}" if len(columns) > limit else ""
-    )
-
-
-def _name_list(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:20])) + (" …" if len(names) > 20 else "")
-
-
 def dates_in(table: RawTable) -> list[str]:
     """The columns with a date or a time, without those about when a row was written."""
     dates = [name for name in map(str, table.cells) if _is_time(table, name)]
-    return [name for name in dates if not _ABOUT_ROWS.search(name)] or dates
+    return [
+        name for name in dates if name not in _OF_QUERY and not WORDS.about_rows.has_word_of(name)
+    ] or dates
 
 
 def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
@@ -610,35 +335,26 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         start, end, minutes = pair
         if _mark_of(start) == "start" or _mark_of(end) == "end":
             return (start,), "start"
-        raise DataError(
-            Problem(
-                table.path,
-                f"{end!r} is always {minutes} minutes after {start!r}",
-                "if they are the ends and the starts of intervals, set "
-                f"{_choices('timestamp', [start])}{_excerpt(table)}",
-            )
+        raise question(
+            table,
+            f"{end!r} is always {minutes} minutes after {start!r}",
+            "if they are the ends and the starts of intervals, set "
+            f"{choices('timestamp', [start])}",
         )
     if times and (instant := _instant_of_all(table, times)):
         return (instant,), _mark_of(instant)
-    choices = _choices("timestamp", times or list(map(str, cells)))
+    columns = choices("timestamp", times or list(map(str, cells)))
     if clocks:
-        choices += (
-            f"; and that of the time of day beside one of dates: {_choices('time_of_day', clocks)}"
+        columns += (
+            f"; and that of the time of day beside one of dates: {choices('time_of_day', clocks)}"
         )
-    raise DataError(
-        Problem(
-            table.path,
-            "the column of the time cannot be determined",
-            f"choose it: {choices}{_excerpt(table)}",
-        )
-    )
+    raise question(table, "the column of the time cannot be determined", f"choose it: {columns}")
 
 
 def _mark_of(name: str) -> str | None:
     """What a lone column of stamps marks by its name: `start` or `end` of intervals; None: it does
     not say."""
-    name = name.replace("_", " ")
-    is_start, is_end = bool(_STARTS.search(name)), bool(ENDS.search(name))
+    is_start, is_end = WORDS.starts.has_word_of(name), WORDS.ends.has_word_of(name)
     return None if is_start == is_end else "start" if is_start else "end"
 
 
@@ -692,24 +408,13 @@ def has_clock(column: pd.Series) -> bool:
     return column.dtype.kind == "M" or bool(column.astype(str).str.contains(clock).any())
 
 
-def unit_of(table: RawTable, column: str) -> str | None:
-    """The unit that a file states for a column, in its row of units or in the column's name; of
-    what may be a load, also the one in a column of units."""
-    if column in table.units:
-        return quantities.unit_of(f"[{table.units[column]}]") or table.units[column]
-    unit = quantities.unit_of(column)
-    if unit is None and not quantities.why_not_load(column, None):
-        return table.unit_of_rows
-    return unit
-
-
 def _sample(column: pd.Series) -> pd.Series:
     text = as_text(column.head(200))
     return text[text != ""]
 
 
 def _is_time(table: RawTable, name: str) -> bool:
-    if name in table.plain and not _TIME_WORDS.search(name):
+    if name in table.plain and not WORDS.times.has_word_of(name):
         return False
     column = table.cells[name]
     if column.dtype.kind == "M":
@@ -721,19 +426,20 @@ def _is_time(table: RawTable, name: str) -> bool:
         return False
     digits = text.str.fullmatch(DIGITS.pattern).mean() > 0.5
     if column.dtype.kind in "iu" or digits:
-        return bool(digits and _TIME_WORDS.search(str(column.name)))
-    return bool(text.str.match(DATED.pattern, case=False).mean() > 0.5)
+        return bool(digits and WORDS.times.has_word_of(name))
+    is_dated = text.str.match(DATED.pattern, case=False)
+    return bool(is_dated.mean() > 0.5 and not text.str.fullmatch(DATES.pattern, case=False).any())
 
 
 def _is_clock(table: RawTable, name: str) -> bool:
     column = table.cells[name]
-    if column.dtype.kind in "fbM" or (name in table.plain and not HOURS.fullmatch(name)):
+    if column.dtype.kind in "fbM" or (name in table.plain and not names_hours(name)):
         return False
     text = _sample(column)
-    if text.str.fullmatch(r"\d{1,4}").all() and HOURS.fullmatch(name):
+    if text.str.fullmatch(r"\d{1,4}").all() and names_hours(name):
         numbers = text.astype(int)
         return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
-    if HOURS.fullmatch(name) and text.str.fullmatch(r"(?:[01]?\d|2[0-4])\.[0-5]\d").all():
+    if names_hours(name) and text.str.fullmatch(r"(?:[01]?\d|2[0-4])\.[0-5]\d").all():
         return bool(len(text))
     clock = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?"
     return bool(len(text) and text.str.fullmatch(clock).mean() > 0.5)
@@ -744,7 +450,7 @@ def _name(
 ) -> str | None:
     """The column with the meters' names in a long file; None for other files. A file in which most
     times occur more than once, and no single column explains it, is refused."""
-    name_columns = [column for column in words if _METERS.fullmatch(column)]
+    name_columns = [column for column in words if names_meter(column)]
     name_columns = [
         column for column in name_columns if column not in readings or len(readings) > 1
     ]
@@ -754,22 +460,28 @@ def _name(
     if table.cells.duplicated(list(time)).mean() <= 0.4:
         return None
     words = [word for word in words if word not in readings]
-    telling_columns = [word for word in words if len(table.cells[word].unique()) > 1]
     telling_columns = [
-        word for word in telling_columns if table.cells.duplicated([*time, word]).mean() <= 0.4
+        word
+        for word in words
+        if _may_name_meters(table, word) and table.cells.duplicated([*time, word]).mean() <= 0.4
     ]
     if len(telling_columns) == 1:
         return telling_columns[0]
     if not telling_columns and len(readings) == 1 and not words:
         return None  # the readings themselves are duplicates
-    raise DataError(
-        Problem(
-            table.path,
-            "most times occur more than once",
-            "if a column names the meter, set it: "
-            f"{_choices('meter', telling_columns or [*words, *readings])}",
-        )
+    raise data_error(
+        table.path,
+        "most times occur more than once",
+        "if a column names the meter, set it: "
+        f"{choices('meter', telling_columns or [*words, *readings])}",
     )
+
+
+def _may_name_meters(table: RawTable, column: str) -> bool:
+    """Whether a column has several values, of which most occur again, and no fractions."""
+    values = as_text(table.cells[column])
+    is_name = not is_number(table, column) or is_whole(values[values != ""])
+    return is_name and 1 < values.nunique() <= len(values) / 2
 
 
 def _names_meters(table: RawTable, name: str) -> bool:
@@ -783,36 +495,4 @@ def _names_meters(table: RawTable, name: str) -> bool:
     if not is_number(table, name):
         return 1 < text.nunique() <= len(text) / 2
     # Whole numbers under such a name may be loads, too.
-    return _is_whole(text[text != ""]) and 1 < text.nunique() <= len(text) / _ROWS
-
-
-def is_chosen(name: str, meters: Meters) -> bool:
-    """Whether `only` and `leave_out` select a meter."""
-    is_wanted = not meters.only or any(fnmatchcase(name, pattern) for pattern in meters.only)
-    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
-
-
-def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
-    """Refuse patterns that fit none of the names, and those that leave no meter. If these are the
-    meters of `one_of_several` states, `timezones` may be for the others. Without names, no file
-    could be read, and nothing is refused here."""
-    if not names:
-        return
-    for key in ("only", "leave_out", *(["timezones"] if not one_of_several else [])):
-        for pattern in getattr(meters, key):
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise DataError(
-                    Problem(
-                        Key(f"data.meters.{key}"),
-                        f"there is no meter {pattern!r}",
-                        f"there are {_name_list(names)}{did_you_mean(pattern, names)}",
-                    )
-                )
-    if not any(is_chosen(name, meters) for name in names):
-        raise DataError(
-            Problem(
-                "",
-                f"{Key('data.meters.only')} and {Key('data.meters.leave_out')} leave no meter",
-                "choose others",
-            )
-        )
+    return is_whole(text[text != ""]) and 1 < text.nunique() <= len(text) / ROWS

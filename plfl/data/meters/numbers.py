@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.messages import typed
@@ -68,12 +68,10 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
     if len(first) == 1 and not quoted and not _has_whole_numbers(table, columns):
         return mark
     name, line, value = first[mark]
-    raise DataError(
-        Problem(
-            table.place_of(line),
-            f"{name} {value!r} may have a decimal separator or one of thousands",
-            f"say which in {Key('data.meters.decimal', repr('.'))} or ','",
-        )
+    raise data_error(
+        table.place_of(line),
+        f"{name} {value!r} may have a decimal separator or one of thousands",
+        f"say which in {Key('data.meters.decimal', repr('.'))} or ','",
     )
 
 
@@ -157,11 +155,9 @@ def read_names(table: RawTable, column: str) -> pd.Series:
         return names.mask(empty, names[~empty].iloc[0])
     if empty.any():
         rows = counted(int(empty.sum()), "such row")
-        raise DataError(
-            Problem(
-                table.place_of(empty.idxmax()),
-                f"has no name in {column!r} ({rows})",
-                "fill them, or remove the rows",
-            )
+        raise data_error(
+            table.place_of(empty.idxmax()),
+            f"has no name in {column!r} ({rows})",
+            "fill them, or remove the rows",
         )
     return names

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Data
-from plfl.data.meters.layout import is_chosen
+from plfl.data.meters.selection import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
 
 logger = logging.getLogger(__name__)
@@ -44,37 +44,28 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
     if len(data.states) == 1 and not folder.is_dir():
         folder = data.meters.folder
     if not folder.is_dir():
-        raise DataError(
-            Problem(
-                folder,
-                "the folder does not exist",
-                f"put the files of {state} there, one per meter, or set "
-                f"{Key('data.meters.folder')}",
-            )
+        raise data_error(
+            folder,
+            "the folder does not exist",
+            f"put the files of {state} there, one per meter, or set {Key('data.meters.folder')}",
         )
     files = sorted(filter(is_series, folder.iterdir()))
     if not files:
-        raise DataError(
-            Problem(folder, "holds no meter files", f"they must end in {', '.join(SUFFIXES)}")
-        )
+        raise data_error(folder, "holds no meter files", f"they must end in {', '.join(SUFFIXES)}")
     files = [path for path in files if is_chosen(client_name(path), data.meters)]
     client_count = data.clients_of(state)
     if len(files) < client_count:
-        raise DataError(
-            Problem(
-                folder,
-                f"holds {len(files)} of {client_count} meter files (data.clients)",
-                f"add files or lower data.clients to {len(files)}",
-            )
+        raise data_error(
+            folder,
+            f"holds {len(files)} of {client_count} meter files (data.clients)",
+            f"add files or lower data.clients to {len(files)}",
         )
     chosen_files = files[:client_count]
     file_of: dict[str, Path] = {}
     for path in chosen_files:
         first = file_of.setdefault(name := client_name(path), path)
         if first != path:
-            raise DataError(
-                Problem(path, f"{first.name} is also meter {name!r}", "rename or remove one")
-            )
+            raise data_error(path, f"{first.name} is also meter {name!r}", "rename or remove one")
     return raw_files(chosen_files)
 
 
@@ -146,12 +137,10 @@ def client_names(meters: Iterable[str]) -> dict[str, str]:
     for meter in dict.fromkeys(meters):
         client = re.sub(r"[^\w .()+=@-]", "-", meter).strip(" .") or "meter"
         if client in clients:
-            raise DataError(
-                Problem(
-                    "",
-                    f"meters {clients[client]!r} and {meter!r} would both be named {client!r}",
-                    f"rename one of them, or use {Key('data.meters.leave_out')}",
-                )
+            raise data_error(
+                "",
+                f"meters {clients[client]!r} and {meter!r} would both be named {client!r}",
+                f"rename one of them, or use {Key('data.meters.leave_out')}",
             )
         clients[client] = meter
     return {meter: client for client, meter in clients.items()}

@@ -9,13 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
+from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import POWER, Piece, usual_step
+from plfl.data.meters.tables import RawTable
 
 
 class LargestLoads(NamedTuple):
@@ -38,6 +40,8 @@ _LEAST_KW = 0.01
 """The least mean load of a meter in kW; a refrigerator needs twice as much."""
 _HOUR = 60
 _NO_LOAD_RISES_FOR = pd.Timedelta(days=3)
+_MOST_EXCERPTS = 8
+"""Columns that are shown in a question."""
 _ENOUGH_METERS = 50
 """Meters that tell the unit of all."""
 
@@ -50,6 +54,29 @@ class Assumption:
     """That of the key."""
     words: str
     """What it is, why, and how to change it; empty if it is certain."""
+
+
+def question(table: RawTable, text: str, remedy: str) -> DataError:
+    """The error that asks about a file: what is open, what answers it, and what the file has, the
+    first, second and last value of each column."""
+    parts = []
+    for column in list(map(str, table.cells))[:_MOST_EXCERPTS]:
+        values = table.cells[column]
+        samples = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
+        parts.append(f"{column!r}: {', '.join(samples)}")
+    hidden_count = len(table.cells.columns) - _MOST_EXCERPTS
+    remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
+    rows = counted(len(table.cells), "row")
+    seen = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
+    return data_error(table.path, text, f"{remedy}\n  {seen}")
+
+
+def choices(role: str, columns: Sequence[str], limit: int = 8) -> str:
+    """The keys that choose one of some columns."""
+    keys = [Key("data.meters.columns", flow({role: column})) for column in columns[:limit]]
+    return " or ".join(map(str, keys)) + (
+        f" or another of {len(columns)}" if len(columns) > limit else ""
+    )
 
 
 def settle_unit(
@@ -100,12 +127,10 @@ def settle_unit(
     remedies = " or ".join(str(Key("data.meters.unit", unit)) for unit in units)
     more_columns = f" and of {len(pieces) - 1} more" if len(pieces) > 1 else ""
     mean_loads = ", ".join(f"{kw_of[unit]:.2g} kW if in {unit}" for unit in units)
-    raise DataError(
-        Problem(
-            piece.table.path,
-            f"nothing says the unit of {piece.columns[name]!r}{more_columns}",
-            f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
-        )
+    raise data_error(
+        piece.table.path,
+        f"nothing says the unit of {piece.columns[name]!r}{more_columns}",
+        f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
     )
 
 

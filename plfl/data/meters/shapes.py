@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import data_error
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import DATED, RawTable
+from plfl.data.meters.words import WORDS, words_in
 
 _CLOCK = r"(\d{1,2})[:.h]?(\d{2})(?::\d{2})?(?: ?([ap])m)?"
-_CLOCK_NAME = re.compile(rf"{_CLOCK}(?:\s*(?:-|–|to|bis|a|/)\s*{_CLOCK})?", re.IGNORECASE)
+_CLOCK_NAME = re.compile(rf"{_CLOCK}(?:\s*(?:[-–~～〜/]|to|bis|a)\s*{_CLOCK})?", re.IGNORECASE)
 _UNIT_AFTER = re.compile(r"\s*[\[(]?\bk?Wh?[\])]?$", re.IGNORECASE)
 _TIME = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?"
 _SPAN = re.compile(
@@ -25,17 +26,12 @@ _SPAN = re.compile(
     re.IGNORECASE,
 )
 """Two times, of which a group has the first. An offset such as -05:00 is no second time."""
+_HOURS = re.compile(r"(\d{1,2})\s?[-–]\s?\d{1,2}")
+"""The first and the last edge of an interval in hours."""
 _WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?(kWh|MWh|Wh|kW|MW|W)")
 """A reading with its unit in one cell."""
-_NUMBERED = re.compile(r"(?:he?|hour|hora|godz(?:ina)?|stunde)[ _.-]?0?(\d{1,2})", re.IGNORECASE)
+_NUMBERED = re.compile(r"([^\W\d_]+)[ _.-]?0?(\d{1,2})")
 """The name of a column with a numbered hour of the day."""
-HOURS = re.compile(
-    r"(?:(?:start|end|begin|read|interval|local)[ _]?)?"
-    r"(?:time|hour|hr|hora|ora|óra|saat|sat|godzina|hodina|uur|zeit|uhrzeit)"
-    r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|h[er]?",
-    re.IGNORECASE,
-)
-"""Names of columns whose whole numbers are times of day, such as 7 or 700."""
 _DAY = 24 * 60
 _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
@@ -62,6 +58,9 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         elif sample.str.fullmatch(_SPAN.pattern, case=False).mean() > 0.5:
             starts = as_text(column).str.replace(_SPAN, r"\1\2\3", regex=True)
             table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
+        elif names_hours(name) and sample.str.fullmatch(_HOURS.pattern).all():
+            starts = as_text(column).str.replace(_HOURS, r"\1:00", regex=True)
+            table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
     return table if time_columns else _with_clocks(table, meters)
 
 
@@ -81,7 +80,7 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
             continue
         numbers = sorted({*map(int, text)})
         first, count = numbers[0], len(numbers)
-        if count == _COUNTS[0] and HOURS.fullmatch(name):
+        if count == _COUNTS[0] and names_hours(name):
             continue  # may end or start at these hours
         is_whole_day = count in _COUNTS and numbers == [*range(first, first + count)]
         if is_whole_day and first in (0, 1) and not table.cells.duplicated([*dates, name]).any():
@@ -110,12 +109,10 @@ def _without_units(table: RawTable, column: str) -> RawTable:
         factor = quantities.KWH[other_unit] / quantities.KWH[unit]
         is_other = (parts[1] == other_unit) & (factor != 1)
         if is_other.any() and (other_unit.endswith("h") != unit.endswith("h")):
-            raise DataError(
-                Problem(
-                    table.place_of(is_other.idxmax()),
-                    f"{column!r} is in {other_unit}, and in {unit} in other rows",
-                    "keep those of one unit",
-                )
+            raise data_error(
+                table.place_of(is_other.idxmax()),
+                f"{column!r} is in {other_unit}, and in {unit} in other rows",
+                "keep those of one unit",
             )
         scaled = pd.to_numeric(numbers[is_other].str.replace(",", "."), errors="coerce") * factor
         numbers = numbers.mask(is_other, scaled.map(lambda number: f"{number:.12g}"))
@@ -127,9 +124,9 @@ def _are_units(cells: Collection[str], column: str) -> bool:
     """Whether cells of a column are units, some of them of loads. A lone `W` may be a mark of true
     values."""
     units = {quantities.unit_of(f"[{cell}]") for cell in cells}
-    is_named = re.search(r"unit|uom|einheit|_measurement", column, re.IGNORECASE)
+    is_named = WORDS.units.has_word_of(column)
     load_units = units & {*quantities.LOADS}
-    return None not in units and bool(load_units) and (load_units != {"W"} or is_named is not None)
+    return None not in units and bool(load_units) and (load_units != {"W"} or is_named)
 
 
 def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
@@ -139,20 +136,28 @@ def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
     if not is_other.any():
         return quantities.unit_of(f"[{cells.iloc[0]}]")
     if meters.unit is None:
-        raise DataError(
-            Problem(
-                table.place_of(is_other.idxmax()),
-                f"{column!r} says {cells[is_other].iloc[0]!r}, and {cells.iloc[0]!r} in other rows",
-                f"keep those of one unit, or set {Key('data.meters.unit')} if it is that of all "
-                "rows",
-            )
+        raise data_error(
+            table.place_of(is_other.idxmax()),
+            f"{column!r} says {cells[is_other].iloc[0]!r}, and {cells.iloc[0]!r} in other rows",
+            f"keep those of one unit, or set {Key('data.meters.unit')} if it is that of all rows",
         )
     return None
 
 
+def names_hours(name: str) -> bool:
+    """Whether the whole numbers of a column may be times of day, such as 7 or 700, by its name."""
+    words = words_in(name)
+    hours = WORDS.hours.among(words)
+    return bool(hours) and WORDS.hours_beside.among(words) >= words - hours
+
+
 def columns_of_day(names: Sequence[str]) -> list[str]:
     """The columns for the times of a day, in their order; empty if there are none."""
-    numbers = {name: int(match[1]) for name in names if (match := _NUMBERED.fullmatch(name))}
+    numbers = {
+        name: int(match[2])
+        for name in names
+        if (match := _NUMBERED.fullmatch(name)) and match[1] in WORDS.hours_numbered
+    }
     if [*numbers.values()] in ([*range(24)], [*range(1, 25)]):
         return [*numbers]
     plain_names = {name: _UNIT_AFTER.sub("", name.strip()) for name in names}

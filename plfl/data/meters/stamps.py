@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Meters, in_zone
 from plfl.data.meters.numbers import as_text
-from plfl.data.meters.tables import RawTable
+from plfl.data.meters.tables import WEEKDAY, RawTable
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
@@ -40,14 +40,9 @@ _OFFSET = (
     r"|[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?[+-]\d{2}$"
 )
 _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
-_ZONE_NAME = r"(?<![A-Za-z])[A-Z]{3,5}$"
+_ZONE_NAME = r"(?<![A-Za-z])([A-Z]{3,5})$"
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
-ENDS = re.compile(
-    r"(?<![a-z])end|until|\b(to|bis|fin|fine|fim|tot|til|till|do|à|até)\b|hasta|eind|^loppu|lõpp|beigu|pabaig|έως",
-    re.IGNORECASE,
-)
-"""Names of columns with the ends of intervals."""
 _HOUR = pd.Timedelta(hours=1)
 
 
@@ -72,19 +67,17 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
         if text.dt.tz is not None:
             stamps = text.dt.tz_convert("UTC")
     else:
-        text = _text(table, columns, meters)
+        text = _with_offsets(table, _text(table, columns, meters), meters)
         epoch = _epoch(text) if meters.date_format is None else None
         stamps, form = epoch or _read(table, text, meters.date_format)
     wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
     if wrong.any():
         line = wrong.idxmax()
-        raise DataError(
-            Problem(
-                table.place_of(line),
-                f"{str(text[line])!r} is not a time in the format {form} between the years "
-                f"{YEARS[0]} and {YEARS[1]} ({counted(int(wrong.sum()), f'such {table.unit}')})",
-                f"fix or remove them, or name the format in {Key('data.meters.date_format')}",
-            )
+        raise data_error(
+            table.place_of(line),
+            f"{str(text[line])!r} is not a time in the format {form} between the years "
+            f"{YEARS[0]} and {YEARS[1]} ({counted(int(wrong.sum()), f'such {table.unit}')})",
+            f"fix or remove them, or name the format in {Key('data.meters.date_format')}",
         )
     if stamps.dt.tz is None:
         return _move_midnights(table, Times(stamps, form), meters)
@@ -97,49 +90,55 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
     late = text.str.contains(_LATE)
     if late.any():
         text = text.mask(late, text.str.replace(_LATE, "00", regex=True))
-    has_zone_name = text.str.contains(_ZONE_NAME).to_numpy()
-    if has_zone_name.any() and form is None:
-        stamp = str(text[has_zone_name].iloc[0])
-        *_, name = stamp.split()
-        form_key = Key("data.meters.date_format", f"'%Y-%m-%d %H:%M {name}'")
-        raise DataError(
-            Problem(
-                table.place_of(text.index[has_zone_name][0]),
-                f"{stamp!r} ends with the name of a time zone",
-                "write UTC offsets such as +05:30, or give the name in the format, as in "
-                f"{form_key}, and its zone in {Key('data.meters.timezone')}",
-            )
-        )
     aware = text.str.contains(_OFFSET)
     if aware.any() and not aware.all():
         line = (aware != aware.iloc[0]).idxmax()
-        raise DataError(
-            Problem(
-                table.place_of(line),
-                "some stamps have a UTC offset and some have none",
-                "write all of them in the same way",
-            )
+        raise data_error(
+            table.place_of(line),
+            "some stamps have a UTC offset and some have none",
+            "write all of them in the same way",
         )
     form = form or _find(table, text)
     if "%Z" in form:
-        raise DataError(
-            Problem(
-                Key("data.meters.date_format"),
-                "names of zones (%Z) are not read",
-                f"write the name itself in the format, and set {Key('data.meters.timezone')}",
-            )
+        raise data_error(
+            Key("data.meters.date_format"),
+            "names of zones (%Z) are not read",
+            f"write the name itself in the format, and set {Key('data.meters.timezone')}",
         )
     try:
         stamps = _parse_times(text, form)
     except ValueError as error:
-        raise DataError(
-            Problem(
-                Key("data.meters.date_format"),
-                f"{form!r} cannot be read ({error})",
-                "write it as in '%d/%m/%Y %H:%M'",
-            )
+        raise data_error(
+            Key("data.meters.date_format"),
+            f"{form!r} cannot be read ({error})",
+            "write it as in '%d/%m/%Y %H:%M'",
         ) from None
     return stamps.mask(late, stamps + pd.Timedelta(days=1)), form
+
+
+def _with_offsets(table: RawTable, text: pd.Series, meters: Meters) -> pd.Series:
+    """The stamps with UTC offsets instead of names of zones, such as EST, which must be those of
+    the place: other places have other zones of the same name."""
+    names = text.str.extract(_ZONE_NAME, expand=False)
+    form = meters.date_format or ""
+    if not names.notna().any() or "%Z" in form or re.search(_ZONE_NAME, form):
+        return text
+    zone = zone_named(meters.timezone)
+    offsets = {"UTC": "+0000", "GMT": "+0000"} | {
+        f"{time:%Z}": f"{time:%z}"
+        for time in (datetime(_STANDARD, month, 1, tzinfo=zone) for month in (1, 7))
+    }
+    is_unknown = names.notna() & ~names.isin([*offsets])
+    if is_unknown.any():
+        stamp, name = str(text[is_unknown].iloc[0]), names[is_unknown].iloc[0]
+        form_key = Key("data.meters.date_format", f"'%Y-%m-%d %H:%M {name}'")
+        raise data_error(
+            table.place_of(text.index[is_unknown][0]),
+            f"{stamp!r} ends with the name of a time zone, which is none of {meters.timezone}",
+            f"set {Key('data.meters.timezone')} to the place whose clocks have it; if it is a "
+            f"fixed zone, set that, and give the name in the format, as in {form_key}",
+        )
+    return text.str.replace(_ZONE_NAME, lambda name: offsets[name[1]], regex=True)
 
 
 def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Series:
@@ -151,6 +150,10 @@ def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Serie
         text += " " + _clock(as_text(table.cells[name]), meters)
     if text.str.contains(r"\s\s|[^\S ]").any():
         text = text.str.replace(r"\s+", " ", regex=True)
+    if text.head(1).str.contains(r"\d{4}\. ").any():  # as Croatian and Hungarian dates end
+        text = text.str.replace(r"(?<=\d{4})\.(?= )", "", regex=True)
+    if text.head(1).str.contains(r"^[^\W\d_]").any():
+        text = text.str.replace(WEEKDAY, "", regex=True, case=False)
     return text
 
 
@@ -202,13 +205,10 @@ def _move_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
     if follows <= precedes or follows < midnight.sum() / 2:
         return times
     if meters.stamp == "start":
-        raise DataError(
-            Problem(
-                table.place_of(unique.index[midnight][0]),
-                "midnight follows the evening of the same date, so stamps mark the ends of "
-                "intervals",
-                f"remove {Key('data.meters.stamp')}",
-            )
+        raise data_error(
+            table.place_of(unique.index[midnight][0]),
+            "midnight follows the evening of the same date, so stamps mark the ends of intervals",
+            f"remove {Key('data.meters.stamp')}",
         )
     is_midnight = stamps == stamps.dt.normalize()
     form = f"{times.format}, midnight at the end of its date"
@@ -259,21 +259,17 @@ def _find(table: RawTable, text: pd.Series) -> str:
     best, ways_to_read = _formats_of(tuple(text[text != ""].drop_duplicates()))
     place, stamp = table.place_of(text.index[0]), repr(text.iloc[0])
     if not best:
-        raise DataError(
-            Problem(
-                place,
-                f"{stamp} is in no known format",
-                f"name it, such as {Key('data.meters.date_format', repr('%d.%m.%Y %H:%M'))}",
-            )
+        raise data_error(
+            place,
+            f"{stamp} is in no known format",
+            f"name it, such as {Key('data.meters.date_format', repr('%d.%m.%Y %H:%M'))}",
         )
     if ways_to_read > 1:
         ways = " or ".join(f"'{form}'" for form in best)
-        raise DataError(
-            Problem(
-                place,
-                f"{stamp} can be read in {len(best)} ways, and so can all stamps of the file",
-                f"choose {Key('data.meters.date_format', ways)}",
-            )
+        raise data_error(
+            place,
+            f"{stamp} can be read in {len(best)} ways, and so can all stamps of the file",
+            f"choose {Key('data.meters.date_format', ways)}",
         )
     return best[0]
 
@@ -353,9 +349,7 @@ def zone_named(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(in_zone(name))
     except ValueError as error:
-        raise DataError(
-            Problem(Key("data.meters.timezone"), f"{name!r} is not allowed: {error}")
-        ) from None
+        raise data_error(Key("data.meters.timezone"), f"{name!r} is not allowed: {error}") from None
 
 
 def may_be_clock_change(wall: pd.Timestamp) -> bool:

@@ -21,12 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError, Place, Problem
+from plfl.base.errors import DataError, Place, data_error
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
+from plfl.data.meters.formats import trees
+from plfl.data.meters.words import WORDS, is_known
 
 _IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".xml", ".json")
 SUFFIXES = (*_IN_ARCHIVES, ".parquet", ".xlsx", ".xls", ".zip")
@@ -35,15 +37,19 @@ SUFFIXES = (*_IN_ARCHIVES, ".parquet", ".xlsx", ".xls", ".zip")
 SEPARATORS = (";", "\t", "|", ",")
 """What may separate fields; a comma last, as it may be a decimal comma."""
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-DATED = re.compile(
-    rf"\s*(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d{{2}})"
-    rf"|\d{{1,2}}[-/ ]?{_MONTH}[-/ ]?\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)",
-    re.IGNORECASE,
+_DATE = (
+    rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d{{2}})"
+    rf"|\d{{1,2}}[-/ ]?{_MONTH}[-/ ]?\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)"
 )
+WEEKDAY = rf"(?:{WORDS.weekdays.pattern})[.,]*\s+(?={_DATE})"
+"""A day of the week before a date."""
+DATED = re.compile(rf"\s*(?:{WEEKDAY})?{_DATE}", re.IGNORECASE)
 """The beginning of a field with a date."""
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")
 """A number whose marks may separate thousands."""
 WHOLE_NUMBER = re.compile(r"[+-]?[1-9]\d*")
+DATES = re.compile(rf"\s*{_DATE}\s*(?:[-–]|to|bis|a)\s*{_DATE}\s*", re.IGNORECASE)
+"""A span of days, such as a billing period."""
 DIGITS = re.compile(
     r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19})\s*"
 )
@@ -57,6 +63,10 @@ _LAST = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
 _HEAD = 2000  # characters of a long line that are looked at
+_ENCODINGS = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1255", "cp932")
+"""Encodings of text that is not UTF-8, the most usual one first."""
+_LINE_PROTOCOL = re.compile(r"[^\s,]+(?:,[^\s=]+=[^\s,]+)* [^\s=]+=\S+ \d{10,19}\s*")
+"""A line in the protocol of InfluxDB."""
 _FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF"}
 """How files begin that are not read, and what they are."""
 
@@ -82,7 +92,7 @@ class RawTable:
     above: frozenset[str] = frozenset()
     """The units of energy or power in the lines above the header."""
     unit_of_rows: str | None = None
-    """The unit in a column of units."""
+    """The unit in a column of units, or in a line above the header that says what is measured."""
     stamp: str | None = None
     """What its stamps mark by the form of the file: `start` or `end`; None: nothing."""
 
@@ -96,6 +106,16 @@ class RawTable:
             if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist())):
                 columns[name] = plain
         return columns
+
+    def unit_of(self, column: str) -> str | None:
+        """The unit that the file states for a column, in its row of units or in the column's name;
+        of what may be a load, also the one in a column of units."""
+        if column in self.units:
+            return quantities.unit_of(f"[{self.units[column]}]") or self.units[column]
+        unit = quantities.unit_of(column)
+        if unit is None and not quantities.why_not_load(column, None):
+            return self.unit_of_rows
+        return unit
 
     def place_of(self, line: object) -> Place:
         """A place in the file, for messages. Several rows of one line have fractions."""
@@ -183,7 +203,7 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
         DataError: the file cannot be read, or is too large; the message lists all problems.
     """
     if problem := unreadable(path):
-        raise DataError(Problem(path, problem))
+        raise data_error(path, problem)
     with _damage_explained(path):
         with path.open("rb") as file:
             begins = file.read(8)
@@ -201,8 +221,8 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
             parts = [name for name in sorted(names) if _is_part(name)]
             if not parts:
                 listing = ", ".join(map(repr, names[:3])) or "nothing"
-                raise DataError(
-                    Problem(path, f"is a zip archive of {listing}", "unpack it, and name its files")
+                raise data_error(
+                    path, f"is a zip archive of {listing}", "unpack it, and name its files"
                 )
             files = []
             for name in parts:
@@ -222,13 +242,15 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
     with _damage_explained(path):
         if raw.cells is not None:
             return RawTable(path, raw.cells, "Parquet", raw.repeated, "row")
+        if raw.kind == "JSON" and (way := trees.way_to_rows(raw.content)) is not None:
+            cells = trees.read(raw.content, way)
+            text = cells.map(lambda value: "" if pd.isna(value) else str(value))
+            return RawTable(path, text, f"JSON, rows in {way or 'the list'!r}", unit="entry")
         if raw.content:
-            raise DataError(
-                Problem(
-                    path,
-                    f"is {raw.kind} in no known format (docs/own-data.md lists them)",
-                    "export CSV instead",
-                )
+            raise data_error(
+                path,
+                f"is {raw.kind} in no known format (docs/own-data.md lists them)",
+                "export CSV instead",
             )
         failure = None
         for sheet, lines in raw.sheets.items():
@@ -241,7 +263,7 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
             if other_sheets := [repr(name) for name in raw.sheets if name != sheet]:
                 form += f", sheet {sheet!r}, not {', '.join(other_sheets)}"
             return replace(table, form=form)
-        raise failure or DataError(Problem(path, "has no sheets", "export it again"))
+        raise failure or data_error(path, "has no sheets", "export it again")
 
 
 @contextmanager
@@ -252,16 +274,14 @@ def _damage_explained(path: Path) -> Iterator[None]:
     except DataError:
         raise
     except MemoryError:
-        raise DataError(
-            Problem(
-                path,
-                "there is too little memory to read it",
-                "close other programs, or divide the file",
-            )
+        raise data_error(
+            path,
+            "there is too little memory to read it",
+            "close other programs, or divide the file",
         ) from None
     except Exception as error:  # parsers of damaged files raise almost anything
         message = str(error) or type(error).__name__
-        raise DataError(Problem(path, f"cannot be read ({message})", "export it again")) from error
+        raise data_error(path, f"cannot be read ({message})", "export it again") from error
 
 
 def _is_part(name: str) -> bool:
@@ -284,7 +304,7 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
         raise _too_large(path, meters.max_size)
     for begin, kind in _FOREIGN.items():
         if content.startswith(begin):
-            raise DataError(Problem(path, f"is {kind}", "export CSV, XLSX or Parquet instead"))
+            raise data_error(path, f"is {kind}", "export CSV, XLSX or Parquet instead")
     if re.match(rb"(?:\xef\xbb\xbf)?\s*<(?!/)[?!a-zA-Z]", content[:100]):
         return RawFile(path, "XML", content=content)
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
@@ -294,12 +314,10 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
 
 
 def _too_large(path: Path, max_size: float) -> DataError:
-    return DataError(
-        Problem(
-            path,
-            f"holds more than {max_size:g} MB of data",
-            f"divide it, or raise {Key('data.meters.max_size')}",
-        )
+    return data_error(
+        path,
+        f"holds more than {max_size:g} MB of data",
+        f"divide it, or raise {Key('data.meters.max_size')}",
     )
 
 
@@ -329,12 +347,8 @@ def _open_parquet(path: Path, max_size: float) -> RawFile:
 def _open_workbook(path: Path, meters: Meters) -> RawFile:
     """The sheets of a workbook, as lines of text with a line for each row."""
     if find_spec("openpyxl") is None:
-        raise DataError(
-            Problem(
-                path,
-                "XLSX files need openpyxl",
-                f"{install_command('xlsx')}, or save the sheet as CSV",
-            )
+        raise data_error(
+            path, "XLSX files need openpyxl", f"{install_command('xlsx')}, or save the sheet as CSV"
         )
     from openpyxl import load_workbook
 
@@ -358,13 +372,10 @@ def _rows_of_sheet(path: Path, sheets: Sequence[Any], max_size: float) -> list[s
     for values, formulas in zip(*(s.iter_rows(values_only=True) for s in sheets), strict=True):
         for value, formula in zip(values, formulas, strict=False):
             if value is None and formula is not None:
-                raise DataError(
-                    Problem(
-                        path,
-                        f"row {len(rows) + 1}: the value of the formula {str(formula)!r} is not "
-                        "stored",
-                        "open the workbook in a spreadsheet program and save it, or save it as CSV",
-                    )
+                raise data_error(
+                    path,
+                    f"row {len(rows) + 1}: the value of the formula {str(formula)!r} is not stored",
+                    "open the workbook in a spreadsheet program and save it, or save it as CSV",
                 )
         rows.append(_stripped([_cell(value) for value in values]))
         width = max(width, len(rows[-1]))
@@ -418,16 +429,19 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         if undated:
             form += f", {counted(undated, 'line')} without a date at the end left out"
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
-        above = _above(rows[:head])
-        return RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
-    raise failure or DataError(Problem(path, "is empty", "export it again"))
+        stated = _stated_above(rows[:head])
+        above = frozenset() if stated else _above(rows[:head])
+        table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
+        return replace(table, unit_of_rows=stated)
+    raise failure or data_error(path, "is empty", "export it again")
 
 
 def _lines(path: Path, content: bytes, meters: Meters) -> tuple[list[str], str]:
-    """The lines of a text, and the encoding that was assumed: cp1252 if it is neither that of the
-    keys nor UTF-16 and no key names one, since letters of names may be wrong then, but no number.
+    """The lines of a text, and the encoding that was assumed, if it is neither that of the keys nor
+    UTF-16 and no key names one: the one in which the most words are known. Letters of names may be
+    wrong then, but no number.
     """
-    encoding = meters.encoding
+    encoding, assumed = meters.encoding, ""
     if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         encoding = "utf-16"
     elif b"\0" in content[:2] and "encoding" not in meters.model_fields_set:
@@ -437,21 +451,27 @@ def _lines(path: Path, content: bytes, meters: Meters) -> tuple[list[str], str]:
     except UnicodeError:
         text = "\0"
         if "encoding" not in meters.model_fields_set:
-            encoding = "cp1252"
+            encoding = assumed = max(
+                _ENCODINGS, key=lambda name: _known_words(content[:_HEAD].decode(name, "replace"))
+            )
             text = content.decode(encoding, "replace")
     if "\0" in text[:1000]:
         other_encoding = "utf-16" if b"\0" in content[:1000] else "cp1252"
-        raise DataError(
-            Problem(
-                path,
-                f"is not {encoding} text",
-                f"save it as UTF-8, or set {Key('data.meters.encoding', repr(other_encoding))} "
-                "or another one",
-            )
+        raise data_error(
+            path,
+            f"is not {encoding} text",
+            f"save it as UTF-8, or set {Key('data.meters.encoding', repr(other_encoding))} "
+            "or another one",
         )
     text = _FORMULA_TEXT.sub(r'"\1\2"', text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return lines, "cp1252" if encoding == "cp1252" != meters.encoding else ""
+    return lines, assumed
+
+
+def _known_words(text: str) -> int:
+    """How many words with letters that depend on the encoding are known."""
+    words = {*re.findall(r"[^\W\d_]+", text)}
+    return sum(not word.isascii() and is_known(word) for word in words)
 
 
 def _too_wide(place: str, columns: int) -> str:
@@ -473,49 +493,52 @@ def _header(
 ) -> tuple[int, int]:
     """Positions of the header and of the first row of data.
 
-    The data begin with the first three consecutive rows (fewer at the end of the file) that contain
-    a date and have the same number of fields; the header is the row before them, or the one before
-    a row of units.
+    The data begin with the first three consecutive rows (fewer at the end of the file) that have
+    a date in the same column and the same number of fields; the header is the row before them, or
+    the one before a row of units.
     """
-    dated = [len(row) > 1 and any(map(is_date, row)) for row in rows[:_SAMPLE]]
-    for begin in range(len(dated)):
+    dates = [_dates_in(row) if len(row) > 1 else set() for row in rows[:_SAMPLE]]
+    for begin in range(len(dates)):
         run = slice(begin, begin + 3)
         if header is not None and numbers[begin] <= header:
             continue
-        if not all(dated[run]) or len({len(row) for row in rows[run]}) > 1:
+        if not set.intersection(*dates[run]) or len({len(row) for row in rows[run]}) > 1:
             continue
         if header is not None:
             if header not in numbers:
                 break
             return numbers.index(header), begin
         # Data often end their lines with a separator that the header does not have.
-        if begin == 0 or dated[begin - 1] or len(_stripped(rows[begin - 1])) < 2:
+        if begin == 0 or dates[begin - 1] & dates[begin] or len(_stripped(rows[begin - 1])) < 2:
             break
         # A row of data with a damaged date is not the header of the rows below it. Spreadsheets pad
         # the lines of a preamble, perhaps with a date, to the same length, so a header must have
         # only words.
         words = all(re.search(r"[^\W\d_]", field) for field in rows[begin - 1])
-        is_after_data = begin > 1 and dated[begin - 2] and len(rows[begin - 2]) == len(rows[begin])
+        is_after_data = begin > 1 and dates[begin - 2] and len(rows[begin - 2]) == len(rows[begin])
         if is_after_data and not words:
             break
         head = begin - 1
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
-    if not any(map(any, (map(is_date, row) for row in rows[:_SAMPLE]))):
-        raise DataError(
-            Problem(
-                path,
-                f"no date was found in the first {_SAMPLE} lines",
-                "write dates in digits, such as 2023-01-31 13:00, in a column with a header",
-            )
-        )
-    raise DataError(
-        Problem(
+    if _LINE_PROTOCOL.fullmatch(" ".join(rows[0])):
+        raise data_error(
             path,
-            f"no header followed by lines with a date was found in the first {_SAMPLE} lines",
-            f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}",
+            "is in the line protocol of InfluxDB",
+            "export CSV of one field: `influx query --raw`, or `influx -format csv`",
         )
+    if not any(map(_dates_in, rows[:_SAMPLE])):
+        raise data_error(
+            path,
+            f"no date was found in the first {_SAMPLE} lines",
+            "write dates in digits, such as 2023-01-31 13:00, in a column with a header; if the "
+            "file has numbers such as 45412.25 instead, format these cells as dates",
+        )
+    raise data_error(
+        path,
+        f"no header followed by lines with a date was found in the first {_SAMPLE} lines",
+        f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}",
     )
 
 
@@ -523,8 +546,7 @@ def _is_units(row: Sequence[str]) -> bool:
     """Whether a row states units, and otherwise has only empty fields, `-` or brackets; its first
     field may say so."""
     first, *other_fields = (field.strip() for field in row or [""])
-    match = re.fullmatch(r"units?|einheit(en)?", first, re.IGNORECASE)
-    fields = [*([] if match else [first]), *other_fields]
+    fields = [*([] if first in WORDS.units else [first]), *other_fields]
     units = [quantities.unit_of(f"[{field.strip('[()] ')}]") for field in fields]
     return any(units[-len(other_fields) :]) and all(
         unit or re.fullmatch(r"-?|\[.*\]|\(.*\)", field)
@@ -538,6 +560,20 @@ def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
     return frozenset(unit for unit in units if unit in quantities.LOADS)
 
 
+def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
+    """The only unit above the header, if a line of its own says what is measured in it, such as
+    `Consumption in kWh`."""
+    units = {unit for row in rows for field in row if (unit := quantities.unit_of(field.strip()))}
+    lone = [row[0] for row in map(_stripped, rows) if len(row) == 1]
+    stated = {
+        quantities.unit_of(field)
+        for field in lone
+        if quantities.kind_of(field) and quantities.names_quantity(field)
+        if not re.search(r"\d", field)
+    }
+    return stated.pop() if len(units) == len(stated) == 1 and units <= {*quantities.LOADS} else None
+
+
 def _date_in(row: Sequence[str]) -> int:
     """The position of the date in a row of data."""
     forms: tuple[Callable[[str], object], ...] = (DATED.match, is_date)
@@ -545,10 +581,12 @@ def _date_in(row: Sequence[str]) -> int:
 
 
 def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
-    """The number of rows at the end, of up to `width` fields, that have no date at its position."""
+    """The number of rows at the end, of up to `width` fields, that have no date at its position, or
+    are called totals."""
     undated = 0
     for row in reversed(rows):
-        if len(_stripped(row)) > width or (date < len(row) and is_date(row[date])):
+        is_dated = date < len(row) and is_date(row[date])
+        if len(_stripped(row)) > width or (is_dated and not any(f in WORDS.totals for f in row)):
             break
         undated += 1
     return undated
@@ -568,6 +606,11 @@ def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
 def is_date(field: str) -> bool:
     """Whether a field begins with a date or is a number that can be one."""
     return bool(DATED.match(field) or DIGITS.fullmatch(field))
+
+
+def _dates_in(row: Sequence[str]) -> set[int]:
+    """The positions of the dates in a row."""
+    return {position for position, field in enumerate(row) if is_date(field)}
 
 
 def _stripped(row: Sequence[str]) -> list[str]:
@@ -619,14 +662,12 @@ def _cells(
             wrong.append((position + 1, count))
     if wrong:
         number, count = wrong[0]
-        raise DataError(
-            Problem(
-                path,
-                f"line {number} has {counted(count, 'field')}, the header has {len(names)} "
-                f"({counted(len(wrong), 'such line')})",
-                "fix or remove them, or give the line of the header in "
-                f"{Key('data.meters.header')} (decimal commas need semicolons as separators)",
-            )
+        raise data_error(
+            path,
+            f"line {number} has {counted(count, 'field')}, the header has {len(names)} "
+            f"({counted(len(wrong), 'such line')})",
+            "fix or remove them, or give the line of the header in "
+            f"{Key('data.meters.header')} (decimal commas need semicolons as separators)",
         )
     cells = pd.read_csv(
         io.StringIO("\n".join(lines[position] for position in kept_lines)),

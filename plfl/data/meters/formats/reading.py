@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Place, Problem, collect_problems
+from plfl.base.errors import DataError, Place, Problem, collect_problems, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
@@ -26,9 +26,9 @@ from plfl.data.meters.formats.recognition import (
     star_of,
 )
 from plfl.data.meters.formats.schema import PLAIN, Format, Names, is_fixed
-from plfl.data.meters.layout import is_chosen, meter_of
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
+from plfl.data.meters.selection import is_chosen, meter_of
 from plfl.data.meters.tables import RawTable
 
 _DAY = 24 * 60
@@ -147,13 +147,11 @@ class _Reader:
             if columns := find_columns([name], self.cells):
                 return columns[0]
         if names and is_needed:
-            raise DataError(
-                Problem(
-                    self.path,
-                    f"has no column {' or '.join(map(repr, names))} ({key} of the format "
-                    f"{self.recognised_file.name})",
-                    f"name another format in {Key('data.meters.format')}, or {PLAIN!r} for none",
-                )
+            raise data_error(
+                self.path,
+                f"has no column {' or '.join(map(repr, names))} ({key} of the format "
+                f"{self.recognised_file.name})",
+                f"name another format in {Key('data.meters.format')}, or {PLAIN!r} for none",
             )
         return None
 
@@ -199,15 +197,13 @@ class _Reader:
                     break
             if rule.use and not (is_known := _fit(values, rule.use)).all():
                 line = values.index[~is_known][0]
-                raise DataError(
-                    Problem(
-                        self._place_of(line),
-                        f"{values[line]!r} in {column!r} is unknown to the format "
-                        f"{self.recognised_file.name} "
-                        f"({counted(int((~is_known).sum()), 'such row')})",
-                        "remove these rows, or say what they are in a format of your own "
-                        "(docs/own-data.md)",
-                    )
+                raise data_error(
+                    self._place_of(line),
+                    f"{values[line]!r} in {column!r} is unknown to the format "
+                    f"{self.recognised_file.name} "
+                    f"({counted(int((~is_known).sum()), 'such row')})",
+                    "remove these rows, or say what they are in a format of your own "
+                    "(docs/own-data.md)",
                 )
             self.cells = self.cells.loc[values.index]
 
@@ -237,12 +233,10 @@ class _Reader:
     def _refuse_empty(self) -> None:
         if not len(self.cells):
             reason = self._left_out() or "it has no rows"
-            raise DataError(
-                Problem(
-                    self.path,
-                    f"has no readings of consumption ({reason})",
-                    "export those of the import",
-                )
+            raise data_error(
+                self.path,
+                f"has no readings of consumption ({reason})",
+                "export those of the import",
             )
 
     def _unit(self) -> tuple[str | None, "pd.Series[float] | None"]:
@@ -270,10 +264,8 @@ class _Reader:
             return str(stated.iloc[0]), factors
         kinds = {"kWh" if unit.endswith("h") else "kW" for unit in stated.unique()}
         if len(kinds) > 1:
-            raise DataError(
-                Problem(
-                    self.path, "has readings of energy and of power", "keep the rows of one of them"
-                )
+            raise data_error(
+                self.path, "has readings of energy and of power", "keep the rows of one of them"
             )
         kilo_factors = stated.map(quantities.KWH)
         return kinds.pop(), kilo_factors if factors is None else factors.loc[
@@ -293,13 +285,11 @@ class _Reader:
             units = {quantities.unit_of(column) for column in self._load_columns()}
             if len(units) == 1 and (unit := units.pop()) in quantities.LOADS:
                 return str(unit)
-        raise DataError(
-            Problem(
-                self.path,
-                "does not state the unit of its readings, which differs between files of the "
-                f"format {self.recognised_file.name}",
-                f"set {Key('data.meters.unit', 'kWh')}, or the one that is right",
-            )
+        raise data_error(
+            self.path,
+            "does not state the unit of its readings, which differs between files of the "
+            f"format {self.recognised_file.name}",
+            f"set {Key('data.meters.unit', 'kWh')}, or the one that is right",
         )
 
     # -- readings ----------------------------------------------------------------------------------
@@ -327,12 +317,10 @@ class _Reader:
         is_long = not (time.of_day or time.columns)
         inputs = list(self.meters.inputs.values())
         if missing := [column for column in inputs if not is_long or column not in cells]:
-            raise DataError(
-                Problem(
-                    self.path,
-                    f"has no input {missing[0]!r} beside each reading",
-                    f"give it in a table of its own ({Key('data.meters.weather')})",
-                )
+            raise data_error(
+                self.path,
+                f"has no input {missing[0]!r} beside each reading",
+                f"give it in a table of its own ({Key('data.meters.weather')})",
             )
         loads = self._load_columns()
         self.values = cells
@@ -343,9 +331,7 @@ class _Reader:
         time = self.form.time
         columns = find_columns(time.of_day or time.columns, self.cells)
         if len(columns) < 2:
-            raise DataError(
-                Problem(self.path, f"has no columns {(time.of_day or time.columns)[0]!r}")
-            )
+            raise data_error(self.path, f"has no columns {(time.of_day or time.columns)[0]!r}")
         count = len(columns)
         long = frame.loc[frame.index.repeat(count)]
         long["number" if time.of_day else "date"] = np.tile(
@@ -385,15 +371,13 @@ class _Reader:
             )
             ends = f"between {lowest:g} and {highest:g}"
             span = f"from {lowest:g} on" if highest == np.inf else ends
-            raise DataError(
-                Problem(
-                    self._place_of(raw_values.index[row]),
-                    f"{raw_values.name} {value} is no {role}, which is {span} {FEATURES[role]} "
-                    f"({wrong})",
-                    "say that it means a missing reading with "
-                    f"{Key('data.meters.missing', f'[{value}]')}, or set "
-                    f"{Key(f'data.meters.units.{role}')} ({', '.join(UNITS[role])})",
-                )
+            raise data_error(
+                self._place_of(raw_values.index[row]),
+                f"{raw_values.name} {value} is no {role}, which is {span} {FEATURES[role]} "
+                f"({wrong})",
+                "say that it means a missing reading with "
+                f"{Key('data.meters.missing', f'[{value}]')}, or set "
+                f"{Key(f'data.meters.units.{role}')} ({', '.join(UNITS[role])})",
             )
         return values
 
@@ -414,15 +398,12 @@ class _Reader:
         is_known = is_missing | is_estimated | _fit(marks, quality.measured)
         if quality.measured and not is_known.all():
             line = marks.index[~is_known][0]
-            raise DataError(
-                Problem(
-                    self._place_of(line),
-                    f"the mark {marks[line]!r} is unknown to the format "
-                    f"{self.recognised_file.name} "
-                    f"({counted(int((~is_known).sum()), 'such row')})",
-                    "add it to quality.measured, quality.estimated or quality.missing of the "
-                    "format",
-                )
+            raise data_error(
+                self._place_of(line),
+                f"the mark {marks[line]!r} is unknown to the format "
+                f"{self.recognised_file.name} "
+                f"({counted(int((~is_known).sum()), 'such row')})",
+                "add it to quality.measured, quality.estimated or quality.missing of the format",
             )
         self.mark_counts["marked as missing"] = int(is_missing.sum())
         self.mark_counts["estimated"] = int(is_estimated.sum())
@@ -612,7 +593,7 @@ class _Reader:
                 return stamps.parse(table, columns, form_keys)
             except DataError as error:
                 failure = failure or error
-        raise failure or DataError(Problem(self.path, "has no times"))
+        raise failure or data_error(self.path, "has no times")
 
     def _counted(
         self, frame: pd.DataFrame, days: pd.Series, keys: Meters
@@ -646,12 +627,10 @@ class _Reader:
             minutes = (24 + hours) * 60 / count
             if minutes == int(minutes) and _DAY % minutes == 0:
                 return int(minutes)
-        raise DataError(
-            Problem(
-                self.path,
-                f"{count} readings in a day are not at equal distances",
-                "set time.minutes in the format",
-            )
+        raise data_error(
+            self.path,
+            f"{count} readings in a day are not at equal distances",
+            "set time.minutes in the format",
         )
 
     # -- what is said ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import data_error
 from plfl.base.keys import Key
 from plfl.config.sections import NOT_INPUTS, Meters
 from plfl.data.meters.formats import records, trees
@@ -97,22 +97,18 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
             settled = [key for key in settled if key != "date_format"]
         if settled:
             key = Key(f"data.meters.{settled[0]}")
-            raise DataError(
-                Problem(
-                    key,
-                    f"the format {meters.format!r} says it",
-                    f"remove {key}, or write {Key('data.meters.format', repr(PLAIN))}",
-                )
+            raise data_error(
+                key,
+                f"the format {meters.format!r} says it",
+                f"remove {key}, or write {Key('data.meters.format', repr(PLAIN))}",
             )
         if recognised_file := _read(raw, form, meters.format, _headers(raw)):
             return recognised_file
         missing_columns = _missing_columns(form, _headers(raw))
-        raise DataError(
-            Problem(
-                raw.path,
-                f"is not in the format {meters.format!r} ({form.name}){missing_columns}",
-                f"name another one in {Key('data.meters.format')}, or {PLAIN!r} for none",
-            )
+        raise data_error(
+            raw.path,
+            f"is not in the format {meters.format!r} ({form.name}){missing_columns}",
+            f"name another one in {Key('data.meters.format')}, or {PLAIN!r} for none",
         )
     headers = _headers(raw)
     fitting = {
@@ -122,12 +118,10 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
     }
     best = [name for name, score in fitting.items() if score == max(fitting.values())]
     if len(best) > 1:
-        raise DataError(
-            Problem(
-                raw.path,
-                f"may be in the formats {' and '.join(best)}",
-                f"name the right one: {Key('data.meters.format', best[0])}",
-            )
+        raise data_error(
+            raw.path,
+            f"may be in the formats {' and '.join(best)}",
+            f"name the right one: {Key('data.meters.format', best[0])}",
         )
     return _read(raw, shipped_formats()[best[0]], best[0], headers) if best else None
 
@@ -246,8 +240,8 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
         try:
             cells = records.READERS[form.reader](raw)
         except ValueError as error:
-            raise DataError(
-                Problem(raw.path, f"is {form.name}, and damaged: {error}", "export it again")
+            raise data_error(
+                raw.path, f"is {form.name}, and damaged: {error}", "export it again"
             ) from None
         return Recognised(raw, form, name, cells, unit="line" if raw.sheets else "reading")
     if form.tree is not None:
@@ -284,9 +278,7 @@ def _nameless(raw: RawFile, form: Format) -> _Header:
         for separator in SEPARATORS:
             if len(split_fields(line, separator)) == width:
                 return _Header(sheet, number - 1, separator, form.table.names, frozenset())
-    raise DataError(
-        Problem(raw.path, f"is {form.name}, but no line has {width} fields", "export it again")
-    )
+    raise data_error(raw.path, f"is {form.name}, but no line has {width} fields", "export it again")
 
 
 def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
@@ -302,7 +294,7 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
     numbers = [
         number
         for number in range(begin, end)
-        if lines[number].strip(f"{separator} ") and (lines[number] != repeated or header.line < 0)
+        if lines[number].strip(f'{separator}" ') and (lines[number] != repeated or header.line < 0)
     ]
     names, _ = unique_names(header.fields)
     width = max((lines[number].count(separator) + 1 for number in numbers), default=len(names))
@@ -311,20 +303,16 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
     )
     rows = [row + [""] * (len(names) - len(row)) for row in fields]
     if len(rows) != len(numbers):
-        raise DataError(
-            Problem(
-                raw.path, "a field has several lines, or a quotation mark is not closed", "fix it"
-            )
+        raise data_error(
+            raw.path, "a field has several lines, or a quotation mark is not closed", "fix it"
         )
     if width > len(names):
         for number, row in zip(numbers, rows, strict=True):
             if any(cell.strip() for cell in row[len(names) :]):
-                raise DataError(
-                    Problem(
-                        raw.path,
-                        f"line {number + 1} has {len(row)} fields, the header has {len(names)}",
-                        "fix or remove it",
-                    )
+                raise data_error(
+                    raw.path,
+                    f"line {number + 1} has {len(row)} fields, the header has {len(names)}",
+                    "fix or remove it",
                 )
     table = np.array([row[: len(names)] for row in rows], dtype=object)
     return pd.DataFrame(

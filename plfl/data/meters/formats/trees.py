@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+_MOST_WAYS = 50
+"""Ways to rows that are tried."""
 BlockValues = dict[str, Any]
 """The single values of the blocks around a place."""
 
@@ -34,6 +36,32 @@ def read(content: bytes, way: str) -> pd.DataFrame:
         for row in _rows(place)
     ]
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1))
+
+
+def way_to_rows(content: bytes) -> str | None:
+    """The way to the most rows of a file; None if it is no JSON, or has no list of rows."""
+    try:
+        ways = list(dict.fromkeys(_ways(_parse(content), ())))[:_MOST_WAYS]
+    except ValueError:
+        return None
+    counts = {way: len(read(content, way)) for way in ways}
+    return max(counts, key=lambda way: counts[way]) if any(counts.values()) else None
+
+
+def _ways(node: object, way: tuple[str, ...]) -> Iterator[str]:
+    """The ways to lists of rows, and to blocks of equally long lists, by the first entry of each
+    list."""
+    if isinstance(node, list) and node:
+        if isinstance(node[0], dict | list):
+            yield ".".join(way)
+        yield from _ways(node[0], (*way, "*"))
+    elif isinstance(node, dict):
+        lengths = [len(child) for child in node.values() if isinstance(child, list)]
+        if len(lengths) > 1 and len({*lengths}) == 1:
+            yield ".".join(way)
+        for key, child in node.items():
+            if not {".", "*"} & {*key}:
+                yield from _ways(child, (*way, key))
 
 
 def _places(

@@ -1,0 +1,343 @@
+"""Which columns of numbers are loads, by names, units and values; what stays open is asked."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from plfl.base.errors import DataError, data_error
+from plfl.base.keys import Key
+from plfl.config.messages import flow
+from plfl.config.sections import Meters
+from plfl.data.checks import is_register
+from plfl.data.meters import quantities
+from plfl.data.meters.numbers import as_text, is_number, read_numbers
+from plfl.data.meters.questions import choices, question
+from plfl.data.meters.selection import is_chosen, meter_of, name_list
+from plfl.data.meters.stamps import parse
+from plfl.data.meters.tables import DATED, RawTable
+from plfl.data.meters.words import WORDS
+
+_ROW_NUMBERS = re.compile(r"column \d+|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
+"""Names that programs give to columns that count the rows."""
+_NUMBERED = re.compile(rf"[ _-]?(?:{'|'.join(WORDS.numbered.entries)})$", re.IGNORECASE)
+"""The end of the name of a column with the numbers of meters."""
+_NO_FACTOR = re.compile(r"1|[01][.,]\d{1,2}")
+"""A factor that changes nothing, or one of power (cos φ)."""
+WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
+"""A unit after the name of a meter."""
+_MOST_MARKS = 60
+"""Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
+_LONG_NUMBER = 10
+"""Digits of a number that is no reading."""
+_NARROW = 20
+"""More columns of numbers than these are those of meters."""
+_ALIKE = 1.25
+"""The mean of single powers is up to this multiple, or part, of that of the energy."""
+_ROUNDING = 0.05
+"""The part of its mean by which a sum may differ from its rounded parts."""
+ROWS = 24
+"""Fewest rows of a meter, on average, in a column of numbers that may name meters."""
+
+
+class LoadRules:
+    """The rules for columns of numbers that are no loads. Each looks at those that the rules before
+    it leave."""
+
+    def __init__(self, table: RawTable, time: tuple[str, ...], meters: Meters):
+        """`time`: the columns of the stamps."""
+        self.table, self.time, self.meters = table, time, meters
+
+    def columns_without_loads(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns that are no loads, and why. With `only`, the user has said which of those
+        that may be loads are."""
+        reasons: dict[str, str] = {}
+        rules = [self._columns_of_other_things, self._columns_of_totals]
+        if not self.meters.only:
+            rules += [
+                self._columns_that_never_change,
+                self._columns_without_unit,
+                self._columns_beside_the_load,
+            ]
+        for rule in rules:
+            reasons |= rule([column for column in columns if column not in reasons])
+        return reasons
+
+    def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns that measure something else, by their unit, name or values."""
+        reasons = {}
+        for column in columns:
+            values = self.table.cells[column]
+            unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
+            if reason := quantities.why_not_load(column, unit):
+                reasons[column] = reason
+            elif column not in self.table.plain and not as_text(values).any():
+                reasons[column] = "empty"
+            elif column in WORDS.factors:
+                reasons[column] = "a factor"
+            elif _names_row_numbers(column) and _counts_rows(values):
+                reasons[column] = "row numbers"
+            elif _is_number_of_meter(column, values):
+                reasons[column] = "a number of the meter"
+        return reasons
+
+    def _columns_of_totals(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns that are called totals, beside several others."""
+        totals = [column for column in columns if len(columns) > 2 and column in WORDS.totals]
+        return dict.fromkeys(totals, "a total, by its name")
+
+    def _columns_that_never_change(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns with a single number, such as a limit, beside others that are no meters."""
+        if not 1 < len(columns) <= _NARROW or _are_meters(columns):
+            return {}
+        values = {column: as_text(self.table.cells[column]).unique() for column in columns}
+        constants = {column: texts[0] for column, texts in values.items() if len(texts) == 1}
+        if len(constants) == len(columns):
+            return {}
+        return {column: f"always {text}" for column, text in constants.items()}
+
+    def _columns_without_unit(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns of numbers without a unit, beside others whose names state one of loads, or,
+        with a column of units, beside those whose names only say what is measured; but not those
+        that may name meters. A register is left out beside the column of its differences."""
+        if self.table.unit_of_rows is None:
+            stated = [column for column in columns if self.table.unit_of(column) is not None]
+        else:
+            stated = [column for column in columns if quantities.names_quantity(column)]
+        unstated = [column for column in columns if stated and column not in stated]
+        if len(stated) == 1 and len(columns) <= _NARROW:
+            for column in unstated:
+                if self._has_differences(column, stated[0]):
+                    return {stated[0]: f"the register of {column!r}"}
+        return {
+            column: f"no unit, beside {stated[0]!r}"
+            for column in unstated
+            if not _blocks(self.table, column)
+        }
+
+    def _columns_beside_the_load(self, columns: Sequence[str]) -> dict[str, str]:
+        """All but one of a few columns that are no meters: the consumption by its name, the energy
+        beside its power or register, or the sum of all others."""
+        if not 1 < len(columns) <= _NARROW or _are_meters(columns):
+            return {}
+        load = (
+            quantities.consumption_among(columns)
+            or self._energy_among(columns)
+            or self._sum_among(columns)
+        )
+        return {} if load is None else {c: f"beside {load!r}" for c in columns if c != load}
+
+    def _has_differences(self, column: str, register: str) -> bool:
+        """Whether a column has what a register counted in each row."""
+        try:
+            values = read_numbers(self.table, [column, register], self.meters)
+        except DataError:  # said where the columns are read
+            return False
+        counts, loads = values[register].diff().to_numpy()[1:], values[column].to_numpy()
+        within = _ROUNDING * values[column].mean()
+        return is_register(values[register]) and any(
+            np.allclose(part, counts, 0, within, equal_nan=True) for part in (loads[1:], loads[:-1])
+        )
+
+    def _sum_among(self, columns: Sequence[str]) -> str | None:
+        """The column that is the sum of all others, such as phases; None if there is none."""
+        try:
+            values = pd.DataFrame(read_numbers(self.table, columns, self.meters))
+        except DataError:  # said where the columns are read
+            return None
+        for column in values if len(columns) > 2 else ():
+            others = values.drop(columns=column).sum(axis=1, skipna=False)
+            mean = values[column].mean()
+            if mean > 0 and np.allclose(
+                values[column], others, 0, _ROUNDING * mean, equal_nan=True
+            ):
+                return str(column)
+        return None
+
+    def _energy_among(self, columns: Sequence[str]) -> str | None:
+        """The only column of energy beside its register or its mean power, or that register; None
+        if there is none, or if one of the others measures something else."""
+        units = {column: unit_of for column in columns if (unit_of := self.table.unit_of(column))}
+        if len(units) < len(columns) or not {*units.values()} <= {*quantities.LOADS}:
+            return None
+        try:
+            stamps = parse(self.table, self.time, self.meters).stamps
+            values = read_numbers(self.table, columns, self.meters)
+        except DataError:  # said where the columns are read
+            return None
+        hours = max((stamps.max() - stamps.min()).total_seconds() / 3600, 1)
+        energies: list[str] = []
+        registers: list[str] = []
+        kw: dict[str, float] = {}
+        for column, readings in values.items():
+            if units[column] in quantities.ENERGY:
+                is_one = is_register(readings)
+                (registers if is_one else energies).append(column)
+                used = readings.diff().abs() if is_one else readings
+                readings = used * len(readings) / hours
+            kw[column] = float(readings.mean()) * quantities.KWH[units[column]]
+        if max(kw.values()) > _ALIKE * min(kw.values()) or max(len(energies), len(registers)) > 1:
+            return None
+        return next(iter(energies + registers), None)
+
+
+def _are_meters(columns: Sequence[str]) -> bool:
+    """Whether columns of readings are meters, by their names."""
+    return quantities.are_names_of_meters([WITH_UNIT.sub("", column) for column in columns])
+
+
+def _is_number_of_meter(column: str, values: pd.Series) -> bool:
+    """Whether a column has a single whole number, and is named like those of meters, or it is too
+    long to be a reading."""
+    if len(values.unique()) != 1 or not is_whole(values):
+        return False
+    return names_meter(column) or len(str(values.iloc[0])) >= _LONG_NUMBER
+
+
+def names_meter(column: str) -> bool:
+    """Whether a column has the names or numbers of meters, by its own name."""
+    plain = re.sub(r"[_-]", " ", column.strip())
+    return plain in WORDS.meters or _NUMBERED.sub("", plain) in WORDS.meters
+
+
+def _names_row_numbers(column: str) -> bool:
+    """Whether a column may count the rows, by its name."""
+    return column.rstrip(".") in WORDS.row_numbers or _ROW_NUMBERS.fullmatch(column) is not None
+
+
+def _is_few_whole(table: RawTable, column: str) -> bool:
+    """Whether a column has a few whole numbers, such as those of marks, weekdays or intervals."""
+    values = as_text(table.cells[column].head(ROWS * _MOST_MARKS))
+    return 1 < len(values.unique()) <= min(_MOST_MARKS, len(values) / 2) and is_whole(values)
+
+
+def _counts_rows(values: pd.Series) -> bool:
+    """Whether numbers rise or fall by one from row to row."""
+    steps = pd.to_numeric(values, errors="coerce").diff().iloc[1:]
+    return len(steps) > 0 and bool((steps == 1).all() or (steps == -1).all())
+
+
+def is_whole(values: pd.Series) -> bool:
+    """Whether all values are whole numbers, as those of meters are."""
+    return bool(as_text(values).str.fullmatch(r"\d+(\.0)?").all())
+
+
+def _blocks(table: RawTable, column: str) -> list[str]:
+    """The values of a column of words or whole numbers, if the rows of each follow each other, as
+    those of meters may; empty if not."""
+    values = as_text(table.cells[column])
+    names = list(map(str, values.unique()))
+    if not 2 <= len(names) <= len(values) / ROWS or "" in names or DATED.match(names[0]):
+        return []
+    if is_number(table, column) and not is_whole(values):
+        return []
+    return names if (values != values.shift()).sum() == len(names) else []
+
+
+def ask_about_factors(table: RawTable, meters: Meters) -> None:
+    """Refuse a column of factors, such as 0.001 of a register that counts Wh, unless the unit is
+    given."""
+    for column in map(str, table.cells) if meters.unit is None else ():
+        if column not in WORDS.factors:
+            continue
+        values = as_text(table.cells[column])
+        if len(values.unique()) == 1 and not _NO_FACTOR.fullmatch(values.iloc[0]):
+            raise question(
+                table,
+                f"{column!r} is {values.iloc[0]} in all rows, so the readings may have "
+                "another unit",
+                f"set {Key('data.meters.unit', 'Wh')}, or kWh if the factor is already in "
+                "them, or write a format with `load.factor` "
+                f"(docs/own-data.md)",
+            )
+
+
+def ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
+    """Refuse columns of few whole numbers, such as those of marks, weekdays or intervals, beside
+    the only column whose name says that it has loads, without a unit."""
+    spans: dict[str, str] = {}
+    for column in columns if 1 < len(columns) <= _NARROW else ():
+        if _is_few_whole(table, column):
+            values = as_text(table.cells[column].head(ROWS * _MOST_MARKS))
+            numbers = sorted(int(float(value)) for value in values.unique())
+            spans[column] = f"{numbers[0]} to {numbers[-1]}"
+    other_columns = [column for column in columns if column not in spans]
+    stated = [column for column in other_columns if quantities.names_quantity(column)]
+    if stated and spans:
+        listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
+        every_meter = Key("data.meters.only", "['*']")
+        raise question(
+            table,
+            f"{listing} beside {stated[0]!r}: few whole numbers, which may be no loads",
+            f"set {Key('data.meters.leave_out', flow(list(spans)))}, or {every_meter} if "
+            f"all are meters",
+        )
+
+
+def ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> None:
+    """Refuse several columns, unless their names are those of meters: the parts of one meter, such
+    as import, feed-in and net, are no meters, whatever the words for them."""
+    names = [WITH_UNIT.sub("", column) for column in columns]
+    counts = Counter(meter_of(name, meters.add) for name in names)
+    is_settled = (
+        min(counts.values(), default=0) > 1 or quantities.are_names_of_meters(list(counts))
+        if meters.add
+        else _are_meters(columns)
+    )
+    if not 1 < len(columns) <= _NARROW or is_settled:
+        return
+    by_likelihood = sorted(columns, key=quantities.unlikeliness)
+    raise question(
+        table,
+        f"{name_list(columns)} may measure different things",
+        f"choose that of the consumption: {choices('load', by_likelihood)}; or set "
+        f"{Key('data.meters.only', flow(list(counts)))} if all are meters{_add(names, meters)}",
+    )
+
+
+def _add(names: Sequence[str], meters: Meters) -> str:
+    """The words that offer to add registers, if their names look like it."""
+    pattern = quantities.registers_among(names) if meters.add is None else None
+    if pattern is None:
+        return ""
+    return f"; or {Key('data.meters.add', json.dumps(pattern))} if they are registers to be added"
+
+
+def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
+    """Refuse a column whose values may be parts of one meter, such as delivered and received,
+    because neither its name nor they are those of meters, and no key names or joins them."""
+    names = [str(name) for name in as_text(table.cells[column]).unique()]
+    registers = list(dict.fromkeys(meter_of(name, meters.add) for name in names))
+    chosen_registers = [name for name in registers if is_chosen(name, meters)]
+    is_of_keys = len(chosen_registers) < len(registers) or (
+        len(registers) < len(names) and not any(map(quantities.names_other, registers))
+    )
+    is_of_meters = names_meter(column) or (
+        quantities.are_names_of_meters(names) and not WORDS.parts.has_word_of(column)
+    )
+    if meters.only or not 1 < len(names) <= _NARROW or is_of_keys or is_of_meters:
+        return
+    choice = Key("data.meters.columns", flow({"meter": column}))
+    raise question(
+        table,
+        f"{column!r} has {name_list(names)}, which may be parts of one meter",
+        f"choose one: {choice} and {Key('data.meters.only', flow(registers[:1]))}; or set "
+        f"{choice} if all are meters{_add(names, meters)}",
+    )
+
+
+def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse a column of words or whole numbers, beside one of readings, whose values may name
+    meters."""
+    for column in [*words, *readings] if len(readings) < 3 else ():
+        loads = [name for name in readings if name != column]
+        if len(loads) == 1 and (blocks := _blocks(table, column)):
+            raise data_error(
+                table.path,
+                f"{column!r} has {len(blocks)} values, such as {blocks[0]!r} and {blocks[1]!r}",
+                f"if they name meters, set {choices('meter', [column])}; if not, "
+                f"{choices('load', loads)}",
+            )

@@ -1,0 +1,46 @@
+"""Which meters `only` and `leave_out` select."""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from plfl.base.errors import data_error, did_you_mean
+from plfl.base.keys import Key
+from plfl.config.sections import Meters
+
+
+def is_chosen(name: str, meters: Meters) -> bool:
+    """Whether `only` and `leave_out` select a meter."""
+    is_wanted = not meters.only or any(fnmatchcase(name, pattern) for pattern in meters.only)
+    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
+
+
+def meter_of(register: str, add: str | None) -> str:
+    """The name of the meter of a register: what is left without the match of `data.meters.add`."""
+    return register if add is None else re.sub(add, "", register).strip(" _-")
+
+
+def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
+    """Refuse patterns that fit none of the names, and those that leave no meter. If these are the
+    meters of `one_of_several` states, `timezones` may be for the others. Without names, no file
+    could be read, and nothing is refused here."""
+    if not names:
+        return
+    for key in ("only", "leave_out", *(["timezones"] if not one_of_several else [])):
+        for pattern in getattr(meters, key):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise data_error(
+                    Key(f"data.meters.{key}"),
+                    f"there is no meter {pattern!r}",
+                    f"there are {name_list(names)}{did_you_mean(pattern, names)}",
+                )
+    if not any(is_chosen(name, meters) for name in names):
+        raise data_error(
+            "",
+            f"{Key('data.meters.only')} and {Key('data.meters.leave_out')} leave no meter",
+            "choose others",
+        )
+
+
+def name_list(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (" …" if len(names) > 20 else "")
