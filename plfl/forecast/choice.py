@@ -22,12 +22,15 @@ from plfl.results.records import read_about
 from plfl.results.tables import Tables
 from plfl.study.axes import latest
 
-BY_AGE = {
-    0: ("mean_received", "public", "lightgbm_federated"),
-    4: ("combined_received", "combined_public"),
+MAP, PUBLIC = "docs/map.md", "docs/public.md"
+"""Pages with the errors of new meters."""
+BY_AGE: dict[int, dict[str, str]] = {
+    0: {"mean_received": PUBLIC, "public": PUBLIC, "lightgbm_federated": MAP},
+    4: {"combined_received": MAP, "combined_public": PUBLIC},
 }
 """The forecasters to take for a new meter, in order of preference, by the weeks of readings from
-which on: models as received, then their weighted mean with own ones (docs/map.md)."""
+which on: models as received, then their weighted mean with own ones. With each, the page that has
+its errors."""
 
 
 def is_results_folder(path: Path) -> bool:
@@ -172,17 +175,20 @@ class Forecasters:
         if wanted:
             choice = self._wanted(self.index, wanted)
         else:
-            choice = self._rule_of_map(readings) or self._best_for_new(client, readings, epochs)
+            choice = self._best_for_age(readings) or self._best_for_new(client, readings, epochs)
         return choice, self.model(choice.file).adapt(readings, client, epochs)
 
-    def _rule_of_map(self, readings: pd.DataFrame) -> Choice | None:
-        """What docs/map.md found best for meters of this age; None if nothing of it is kept."""
+    def _best_for_age(self, readings: pd.DataFrame) -> Choice | None:
+        """What was found best for meters of this age; None if nothing of it is kept."""
         weeks = len(readings) * self.any_model.interval / WEEK
         kept_names = {*self.index["name"]}
         fewest = max(weeks_known for weeks_known in BY_AGE if weeks_known <= weeks)
-        for name in filter(kept_names.__contains__, BY_AGE[fewest]):
-            reason = f"best on average with {weeks:.1f} weeks of readings (docs/map.md)"
-            return self._choice(self.index, name, reason)
+        for name, page in BY_AGE[fewest].items():
+            if name in kept_names:
+                reason = (
+                    f"best on average of what is kept, with {weeks:.1f} weeks of readings ({page})"
+                )
+                return self._choice(self.index, name, reason)
         return None
 
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:

@@ -199,12 +199,44 @@ def test_a_new_meter_gets_what_is_best_for_its_age_or_else_what_did_best(
     for days in (3, 9, 14):
         choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * days))
         assert choice.name == "lightgbm_federated" and "docs/map.md" in choice.why
-    own = {0: ("lightgbm_federated",), 2: ("combined_received", "lightgbm_bagged")}
+    own = {0: {"lightgbm_federated": "a"}, 2: {"combined_received": "b", "lightgbm_bagged": "c"}}
     monkeypatch.setattr("plfl.forecast.choice.BY_AGE", own)
     choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * 14))
-    assert choice.name == "lightgbm_bagged"
-    monkeypatch.setattr("plfl.forecast.choice.BY_AGE", {0: ()})  # nothing of it is kept
+    assert choice.name == "lightgbm_bagged" and choice.why.endswith("(c)")
+    monkeypatch.setattr("plfl.forecast.choice.BY_AGE", {0: {}})  # nothing of it is kept
     for days, tried in ((3, names[2:]), (9, names[::2]), (14, names)):
         choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * days))
         mentioned = {choice.name, *(name for name in names if name in choice.why)}
         assert mentioned == {*tried}, days
+
+
+@pytest.mark.parametrize(
+    ("names", "page"),
+    [
+        (["naive_day", "public"], "docs/public.md"),
+        (["lightgbm_federated", "public", "mean_received"], "docs/public.md"),
+        (["lightgbm_federated", "naive_day"], "docs/map.md"),
+    ],
+)
+def test_the_reason_names_the_page_that_has_the_errors(names: list[str], page: str) -> None:
+    public = {"name": "public", "kind": "homes"}
+    mean = {"name": "mean_received", "of": ["lightgbm_federated", "public"]}
+    further = [*FURTHER_BASELINES[:2], public, mean]
+    study = make_study(baselines={"trees": 3, "further": further})
+    write_readings()
+    dataset = plfl.load_dataset(study, "XX")
+    Path("models").mkdir()
+    files = [f"{name}.safetensors" for name in names]
+    packed = pack_all(study, dataset, score(study, dataset, ["naive_day"]))
+    for name, file in zip(names, files, strict=True):
+        keep(study, dataset, name, Path("models", file), packed)
+    kept = Forecasters(Path())
+    kept.__dict__["place"] = Path()  # no study has run in this folder
+    kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
+    for days in (3, 9):
+        choice, model = kept.choose_for_new("d", make_new_meter(rows=96 * days))
+        expected = max(
+            names, key=["naive_day", "lightgbm_federated", "public", "mean_received"].index
+        )
+        assert choice.name == expected and f"({page})" in choice.why
+        assert model.predict_next(make_new_meter(rows=96 * days), "d")["forecast"].notna().all()
