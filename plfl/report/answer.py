@@ -21,7 +21,7 @@ from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.public import Public
 from plfl.data.dataset import NEGLIGIBLE
-from plfl.report.forest import Scale
+from plfl.report.comparison_plot import Scale
 from plfl.results import words
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from plfl.baselines import BASELINE, find, rivals
 from plfl.report.answer import FederationAnswer, answer
+from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.figures.style import (
     PAGE,
     colour,
@@ -23,7 +24,6 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.forest import forest
 from plfl.report.page import source_of
 from plfl.report.rendering import drawing, link, score, write_page
 from plfl.report.standings import standings
@@ -240,7 +240,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
                 else ""
                 for label in overview.about["variants"]
             },
-            compared=forest(study, overview.comparisons),
+            compared=plot_comparisons(study, overview.comparisons),
             note=undecidable(study),
             lead=describe_places(overview),
             answer=_answer(overview),

@@ -14,7 +14,7 @@ from plfl.baselines import find_pretrained
 from plfl.data.dataset import WEEK, YEAR
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
-from plfl.report.forest import forest
+from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.kept_errors import by_lead, sum_rows
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
@@ -71,7 +71,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             },
             answer=answer(study, [variant], compared),
             has_use=has_use(variant),
-            compared=forest(study, compared),
+            compared=plot_comparisons(study, compared),
             note=undecidable(study),
             trials=int(tables.summary["trials"].max()),
             schemes={sharing: words.shares(study, sharing) for sharing in study.grid.sharing},

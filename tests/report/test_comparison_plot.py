@@ -1,4 +1,4 @@
-"""The rows of a forest plot are where their numbers say."""
+"""The rows of a plot of comparisons are where their numbers say."""
 
 from itertools import pairwise
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.report.forest import Scale, forest
+from plfl.report.comparison_plot import Scale, plot_comparisons
 from plfl.results.comparisons import COLUMNS, NUMBERS
 from tests.helpers import tiny
 
@@ -33,7 +33,7 @@ def test_positions_are_linear_and_zero_is_inside() -> None:
 
 
 def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
-    plot = forest(
+    plot = plot_comparisons(
         tiny.study(),
         comparisons(
             {"about": "claim", "claim": "c1", "text": "A beats B"}
@@ -55,4 +55,4 @@ def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
     assert first["evidence"] == second["evidence"] == "A against b."
     assert second["end"] < plot.scale.position_of(0) < first["start"] < first["at"] < first["end"]
     assert (counted["effect"], counted["at"]) == ("5.81% [5.81%, 5.81%]", None)
-    assert forest(tiny.study(), comparisons().head(0)) is None
+    assert plot_comparisons(tiny.study(), comparisons().head(0)) is None

@@ -69,7 +69,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class ForestPlot:
+class ComparisonPlot:
     """The plot."""
 
     scale: Scale
@@ -81,7 +81,7 @@ class ForestPlot:
     """The data that most comparisons are based on."""
 
 
-def forest(study: Study, comparisons: pd.DataFrame) -> ForestPlot | None:
+def plot_comparisons(study: Study, comparisons: pd.DataFrame) -> ComparisonPlot | None:
     """The plot of the comparisons of a study; None if there are none."""
     if comparisons.empty:
         return None
@@ -94,7 +94,7 @@ def forest(study: Study, comparisons: pd.DataFrame) -> ForestPlot | None:
         HEADINGS[str(about)]: [_row(row, scale) for _, row in rows.iterrows()]
         for about, rows in comparisons.groupby("about", sort=False)
     }
-    return ForestPlot(scale, groups, bool((comparisons["verdict"] != "").any()), commonest)
+    return ComparisonPlot(scale, groups, bool((comparisons["verdict"] != "").any()), commonest)
 
 
 def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:
