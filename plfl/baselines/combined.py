@@ -12,7 +12,7 @@ from pydantic import Field
 
 from plfl.baselines.fitting import join_sent
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 MOST_WINDOWS = 5_000
@@ -101,7 +101,7 @@ class WeightedMean(FittedBaseline):
     half of that set, and for those of the second."""
     sent_bytes: Mapping[str, Sequence[int]]
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         validation = self.dataset.starts(client, "validation")
         first = np.isin(starts, validation[: len(validation) // 2])
         row = np.where(first, 1, np.where(np.isin(starts, validation), 2, 0))
@@ -119,11 +119,13 @@ class RestoredMean(FittedBaseline):
     weights: Floats
     """(K,)"""
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         return _mean(self.members, self.weights, client, starts)
 
 
-def _mean(members: Sequence[FittedBaseline], weights: Floats, client: int, starts: Rows) -> Floats:
+def _mean(
+    members: Sequence[FittedBaseline], weights: Floats, client: int, starts: Starts
+) -> Floats:
     """The forecasts of a client by members with weights (K,), or (K, W) of each window."""
     mean: Floats | float = 0.0
     for member, shares in zip(members, weights, strict=True):

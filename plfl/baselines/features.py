@@ -9,7 +9,7 @@ from plfl.baselines import naive
 from plfl.config.named import CALENDAR
 from plfl.data.dataset import Dataset
 from plfl.data.features import time_of_day, weekday
-from plfl.interfaces.baseline import Floats, Rows
+from plfl.interfaces.baseline import Floats, Starts
 
 LAGS = (1, 2, 7)
 """Days before the target around which the baselines with day and week lags read loads."""
@@ -19,22 +19,22 @@ STEPS_AROUND = range(-2, 3)
 """Offsets, in rows, around each lag."""
 
 
-def last(dataset: Dataset, starts: Rows) -> Floats:
+def last(dataset: Dataset, starts: Starts) -> Floats:
     """Load (W,) of the last input row."""
     return dataset.load[dataset.persistence_rows(starts)]
 
 
-def truth(dataset: Dataset, starts: Rows) -> Floats:
+def truth(dataset: Dataset, starts: Starts) -> Floats:
     """Load (W,) of the target row."""
     return dataset.load[dataset.target_rows(starts)]
 
 
-def look_back(dataset: Dataset, starts: Rows) -> Floats:
+def look_back(dataset: Dataset, starts: Starts) -> Floats:
     """Loads (W, T) of the input rows."""
     return np.asarray(dataset.load[starts[:, None] + np.arange(dataset.look_back)], float)
 
 
-def season_lags(dataset: Dataset, client: int, starts: Rows) -> Floats:
+def season_lags(dataset: Dataset, client: int, starts: Starts) -> Floats:
     """Loads (W, 15) around one day, two days and a week before the target. A load that is unknown,
     because it is before the client's first row, after the last input row or in a gap, is replaced
     by the load of the last input row."""
@@ -47,12 +47,12 @@ def season_lags(dataset: Dataset, client: int, starts: Rows) -> Floats:
     return np.stack([np.where(np.isnan(lag), last_rows, lag) for lag in lags], axis=1)
 
 
-def target_time_of_day(dataset: Dataset, starts: Rows, harmonics: int) -> Floats:
+def target_time_of_day(dataset: Dataset, starts: Starts, harmonics: int) -> Floats:
     """Sine and cosine (W, 2 · harmonics) of the target's time of day."""
     return time_of_day(dataset.stamps[dataset.target_rows(starts)], harmonics)
 
 
-def target_weekday(dataset: Dataset, starts: Rows) -> Floats:
+def target_weekday(dataset: Dataset, starts: Starts) -> Floats:
     """The target's day of the week (W, 7), one-hot."""
     return weekday(dataset.stamps[dataset.target_rows(starts)])
 
@@ -68,7 +68,7 @@ def further_of(columns: Sequence[str]) -> list[str]:
     return [name for name in columns[1:] if name not in CALENDAR]
 
 
-def inputs(dataset: Dataset, starts: Rows, columns: Sequence[int]) -> Floats:
+def inputs(dataset: Dataset, starts: Starts, columns: Sequence[int]) -> Floats:
     """Scaled inputs (W, K) of the study at the last input row."""
     return np.asarray(dataset.features[dataset.persistence_rows(starts)][:, columns], float)
 

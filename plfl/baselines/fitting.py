@@ -11,7 +11,7 @@ import numpy as np
 
 from plfl.baselines.features import raw_bytes
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 
 RESIDUALS = "residuals"
 """What is saved of a forecast with the quantiles of its errors, beside what it saves itself."""
@@ -81,7 +81,7 @@ class Stages(FittedBaseline):
     last: FittedBaseline
     sent_bytes: Mapping[str, Sequence[int]] | None
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         if self.first is self.last:
             return self.first.predict(client, starts)
         test = starts >= self.dataset.view.bounds[client, 2]
@@ -101,7 +101,7 @@ class WithErrors(FittedBaseline):
     errors: Sequence[Floats]
     """Of each client (H, Q), see `residuals`."""
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         forecast = self.fitted_baseline.predict(client, starts).reshape(len(starts), self.horizons)
         return np.asarray(forecast[..., None] + self.errors[client], float)
 
@@ -117,7 +117,7 @@ class Remembered(FittedBaseline):
     sent_bytes: Mapping[str, Sequence[int]] | None
     forecasts: dict[tuple[int, bytes], Floats] = field(default_factory=dict)
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         key = client, starts.tobytes()
         if key not in self.forecasts:
             self.forecasts[key] = self.fitted_baseline.predict(client, starts)

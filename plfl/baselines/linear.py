@@ -12,7 +12,7 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 
@@ -56,7 +56,7 @@ class LeastSquares(FittedBaseline):
     coefficients: Sequence[Floats]
     """Of each client (T,), or (T, H) of several targets: the constant, and the loads' weights."""
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         moved = _changes(self.dataset, starts) @ self.coefficients[client]
         return np.asarray(self.dataset.persistence(starts) + moved, float)
 
@@ -72,7 +72,7 @@ def coefficients_of(dataset: Dataset, client: int) -> Floats:
     return np.asarray(np.linalg.lstsq(_changes(dataset, starts), changes, rcond=None)[0])
 
 
-def _changes(dataset: Dataset, starts: Rows) -> Floats:
+def _changes(dataset: Dataset, starts: Starts) -> Floats:
     """A constant, and the loads of the look-back minus the last one (W, T)."""
     loads = features.look_back(dataset, starts)
     return np.insert(loads[:, :-1] - loads[:, -1:], 0, 1.0, axis=1)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from plfl.data.dataset import WEEK, Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 DAY = WEEK // 7
@@ -51,14 +51,14 @@ class PastLoads(FittedBaseline):
     dataset: Dataset
     days: tuple[int, ...]
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         if not self.days:
             return self.dataset.persistence(starts)
         loads = [last_season(self.dataset, client, starts, days * DAY) for days in self.days]
         return np.asarray(np.mean(loads, axis=0), float)
 
 
-def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
+def last_season(dataset: Dataset, client: int, starts: Starts, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets. If that
     reading is missing, the load a season earlier is used, and so on. NaN as in `loads_before`."""
     loads = loads_before(dataset, client, starts, season)
@@ -72,7 +72,7 @@ def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Flo
     return loads
 
 
-def loads_before(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
+def loads_before(dataset: Dataset, client: int, starts: Starts, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets; NaN if
     this is after the last input row, before the client's first row, or in a gap."""
     rows = dataset.target_rows(starts) - season // dataset.interval
@@ -81,7 +81,7 @@ def loads_before(dataset: Dataset, client: int, starts: Rows, season: int) -> Fl
     return np.where(is_known, dataset.load[np.where(is_known, rows, last)], np.nan)
 
 
-def latest_loads(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
+def latest_loads(dataset: Dataset, client: int, starts: Starts, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets, or for
     targets that are farther than that, two seasons, and so on. NaN as in `loads_before`."""
     leads = (dataset.look_ahead + np.arange(dataset.horizons)) * dataset.interval
@@ -93,7 +93,7 @@ def latest_loads(dataset: Dataset, client: int, starts: Rows, season: int) -> Fl
     return loads if dataset.horizons > 1 else loads[:, 0]
 
 
-def _last(dataset: Dataset, starts: Rows) -> Rows:
+def _last(dataset: Dataset, starts: Starts) -> Starts:
     """The last input rows (W,), or (W, 1) if windows have several targets."""
     last = dataset.persistence_rows(starts)
     return last if dataset.horizons == 1 else last[:, None]

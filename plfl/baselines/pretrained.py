@@ -17,7 +17,7 @@ from plfl.base.extras import require
 from plfl.base.keys import Key
 from plfl.base.lazy import torch
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 
 FEWEST_LOADS = 8
 """The least number of known readings among the last C of a window that gets a forecast."""
@@ -111,7 +111,7 @@ class PretrainedFit(FittedBaseline):
     """The levels to forecast; empty: the median, or the single forecast."""
     fill: bool = False
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         """Forecasts; a level that the model does not have gets its quantile of the nearest ones,
         interpolated. NaN where fewer than `FEWEST_LOADS` loads are known."""
         dataset = self.dataset
@@ -129,7 +129,7 @@ class PretrainedFit(FittedBaseline):
             outputs[windows] = _at_levels(blocks, self.model_levels, levels)
         return outputs if self.levels else outputs.reshape(dataset.truth(starts).shape)
 
-    def _last_loads(self, client: int, starts: Rows) -> Floats:
+    def _last_loads(self, client: int, starts: Starts) -> Floats:
         """The last C loads (W, C) that windows know, NaN before the first reading."""
         first = int(self.dataset.view.bounds[client, 0])
         rows = self.dataset.persistence_rows(starts)[:, None] - np.arange(self.context)[::-1]

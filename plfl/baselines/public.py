@@ -18,7 +18,7 @@ from plfl.base.keys import Key
 from plfl.baselines.fitting import RESIDUALS, WithErrors, residuals
 from plfl.baselines.pretrained import PretrainedElsewhere
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Starts
 from plfl.public.inputs import LEADS
 from plfl.public.meter import MEDIAN, MeterReadings, predict_intervals
 from plfl.public.models import LEVELS, Kind, PublicModel, load, load_file
@@ -38,7 +38,7 @@ class PublicFit(FittedBaseline):
     def _meters(self) -> dict[tuple[int, int], MeterReadings]:
         return {}
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         dataset, first = self.dataset, int(self.dataset.view.bounds[client, 0])
         parts = 60 // dataset.interval
         levels = self.levels or MEDIAN

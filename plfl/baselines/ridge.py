@@ -8,7 +8,7 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.data.dataset import Dataset, split_targets
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import Forecaster, ProgramParts
 
 PENALTY = 1.0
@@ -66,12 +66,12 @@ class Regression(FittedBaseline):
     """Of each client (H, 2 K + 1): the constant, and the means and weights of the K inputs."""
     has_lags: bool
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         pairs = zip(split_targets(self.dataset), self.coefficients[client], strict=True)
         loads = [self._target(part, row, client, starts) for part, row in pairs]
         return loads[0] if len(loads) == 1 else np.stack(loads, axis=1)
 
-    def _target(self, dataset: Dataset, row: Floats, client: int, starts: Rows) -> Floats:
+    def _target(self, dataset: Dataset, row: Floats, client: int, starts: Starts) -> Floats:
         means, weights = row[1:].reshape(2, -1)
         inputs = inputs_of(dataset, client, starts, self.has_lags)
         # The week lags come last, and may have been left out.
@@ -82,7 +82,7 @@ class Regression(FittedBaseline):
         return {"coefficients": self.coefficients[client]}
 
 
-def inputs_of(dataset: Dataset, client: int, starts: Rows, has_lags: bool) -> Floats:
+def inputs_of(dataset: Dataset, client: int, starts: Starts, has_lags: bool) -> Floats:
     """The inputs (W, K) of windows with one target."""
     parts = [
         features.look_back(dataset, starts),
@@ -96,7 +96,7 @@ def inputs_of(dataset: Dataset, client: int, starts: Rows, has_lags: bool) -> Fl
     return np.concatenate([inputs, features.season_lags(dataset, client, starts)], axis=1)
 
 
-def solve(dataset: Dataset, starts: Rows, inputs: Floats) -> Floats:
+def solve(dataset: Dataset, starts: Starts, inputs: Floats) -> Floats:
     """The coefficients of a ridge regression of windows' changes on their inputs (W, K), see
     `Regression`. The inputs are standardised, so that the penalty affects them equally. Constant
     ones have zero weight."""

@@ -23,7 +23,7 @@ from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, split_targets, turns_of
 from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import Forecaster, ProgramParts
 from plfl.training.forest import Forest
 
@@ -62,7 +62,7 @@ class Design(NamedTuple):
     """What trees read of a window, and what they forecast."""
 
     name: str
-    features: Callable[[Dataset, int, Rows, Unit], Floats]
+    features: Callable[[Dataset, int, Starts, Unit], Floats]
     """Features (W, K) of windows with one target, given the client's number, start rows and its
     unit."""
     forecasts_changes: bool = True
@@ -73,7 +73,7 @@ class Design(NamedTuple):
     last load."""
 
 
-def _read_lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+def _read_lagged(dataset: Dataset, client: int, starts: Starts, unit: Unit) -> Floats:
     """Features of windows in the units of their client, so that they are comparable."""
     last = features.last(dataset, starts)
     lags = [features.look_back(dataset, starts), features.season_lags(dataset, client, starts)]
@@ -93,13 +93,13 @@ def unit_of(dataset: Dataset, client: int) -> Unit:
     return Unit.from_load(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
 
 
-def _read_own_inputs(dataset: Dataset, _client: int, starts: Rows, _unit: Unit) -> Floats:
+def _read_own_inputs(dataset: Dataset, _client: int, starts: Starts, _unit: Unit) -> Floats:
     """The loads of the look-back, and the other features at the last input row."""
     other_inputs = features.inputs(dataset, starts, range(1, len(dataset.columns)))
     return np.concatenate([features.look_back(dataset, starts), other_inputs], axis=1)
 
 
-def _read_covariates(dataset: Dataset, _client: int, starts: Rows, unit: Unit) -> Floats:
+def _read_covariates(dataset: Dataset, _client: int, starts: Starts, unit: Unit) -> Floats:
     """The look-back in the units of the client, the study's covariates and its further inputs."""
     rows = dataset.persistence_rows(starts)
     changes = features.look_back(dataset, starts) - features.last(dataset, starts)[:, None]
@@ -122,7 +122,7 @@ def add_forecasts(
     """A design with the members' forecasts of the same target, as changes from the last load in the
     client's unit, as further features of this client's windows."""
 
-    def read(part: Dataset, number: int, starts: Rows, unit: Unit) -> Floats:
+    def read(part: Dataset, number: int, starts: Starts, unit: Unit) -> Floats:
         target = part.look_ahead - dataset.look_ahead
         last = features.last(part, starts)[:, None]
         loads = [
@@ -159,23 +159,23 @@ class TreeWindows:
         """For each target, the dataset with only this target."""
         return split_targets(self.dataset)
 
-    def features(self, h: int, client: int, starts: Rows) -> Floats:
+    def features(self, h: int, client: int, starts: Starts) -> Floats:
         """Features (W, K). If windows have several targets, the number of the target is a
         feature."""
         design = self.design.features(self.by_target[h], client, starts, self.unit(client))
         return design if len(self.by_target) == 1 else np.insert(design, 0, h, axis=1)
 
-    def all_features(self, client: int, starts: Rows) -> list[Floats]:
+    def all_features(self, client: int, starts: Starts) -> list[Floats]:
         """The features for each target."""
         return [self.features(h, client, starts) for h in range(len(self.by_target))]
 
-    def scaled(self, client: int, starts: Rows, loads: Floats, h: int) -> Floats:
+    def scaled(self, client: int, starts: Starts, loads: Floats, h: int) -> Floats:
         """Loads (W,) in kWh of a target, as trees forecast them."""
         if not self.design.forecasts_changes:
             return loads
         return np.asarray((loads - self._base(client, starts, h)) / self.unit(client).change, float)
 
-    def in_kwh(self, client: int, starts: Rows, targets: Floats) -> Floats:
+    def in_kwh(self, client: int, starts: Starts, targets: Floats) -> Floats:
         """Loads (W, H, Q) in kWh of outputs of the same shape."""
         if not self.design.forecasts_changes:
             return targets
@@ -183,7 +183,7 @@ class TreeWindows:
         unit = self.unit(client).change
         return np.asarray(np.stack(bases, axis=1)[..., None] + unit * targets, float)
 
-    def _base(self, client: int, starts: Rows, h: int) -> Floats:
+    def _base(self, client: int, starts: Starts, h: int) -> Floats:
         """The base loads (W,) of a target; the last load where the forecaster has none."""
         last = features.last(self.dataset, starts)
         if self._base_forecaster is None:
@@ -221,7 +221,7 @@ class TreeWindows:
             read[ends[k] : ends[k + 1]] = self.features(*pair) if k else first
         return read, np.concatenate(targets)
 
-    def _thinned(self, starts: Rows) -> Rows:
+    def _thinned(self, starts: Starts) -> Starts:
         """The windows of a client that are used."""
         targets = len(self.by_target)
         if targets == 1:
@@ -359,7 +359,7 @@ class TreeModel:
         return [TreeChoice.from_booster(booster) for booster in self.boosters]
 
     def predict(
-        self, client: int, starts: Rows, features: Sequence[Floats] | None = None
+        self, client: int, starts: Starts, features: Sequence[Floats] | None = None
     ) -> Floats:
         """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q). `features`: the
         result of `all_features` of its windows, if it is known."""
@@ -401,7 +401,7 @@ class TreesFit(FittedBaseline):
     """The models of each client, by its number."""
     sent_bytes: Mapping[str, Sequence[int]] | None = None
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         if client not in self.models:
             shape = self.dataset.truth(starts).shape
             if self.levels:
@@ -417,7 +417,7 @@ class TreesFit(FittedBaseline):
         )
 
 
-def mean_of(models: Sequence[TreeModel], client: int, starts: Rows) -> Floats:
+def mean_of(models: Sequence[TreeModel], client: int, starts: Starts) -> Floats:
     """The mean of forecasts."""
     if len(models) == 1:
         return models[0].predict(client, starts)
@@ -538,7 +538,7 @@ class OwnTrees(Baseline):
         return parts.trees(self.design.name, arrays, self.needs)
 
 
-def share(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Rows, Rows]]:
+def share(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Starts, Starts]]:
     """The members that train each model together, as a dataset and as numbers of clients, and the
     clients that get it.
 

@@ -35,7 +35,7 @@ _HEADERS = _LENGTHS + 4 + 20
 """Bytes of the header of a member, without its name and the filler."""
 
 
-class Rows:
+class GrowingArray:
     """Arrays that are appended to each other, in an unnamed temporary file or in memory."""
 
     def __init__(self, folder: Path | None = None):

@@ -454,7 +454,7 @@ class JoinedRows:
     def __init__(self, folder: Path | None = None):
         """Begin; `folder`: that of temporary files, or None for memory."""
         self._folder = folder
-        self._rows: dict[str, arrays.Rows] = {}
+        self._rows: dict[str, arrays.GrowingArray] = {}
         self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in PARTS}
         self._readable: list[NDArray[np.bool_]] = []
         self._count = 0
@@ -464,7 +464,9 @@ class JoinedRows:
         table = source_table(dataset)
         stored = ROWS if table is not None else (*ROWS, *COMPUTED)
         for name in stored:
-            self._rows.setdefault(name, arrays.Rows(self._folder)).append(getattr(dataset, name))
+            self._rows.setdefault(name, arrays.GrowingArray(self._folder)).append(
+                getattr(dataset, name)
+            )
         if table is not None:
             for name, values in self._parts.items():
                 part = getattr(table, name)

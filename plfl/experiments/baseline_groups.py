@@ -18,7 +18,7 @@ from plfl.baselines.storage import WIDTHS, pack
 from plfl.config.sections import Baselines
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.experiments.baselines import BaselineTables, chosen_baselines, evaluate
-from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
@@ -140,7 +140,7 @@ class OfClients(FittedBaseline):
             for source, client_sizes in sizes.items()
         }
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         return self.fitted_baseline.predict(int(self.clients[client]), starts)
 
     def save(self, client: int) -> Arrays:

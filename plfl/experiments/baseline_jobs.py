@@ -29,7 +29,7 @@ from plfl.experiments.baseline_groups import (
     join_groups,
 )
 from plfl.experiments.baselines import evaluate
-from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Starts
 from plfl.results.records import read_arrays, read_table, write_models, write_table
 from plfl.results.totals import Totals
 from plfl.study import Study
@@ -71,7 +71,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
         if isinstance(fitted_baseline, Exception):
             content[f"{name}/failure"] = _words(fitted_baseline)
             continue
-        forecasts = arrays.Rows(files.forecasts.parent)
+        forecasts = arrays.GrowingArray(files.forecasts.parent)
         try:
             for client, split in _evaluated(dataset):
                 forecasts.append(fitted_baseline.predict(client, dataset.starts(client, split)))
@@ -160,7 +160,7 @@ class HandedOver(FittedBaseline):
     """Of the validation and the test set of each client."""
     sent_bytes: Mapping[str, Sequence[int]] | None
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         for split in EVALUATED:
             own_starts = self.dataset.starts(client, split)
             rows = np.searchsorted(own_starts, starts)

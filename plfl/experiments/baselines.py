@@ -16,7 +16,7 @@ from plfl.baselines import BASELINE, catalogue
 from plfl.baselines.fitting import Remembered, fit, total_sent
 from plfl.baselines.groups import list_baselines
 from plfl.data.dataset import SPLITS, Dataset
-from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
@@ -26,7 +26,7 @@ from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
 
-Predict: TypeAlias = Callable[[int, Rows], Floats]
+Predict: TypeAlias = Callable[[int, Starts], Floats]
 """Forecasts of windows of a client, see `FittedBaseline.predict`."""
 
 

@@ -24,7 +24,7 @@ from plfl.interfaces.annotations import Dataset, Forecaster, ProgramParts
 from plfl.interfaces.named import Selectable
 
 Floats: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = NDArray[np.int64]
+Starts: TypeAlias = NDArray[np.int64]
 """Start rows (W,) of windows in the table of a dataset."""
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 """What is saved for one client, by name: float64, float32 or uint8. Data only, no code."""
@@ -57,7 +57,7 @@ class FittedBaseline(ABC):
     nothing."""
 
     @abstractmethod
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         """Forecasts of windows of a client, in kWh: in the shape of `Dataset.truth`, or quantiles
         (W, H, Q) of a baseline that `has_quantiles`; NaN where there is no forecast. It must not
         use anything after a window's last input row."""

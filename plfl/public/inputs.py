@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Integers = NDArray[np.int64]
 LeadTime = Literal["hour", "day"]
 """What a model forecasts: the next hour, or any of the next 24."""
 
@@ -41,9 +41,9 @@ class HourlyLoads:
 
     load: Floats
     """Load (R,) of each hour, in any unit; NaN where it is not known."""
-    hour: Rows
+    hour: Integers
     """Hour of the day (R,), 0 to 23, in which each hour begins, in the meter's local time."""
-    weekday: Rows
+    weekday: Integers
     """Its day of the week (R,), Monday = 0."""
 
     @classmethod
@@ -77,7 +77,7 @@ class Inputs:
 class _Gathered:
     """Loads around windows, of which only those between `first` and `last` are known."""
 
-    def __init__(self, loads: HourlyLoads, last: Rows, first: Rows) -> None:
+    def __init__(self, loads: HourlyLoads, last: Integers, first: Integers) -> None:
         self.load, self.last, self.first = loads.load, last, first
         is_known = np.isfinite(self.load)
         values = np.where(is_known, self.load, 0.0)
@@ -87,7 +87,7 @@ class _Gathered:
             for column in (is_known, values, values**2, np.isfinite(steps), np.nan_to_num(steps))
         ]
 
-    def loads_at(self, rows: Rows) -> Floats:
+    def loads_at(self, rows: Integers) -> Floats:
         """Loads at rows (W,) or (W, N); NaN where they are not known."""
         shape = (-1, *[1] * (rows.ndim - 1))
         last, first = self.last.reshape(shape), self.first.reshape(shape)
@@ -106,7 +106,11 @@ class _Gathered:
 
 
 def inputs_of(
-    loads: HourlyLoads, lead_time: LeadTime, last: Rows, lead: Rows, first: Rows | int = 0
+    loads: HourlyLoads,
+    lead_time: LeadTime,
+    last: Integers,
+    lead: Integers,
+    first: Integers | int = 0,
 ) -> Inputs:
     """The inputs of windows (W,) of a meter. `first`: the first row that the meter knows, (W,) or
     the same for all windows; in addition, nothing before the last `CONTEXT` hours is read."""
@@ -157,7 +161,7 @@ def inputs_of(
     return Inputs(np.stack(columns, axis=1).astype(np.float32), base, scale)
 
 
-def _calendar(loads: HourlyLoads, last: Rows, lead: Rows) -> tuple[Rows, Rows]:
+def _calendar(loads: HourlyLoads, last: Integers, lead: Integers) -> tuple[Integers, Integers]:
     """Hour of the day and day of the week (W,) of the targets, which may be after the readings."""
     hour = loads.hour[last] + lead
     return hour % DAY, (loads.weekday[last] + hour // DAY) % 7

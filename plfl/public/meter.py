@@ -27,8 +27,8 @@ from plfl.public.inputs import (
     Floats,
     HourlyLoads,
     Inputs,
+    Integers,
     LeadTime,
-    Rows,
     inputs_of,
 )
 from plfl.public.models import LEVELS, PublicModel
@@ -117,7 +117,7 @@ class MeterReadings:
             self.stamps, np.where(2 * count >= parts, mean * parts, np.nan)
         )
 
-    def shares(self, last: Rows, lead: Rows) -> Floats:
+    def shares(self, last: Integers, lead: Integers) -> Floats:
         """The share (W, P) of each interval in the hour that is forecast: that of the same hours of
         the last four weeks, drawn towards even shares where few are known."""
         parts = self.load.shape[1]
@@ -137,8 +137,8 @@ def public_quantiles(
     model: PublicModel,
     hours: HourlyLoads,
     lead_time: LeadTime,
-    last: Rows,
-    lead: Rows,
+    last: Integers,
+    lead: Integers,
     levels: Sequence[float] = LEVELS,
 ) -> Floats:
     """Quantiles (W, Q) of windows, in kWh per hour. The first of 24 hours is that of the model of
@@ -153,8 +153,8 @@ def public_quantiles(
 def predict_intervals(
     model: PublicModel,
     readings: MeterReadings,
-    last: Rows,
-    leads: Rows,
+    last: Integers,
+    leads: Integers,
     levels: Sequence[float] = MEDIAN,
 ) -> Floats:
     """Quantiles (W, H, P, Q), in kWh, of the intervals of the hours `leads` (H,) after the last
@@ -193,8 +193,8 @@ class _Windows:
     """Windows of one model: last known rows and leads (W,)."""
 
     lead_time: LeadTime
-    last: Rows
-    lead: Rows
+    last: Integers
+    lead: Integers
 
 
 def forecast_meter(

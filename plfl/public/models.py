@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
-from plfl.public.inputs import Floats, HourlyLoads, LeadTime, Rows, inputs_of
+from plfl.public.inputs import Floats, HourlyLoads, Integers, LeadTime, inputs_of
 from plfl.public.packing import unpack
 from plfl.training.forest import Forest
 
@@ -64,9 +64,9 @@ class PublicModel:
         self,
         loads: HourlyLoads,
         lead_time: LeadTime,
-        last: Rows,
-        lead: Rows,
-        first: Rows | int = 0,
+        last: Integers,
+        lead: Integers,
+        first: Integers | int = 0,
         levels: Sequence[float] = LEVELS,
     ) -> Floats:
         """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.

@@ -17,8 +17,8 @@ from plfl.public.inputs import (
     WEEK,
     Floats,
     HourlyLoads,
+    Integers,
     LeadTime,
-    Rows,
     inputs_of,
 )
 
@@ -50,7 +50,7 @@ class TreeSizes:
 
 def drawn_windows(
     loads: HourlyLoads, lead_time: LeadTime, count: int, random: np.random.Generator
-) -> tuple[Rows, Rows, Rows]:
+) -> tuple[Integers, Integers, Integers]:
     """At most `count` windows of a meter with a known target: last known row, lead, first row."""
     target = np.flatnonzero(np.isfinite(loads.load))
     target = target[target >= DAY + LEADS[lead_time]]

@@ -24,7 +24,7 @@ from plfl.baselines.ridge import Ridge
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
-from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Rows
+from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers.outside import dataset
 
@@ -122,7 +122,7 @@ def test_stacked_trees_read_the_forecasts_of_their_target(horizons: int) -> None
         def __init__(self, sizes: list[int]):
             self.sent_bytes = {"lightgbm_federated": sizes}
 
-        def predict(self, client: int, starts: Rows) -> Floats:
+        def predict(self, client: int, starts: Starts) -> Floats:
             return data.truth(starts) + noise[starts].reshape(data.truth(starts).shape)
 
     received = {"lightgbm_federated": Near([7, 9])}
@@ -183,7 +183,7 @@ class Truth(FittedBaseline):
     def __init__(self, data: Dataset):
         self.data = data
 
-    def predict(self, client: int, starts: Rows) -> Floats:
+    def predict(self, client: int, starts: Starts) -> Floats:
         return self.data.truth(starts)
 
 
