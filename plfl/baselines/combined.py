@@ -13,7 +13,7 @@ from pydantic import Field
 from plfl.baselines.fitting import join_sent
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 
 MOST_WINDOWS = 5_000
 """Most forecasts from which weights are chosen; of more, every second, third, ... is used."""
@@ -71,7 +71,7 @@ class Combined(Baseline):
     ) -> FittedBaseline:
         return RestoredMean([*members.values()], arrays["weights"])
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
         return parts.weighted(self.needs, arrays["weights"])
 
 

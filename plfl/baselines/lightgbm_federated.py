@@ -21,7 +21,7 @@ from plfl.baselines.trees import (
 )
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, Crosses, FitSettings, FittedBaseline
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 
 
 class LightgbmFederated(Baseline):
@@ -103,7 +103,7 @@ class LightgbmFederated(Baseline):
         own_unit = unit_of(dataset.refit(), 0)
         return restore(saved(texts_of(arrays), own_unit), dataset, settings, self.design)
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:
         return parts.trees("lightgbm_lags", arrays)
 
 

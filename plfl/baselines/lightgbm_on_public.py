@@ -9,7 +9,7 @@ from plfl.baselines.public import Public
 from plfl.baselines.trees import LAGGED, Design, TreesFit
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 
 
 class LightgbmOnPublic(LightgbmFederated, Public):
@@ -33,5 +33,5 @@ class LightgbmOnPublic(LightgbmFederated, Public):
         self.choose_unseen(dataset)  # refuses what that model cannot forecast, or knows
         return super().fit(dataset, settings, members)
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:
         return None  # the public model is no part of ONNX programs

@@ -13,7 +13,7 @@ import numpy as np
 from plfl.baselines import features
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 
 
 class Linear(Baseline):
@@ -44,7 +44,7 @@ class Linear(Baseline):
     ) -> FittedBaseline:
         return LeastSquares(dataset, [arrays["coefficients"]])
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
         return parts.loads_times(arrays["coefficients"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from plfl.data.dataset import WEEK, Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 
 DAY = WEEK // 7
 """Minutes in a day."""
@@ -40,7 +40,7 @@ class Naive(Baseline):
     ) -> FittedBaseline:
         return PastLoads(dataset, self.days)
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
         return parts.past_loads(self.days)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from plfl.baselines import features
 from plfl.data.dataset import Dataset, split_targets
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 
 PENALTY = 1.0
 """Value that ridge regression adds to the diagonal of A'A."""
@@ -48,7 +48,7 @@ class Ridge(Baseline):
     ) -> FittedBaseline:
         return Regression(dataset, [arrays["coefficients"]], self.has_lags)
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
         return parts.inputs_times(arrays["coefficients"], self.has_lags)
 
     def _solve(self, dataset: Dataset, client: int) -> Floats:

@@ -24,7 +24,7 @@ from plfl.data.dataset import Dataset, Split, split_targets, turns_of
 from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
-from plfl.interfaces.program import Forecaster, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts
 from plfl.training.forest import Forest
 
 PARAMETERS: dict[str, Any] = {
@@ -534,7 +534,7 @@ class OwnTrees(Baseline):
     ) -> TreesFit:
         return restore(arrays, dataset, settings, self.design, [*members.values()])
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
         return parts.trees(self.design.name, arrays, self.needs)
 
 

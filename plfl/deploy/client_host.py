@@ -221,9 +221,9 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
     with hold(data.folder / ".clients.lock"):
         source = sources.source_of(data)
         source.fetch(data, cell.state)
-        tables = source.load(data, cell.state)
-        if building in tables:
-            return tables[building]
+        series_by_building = source.load(data, cell.state)
+        if building in series_by_building:
+            return series_by_building[building]
     raise DataError(
         Problem(
             f"--building {building}",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plfl.data.dataset import EVALUATED, Dataset, Split
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
-from plfl.results.records import ConformalWidths, Model, Models
+from plfl.results.records import ConformalWidths, ModelKind, Models
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 from plfl.tasks.loads import LoadTask, first_week
@@ -119,7 +119,7 @@ class Evaluator:
         """The widths of the intervals of `models`; empty without widths."""
         return {} if self.task.widening == "none" else self._widths(self._forecast(models))
 
-    def _forecast(self, models: Models) -> dict[Model, Forecasts]:
+    def _forecast(self, models: Models) -> dict[ModelKind, Forecasts]:
         e = self.engine
         return {
             model: self._predictions(
@@ -132,7 +132,7 @@ class Evaluator:
         self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
-        forecasts: dict[Model, Forecasts] = {"local": self._predictions(local)}
+        forecasts: dict[ModelKind, Forecasts] = {"local": self._predictions(local)}
         if received_outputs is not None:
             forecasts["global"] = self._predictions(received_outputs)
         widths = self._widths(forecasts)
@@ -172,11 +172,11 @@ class Evaluator:
 
         return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _widths(self, forecasts: Mapping[Model, Forecasts]) -> ConformalWidths:
+    def _widths(self, forecasts: Mapping[ModelKind, Forecasts]) -> ConformalWidths:
         """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
         if self.task.widening == "none":
             return {}
-        task, model_widths = self.task, dict[Model, Floats]()
+        task, model_widths = self.task, dict[ModelKind, Floats]()
         for model, forecasts_of_model in forecasts.items():
             validation = [self._part(i, "validation", forecasts_of_model[i]) for i in self.clients]
             widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]

@@ -14,7 +14,7 @@ from plfl.experiments.evaluation import Evaluation
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import RoundTimes
 from plfl.interfaces.task import Task
-from plfl.results.records import Model
+from plfl.results.records import ModelKind
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Recorder:
         ]
         self.parts = [*own_parts, *moved]
 
-    def validation(self, t: int, model: Model, task: Task) -> float:
+    def validation(self, t: int, model: ModelKind, task: Task) -> float:
         """The validation score by which the task selects, after round `t`, as a mean over the
         clients; ∞ if a prediction is not finite."""
         for part in self.parts:
@@ -130,7 +130,7 @@ class Recorder:
         """Local steps of all clients so far."""
         return float(sum(part["steps"].sum() for part in self.parts if "steps" in part))
 
-    def model_scores(self, model: Model) -> pd.DataFrame:
+    def model_scores(self, model: ModelKind) -> pd.DataFrame:
         """The scores of one model, with the records of the training that it came from."""
         table = pd.concat(self.parts, ignore_index=True)
         training = table["split"] == "train"

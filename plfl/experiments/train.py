@@ -22,7 +22,7 @@ from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.interfaces.method import ClusterState
-from plfl.results.records import CELL, MODELS, CellResult, Model, Models
+from plfl.results.records import CELL, MODELS, CellResult, ModelKind, Models
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
 
@@ -155,7 +155,7 @@ class _TrialMaker:
 def _retrain_chosen(
     maker_of_choice: _TrialMaker,
     trials: list[Trial],
-    choice_of_group: Mapping[str, Mapping[Model, TunedChoice]],
+    choice_of_group: Mapping[str, Mapping[ModelKind, TunedChoice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
     """The chosen candidates, trained again on the whole history for the chosen number of rounds.
@@ -292,12 +292,12 @@ class _Job:
 
 
 def _results(
-    study: Study, trials: list[Trial], chosen_trials: Mapping[Model, Trial], keeps: bool
+    study: Study, trials: list[Trial], chosen_trials: Mapping[ModelKind, Trial], keeps: bool
 ) -> dict[Cell, CellResult]:
     """The tables of the cells that the `trials` belong to, given the choice for each model, and
     with `keeps` the trained models of the first of these cells."""
     cells, rounds = trials[0].cells, study.tuning.rounds
-    described: dict[Model, tuple[Candidate, Recorder]] = {}
+    described: dict[ModelKind, tuple[Candidate, Recorder]] = {}
     for model, trial in chosen_trials.items():
         candidate = trial.candidate
         if rounds:
@@ -321,7 +321,7 @@ def _results(
 
 def tables(
     cell: Cell,
-    trained_models: Mapping[Model, tuple[Candidate, Recorder]],
+    trained_models: Mapping[ModelKind, tuple[Candidate, Recorder]],
     trains_alone: bool,
     trials: int,
     steps: float,

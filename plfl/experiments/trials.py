@@ -8,7 +8,7 @@ import numpy as np
 from plfl.experiments.folds import FoldTraining
 from plfl.experiments.recorder import Recorder
 from plfl.interfaces.method import Method
-from plfl.results.records import MODELS, Model, Models
+from plfl.results.records import MODELS, ModelKind, Models
 from plfl.study import Cell
 from plfl.study.combinations import Candidate, Values
 
@@ -48,7 +48,7 @@ class Trial:
         """The records of all parts."""
         return Recorder.concatenate(self.recorders)
 
-    def validation(self, t: int, model: Model) -> float:
+    def validation(self, t: int, model: ModelKind) -> float:
         """Mean validation score over all clients after round `t`, see `Recorder.validation`."""
         task = self.parts[0].federation.client_data.task
         scores = [recorder.validation(t, model, task) for recorder in self.recorders]
@@ -70,9 +70,9 @@ class Trial:
         }
 
 
-def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, TunedChoice]]:
+def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[ModelKind, TunedChoice]]:
     """The choice of each group for each model, among its candidates and numbers of `rounds`."""
-    choice_of_group: dict[str, dict[Model, TunedChoice]] = {}
+    choice_of_group: dict[str, dict[ModelKind, TunedChoice]] = {}
     for group, trials_by_values in _groups(trials).items():
         options = [TunedChoice(values, t) for t in rounds for values in trials_by_values]
         for model in MODELS:
@@ -82,7 +82,7 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model,
 
 
 def best_groups(
-    trials: list[Trial], choice_of_group: Mapping[str, Mapping[Model, TunedChoice]]
+    trials: list[Trial], choice_of_group: Mapping[str, Mapping[ModelKind, TunedChoice]]
 ) -> set[str]:
     """The group of each state and sharing scheme whose local models are best on validation, given
     all trials. A scheme without any finite score has none. `choice_of_group`: see `choices`."""
@@ -107,7 +107,7 @@ def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
 
 
 def _validation(
-    trials_by_values: Mapping[Values, list[Trial]], t: int, model: Model
+    trials_by_values: Mapping[Values, list[Trial]], t: int, model: ModelKind
 ) -> list[float]:
     """Validation score after round `t` by candidate, mean over clients and seeds."""
     return [

@@ -15,7 +15,7 @@ from plfl.data import windows
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import Scaling
 from plfl.interfaces.baseline import Arrays
-from plfl.results.records import ConformalWidths, Model, Models
+from plfl.results.records import ConformalWidths, ModelKind, Models
 from plfl.study import FORMAT, Cell, Study
 
 AS_RECEIVED = 2 * WEEK
@@ -44,7 +44,7 @@ class Header(BaseModel):
     """Minutes between readings."""
     clients: dict[str, dict[str, Any]]
     """The results of `Scaling.stored` by name, in the order of the rows."""
-    widths: dict[Model, list[Any]] = {}
+    widths: dict[ModelKind, list[Any]] = {}
     """The widths of the clients' intervals by model, as nested lists, if the task has widths."""
 
 

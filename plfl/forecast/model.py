@@ -33,7 +33,7 @@ from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.forecast.contents import Contents, Header
 from plfl.forecast.output import localise
 from plfl.interfaces.baseline import Arrays
-from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
+from plfl.results.records import DAMAGE, MODELS, ModelKind, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class ForecastModel(Contents):
         self,
         frame: pd.DataFrame,
         client: str | None = None,
-        model: Model = "local",
+        model: ModelKind = "local",
         early: bool = False,
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
@@ -189,7 +189,7 @@ class ForecastModel(Contents):
         return self._forecasts(history, client, model, windows, windows[2])
 
     def predict_next(
-        self, frame: pd.DataFrame, client: str | None = None, model: Model = "local"
+        self, frame: pd.DataFrame, client: str | None = None, model: ModelKind = "local"
     ) -> pd.DataFrame:
         """The forecasts of `predict` that `upcoming` selects, without those for earlier times, so
         in much less time; see `predict` for the arguments and errors."""
@@ -216,7 +216,7 @@ class ForecastModel(Contents):
         self,
         frame: pd.DataFrame,
         client: str,
-        model: Model,
+        model: ModelKind,
         windows: tuple[pd.DataFrame, Dataset, NDArray[np.int64]],
         last: NDArray[np.int64],
     ) -> pd.DataFrame:
@@ -249,7 +249,7 @@ class ForecastModel(Contents):
         return pd.DataFrame(columns, index=frame_after.index[dataset.target_rows(starts).ravel()])
 
     def _predictions(
-        self, dataset: Dataset, client: str, model: Model, starts: NDArray[np.int64]
+        self, dataset: Dataset, client: str, model: ModelKind, starts: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The loads or quantiles in kWh for windows of a dataset with this client only, without
         widths; NaN where a baseline lacks a reading."""
@@ -330,7 +330,7 @@ class ForecastModel(Contents):
         return values[read], minutes, stamps[targets]
 
     def export(
-        self, path: str | PathLike[str], client: str | None = None, model: Model = "local"
+        self, path: str | PathLike[str], client: str | None = None, model: ModelKind = "local"
     ) -> None:
         """Write the forecaster of a client, see `predict`, as a program for ONNX runtimes (.onnx).
 
@@ -408,13 +408,13 @@ class ForecastModel(Contents):
             )
         return assembled, dataset, last
 
-    def _check_model(self, model: Model) -> None:
+    def _check_model(self, model: ModelKind) -> None:
         if self.baseline and model != "local":
             raise DataError(
                 Problem(self.name, f"a baseline has no {model} model", "leave out --model")
             )
 
-    def _row(self, client: str, model: Model) -> NDArray[np.float32]:
+    def _row(self, client: str, model: ModelKind) -> NDArray[np.float32]:
         if model not in self.models:
             raise DataError(
                 Problem(str(self.cell), f"has no {model} model", f"it has {', '.join(self.models)}")
@@ -422,7 +422,7 @@ class ForecastModel(Contents):
         row: NDArray[np.float32] = self.models[model][self.clients.index(client)]
         return row
 
-    def _widths(self, client: str, model: Model) -> NDArray[np.float64] | None:
+    def _widths(self, client: str, model: ModelKind) -> NDArray[np.float64] | None:
         """The widths of the intervals of a client's model; None without widths."""
         widths = self.widths.get(model)
         return None if widths is None else widths[self.clients.index(client)]

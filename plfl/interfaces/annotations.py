@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plfl.federated.instructions import TrainResult as TrainResult
     from plfl.federated.session import Session as Session
     from plfl.federated.trees import RootCounts as RootCounts
-    from plfl.interfaces.program import Forecaster as Forecaster
+    from plfl.interfaces.program import ProgramPart as ProgramPart
     from plfl.interfaces.program import ProgramParts as ProgramParts
     from plfl.networks.network import Network as Network
     from plfl.study import Study as Study
@@ -25,6 +25,6 @@ if TYPE_CHECKING:
 else:
     Data = FederationSettings = Windows = Dataset = Split = Any
     Examples = Study = Any
-    Forecaster = ProgramParts = Network = Loss = Any
+    ProgramPart = ProgramParts = Network = Loss = Any
     ClientData = TreeGrower = Federation = Session = TrainInstructions = TrainResult = Any
     RootCounts = Any

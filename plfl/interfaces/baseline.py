@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.interfaces.annotations import Dataset, Forecaster, ProgramParts
+from plfl.interfaces.annotations import Dataset, ProgramPart, ProgramParts
 from plfl.interfaces.named import Selectable
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -145,6 +145,6 @@ class Baseline(Selectable):
         training; None: `fit` is called with the meter's own readings."""
         return None
 
-    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:
+    def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:
         """The forecaster as a part of an ONNX program; None: it cannot be exported."""
         return None

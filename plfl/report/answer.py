@@ -26,7 +26,7 @@ from plfl.results import words
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest
 from plfl.results.dominance import deciding
-from plfl.results.selection import Contender, NotInStudyError, candidates
+from plfl.results.selection import Contender, NotInStudyError, find_contenders
 from plfl.results.statistics import needed_levels, too_few
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -133,7 +133,9 @@ class _Question:
     def _find(self, name: str) -> list[Contender]:
         try:
             states = self.study.data.states
-            return [c for s in states for c in candidates(self.study, self.variants, s, [name])]
+            return [
+                c for s in states for c in find_contenders(self.study, self.variants, s, [name])
+            ]
         except NotInStudyError:
             return []
 

@@ -12,7 +12,7 @@ from plfl.base.errors import Problem, ResultsError, did_you_mean
 from plfl.base.text import list_names, print_table
 from plfl.results.contest import comparison_columns
 from plfl.results.dominance import deciding
-from plfl.results.records import MODELS, Model
+from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
 from plfl.results.tables import Tables, fitting
 
@@ -83,7 +83,7 @@ def _side(text: str) -> tuple[Tables, str]:
     return Tables(Path(folder) / variant), cell
 
 
-def _cells(tables: Tables, cell: str, model: Model) -> dict[str, Forecaster]:
+def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, Forecaster]:
     """All cells of the study, or the one cell or baseline, by name."""
     scores_by_state = scores(tables, model, baselines=bool(cell))
     cells = {f.label: f for forecasters in scores_by_state.values() for f in forecasters}

@@ -19,7 +19,7 @@ import numpy as np
 
 from plfl.results import words
 from plfl.results.scores import AXES, WeeklyScores, pooled
-from plfl.results.selection import Contender, NotInStudyError, candidates
+from plfl.results.selection import Contender, NotInStudyError, find_contenders
 from plfl.results.statistics import Comparison
 from plfl.results.validation import best
 from plfl.results.variants import Variant, grouped
@@ -46,9 +46,9 @@ class Contest:
     @cached_property
     def comparison(self) -> Comparison:
         """The difference with its interval."""
-        contenders = [candidate for pair in self.pairs for candidate in pair]
-        is_trained = any(not candidate.forecaster.is_baseline for candidate in contenders)
-        shared = any(candidate.variant.shares_tests for candidate in contenders)
+        contenders = [contender for pair in self.pairs for contender in pair]
+        is_trained = any(not contender.forecaster.is_baseline for contender in contenders)
+        shared = any(contender.variant.shares_tests for contender in contenders)
         return pooled(self.pieces, is_trained, shared)
 
     def error(self, number: int) -> float:
@@ -59,9 +59,9 @@ class Contest:
     def mean(self, number: int, score: str) -> float:
         """A score of a side, mean over clients and seeds (see `Contender.mean`)."""
         contenders = [pair[number] for pair in self.pairs]
-        clients = [len(candidate.forecaster.clients) for candidate in contenders]
+        clients = [len(contender.forecaster.clients) for contender in contenders]
         return float(
-            np.average([candidate.mean(score) for candidate in contenders], weights=clients)
+            np.average([contender.mean(score) for contender in contenders], weights=clients)
         )
 
     def label(self, number: int, limit: int = 2) -> str:
@@ -80,8 +80,8 @@ class Contest:
     def bytes(self, number: int) -> float:
         """Bytes that cross for a client of a side in a training, in both directions."""
         contenders = [pair[number] for pair in self.pairs]
-        clients = sum(len(candidate.forecaster.clients) for candidate in contenders)
-        return sum(candidate.bytes for candidate in contenders) / clients if clients else np.nan
+        clients = sum(len(contender.forecaster.clients) for contender in contenders)
+        return sum(contender.bytes for contender in contenders) / clients if clients else np.nan
 
     @property
     def row(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def contests(
     for group in grouped(variants, free):
         for state in states or group[0].tables.study.data.states:
             first, second = (
-                candidates(study, group, state, names, score) for names in (better, than)
+                find_contenders(study, group, state, names, score) for names in (better, than)
             )
             if not (first and second):
                 missing = missing or words.side(study, than if first else better)
@@ -161,8 +161,8 @@ def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: f
 
 def _comparable(among: Sequence[Contender]) -> None:
     first = among[0].forecaster
-    for _, candidate in among:
-        if {*candidate.clients} != {*first.clients} or not candidate.is_comparable(first):
+    for _, contender in among:
+        if {*contender.clients} != {*first.clients} or not contender.is_comparable(first):
             participant = among[0].variant.tables.study.participant
             raise NotInStudyError(
                 f"the variants that it compares have other {participant}s or test sets"
@@ -178,9 +178,9 @@ def _split(
 
     def by_key(side: list[Contender]) -> dict[tuple[str, ...], list[Contender]]:
         groups: dict[tuple[str, ...], list[Contender]] = {}
-        for candidate in side:
-            groups.setdefault(tuple(candidate.forecaster.axes[i] for i in axes), []).append(
-                candidate
+        for contender in side:
+            groups.setdefault(tuple(contender.forecaster.axes[i] for i in axes), []).append(
+                contender
             )
         return groups
 

@@ -57,12 +57,12 @@ from plfl.results import checksums
 from plfl.results.totals import Totals
 from plfl.study import FORMAT
 
-Model = Literal["local", "global"]
-MODELS: tuple[Model, Model] = ("local", "global")
+ModelKind = Literal["local", "global"]
+MODELS: tuple[ModelKind, ModelKind] = ("local", "global")
 """The two models that are scored; see `model` above."""
-Models = dict[Model, NDArray[np.float32]]
+Models = dict[ModelKind, NDArray[np.float32]]
 """Parameters (N, P) of the clients' models, by model; `global` only if something is shared."""
-ConformalWidths = dict[Model, NDArray[np.float64]]
+ConformalWidths = dict[ModelKind, NDArray[np.float64]]
 """Conformal widths (N, ...) of the clients' intervals, by model; see `plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
-from plfl.results.records import CELL, Model
+from plfl.results.records import CELL, ModelKind
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import Tables
 
@@ -90,7 +90,7 @@ class Forecaster(WeeklyScores):
     """Validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     persistence: Array
     """Each client's error of persistence in the test set, the denominator of its MASE."""
-    model: Model = "local"
+    model: ModelKind = "local"
     """Its model, if it is a cell."""
 
     @property
@@ -158,7 +158,7 @@ def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
 
 
 def scores(
-    tables: Tables, model: Model, baselines: bool = False, score: str = "mase"
+    tables: Tables, model: ModelKind, baselines: bool = False, score: str = "mase"
 ) -> dict[str, list[Forecaster]]:
     """The scores of a model of each cell at the last round, by state in the order of the study.
 

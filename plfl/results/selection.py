@@ -200,13 +200,13 @@ def use_of(variant: Variant, state: str, name: str = words.IN_USE) -> Contender 
     return Contender(variant, forecaster) if forecaster else None
 
 
-def candidates(
+def find_contenders(
     study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
 ) -> list[Contender]:
     """The forecasters of a state that names in claims stand for, in some variants; NotInStudyError
     if no variant is at a place that a name says."""
     columns = {axis.key: axis.column for axis in study.plan.axes}
-    candidates = []
+    contenders = []
     for full in names:
         place, name = parsed(full, study.plan.axes)
         matching_variants = [
@@ -214,12 +214,12 @@ def candidates(
         ]
         if not matching_variants:
             raise NotInStudyError(f"`where` leaves no variant of {full}")
-        candidates += [
+        contenders += [
             Contender(v, forecaster)
             for v in matching_variants
             for forecaster in _find_forecasters(v, name, state, score)
         ]
-    return candidates
+    return contenders
 
 
 def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, Problem, ResultsError
-from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
+from plfl.results.records import CELL, DAMAGE, REMEDY, ModelKind, read_about, read_table, unreadable
 from plfl.results.validation import best
 from plfl.study import Cell, Study
 from plfl.study.checks import USES
@@ -264,7 +264,7 @@ class Tables:
                 path, columns=columns, filters=filters, page_checksum_verification=True
             )
 
-    def scores(self, model: Model) -> pd.DataFrame:
+    def scores(self, model: ModelKind) -> pd.DataFrame:
         """Test and validation MASE, means over clients and seeds, by the other axes of the grid.
 
         Columns `mase_mean`, `mase_sd` (over seeds; NaN with one seed), `validation_mase` and
@@ -278,7 +278,7 @@ class Tables:
         diverged = by_axes["diverged"].any()
         return means.mask(diverged).assign(diverged=diverged)
 
-    def best(self, model: Model, **equal: str | list[str]) -> Cell | None:
+    def best(self, model: ModelKind, **equal: str | list[str]) -> Cell | None:
         """The combination of lowest validation MASE at the last round, as a mean over its seeds.
 
         It is returned as its cell of the first seed; None if all combinations diverged.

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 
-class Candidate(Protocol):
+class Option(Protocol):
     """What can be chosen."""
 
     @property
@@ -14,10 +14,10 @@ class Candidate(Protocol):
         """Its validation error; NaN if it diverged."""
 
 
-C = TypeVar("C", bound=Candidate)
+C = TypeVar("C", bound=Option)
 
 
 def best(among: Iterable[C]) -> C | None:
-    """The candidate of lowest validation error, the first of equal ones; None if all diverged."""
-    finite = [candidate for candidate in among if np.isfinite(candidate.validation)]
-    return min(finite, key=lambda candidate: candidate.validation, default=None)
+    """The option of lowest validation error, the first of equal ones; None if all diverged."""
+    finite = [option for option in among if np.isfinite(option.validation)]
+    return min(finite, key=lambda option: option.validation, default=None)

@@ -14,7 +14,7 @@ from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign, mixture
 from plfl.results.assignment import candidates as find_candidates
-from plfl.results.records import MODELS, Model
+from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, scores
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -45,7 +45,7 @@ class Variant:
         ]
 
     @cached_property
-    def scores(self) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
+    def scores(self) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """The scores of each model and of the baselines by state, at the last round; after the
         local models and the baselines, those of what is in use (`assignments`)."""
         return self._with_mixtures("mase")
@@ -65,7 +65,7 @@ class Variant:
             assignments[IN_USE_ALONE, state] = assign(self.tables, state, names_alone)
         return assignments
 
-    def _with_mixtures(self, score: str) -> dict[Model, dict[str, list[Forecaster]]]:
+    def _with_mixtures(self, score: str) -> dict[ModelKind, dict[str, list[Forecaster]]]:
         scores_by_model = {model: scores(self.tables, model, True, score) for model in MODELS}
         for (name, state), assignment in self.assignments.items():
             forecasters = scores_by_model["local"][state]
@@ -73,7 +73,7 @@ class Variant:
                 forecasters.append(mixed_forecaster)
         return scores_by_model
 
-    def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
+    def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
         if score == "scaled_crps":
             return self._with_mixtures(score)
@@ -87,7 +87,7 @@ class Variant:
             for model, scores_by_state in self.scores.items()
         }
 
-    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
+    def models(self, sharing: str, method: str) -> tuple[ModelKind, ...]:
         """The different models: where clients train alone, there is only one."""
         return (
             MODELS[:1]
@@ -104,7 +104,7 @@ class Variant:
         """A table with these columns first."""
         return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
 
-    def summarised(self, model: Model, name: str) -> pd.DataFrame:
+    def summarised(self, model: ModelKind, name: str) -> pd.DataFrame:
         """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
         table = self.tables.summary
         names = table[["state", *AXES]].agg("-".join, axis=1)

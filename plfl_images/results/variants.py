@@ -18,7 +18,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.results import comparisons
 from plfl.results.overview import BEST
-from plfl.results.records import MODELS, Model, read_table
+from plfl.results.records import MODELS, ModelKind, read_table
 from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -47,7 +47,7 @@ class Results(Variant):
         """See `classification.summarise`."""
         return classification.read_summary(self.tables.folder)
 
-    def summarised(self, model: Model, name: str) -> pd.DataFrame:
+    def summarised(self, model: ModelKind, name: str) -> pd.DataFrame:
         """See `Variant.summarised`."""
         table = self.summary
         names = table[["state", *AXES]].agg("-".join, axis=1)
@@ -76,11 +76,11 @@ class Results(Variant):
         """The rows of the grid; see `classification.rows_of`."""
         return classification.rows_of(self.summary)
 
-    def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
+    def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """The errors in points of every row of the grid, by model and state."""
         return {model: self._scores(model, SCORES[score]) for model in MODELS}
 
-    def _scores(self, model: Model, column: str) -> dict[str, list[Forecaster]]:
+    def _scores(self, model: ModelKind, column: str) -> dict[str, list[Forecaster]]:
         rows = self.summary[self.summary["model"] == model]
         scores = {}
         for state, state_rows in rows.groupby("state", sort=False):

@@ -10,7 +10,7 @@ import yaml
 
 from plfl.baselines import BASELINE, catalogue
 from plfl.results import claims
-from plfl.results.records import CELL, MODELS, Model
+from plfl.results.records import CELL, MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
@@ -77,7 +77,9 @@ def scored(
     return scores_by_state
 
 
-def variant(study: Study, scores_by_model: Mapping[Model, dict[str, list[Forecaster]]]) -> Variant:
+def variant(
+    study: Study, scores_by_model: Mapping[ModelKind, dict[str, list[Forecaster]]]
+) -> Variant:
     """A study without files that has these scores of each model."""
     made_up_variant = Variant("", {}, Tables(Path("nowhere")))
     vars(made_up_variant.tables)["study"] = study

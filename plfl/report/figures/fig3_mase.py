@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
-from plfl.results.records import MODELS, Model
+from plfl.results.records import MODELS, ModelKind
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, client_side, server_label
 from plfl.results.words import scheme as scheme_label
@@ -60,7 +60,7 @@ def scale(scores: NDArray[np.float64]) -> Normalize:
 
 
 def _heat_maps(
-    tables: Tables, model: Model, baselines: pd.DataFrame, scales: Mapping[str, Normalize]
+    tables: Tables, model: ModelKind, baselines: pd.DataFrame, scales: Mapping[str, Normalize]
 ) -> Figure:
     study, scores = tables.study, tables.scores(model)
     grid, schemes, states = study.grid, study.grid.sharing, study.data.states
