@@ -236,6 +236,19 @@ class TestStudy:
             {"name": "combined_received", "of": [*own, *received]},
         ]
 
+    @pytest.mark.parametrize(("others", "has_masks"), [(3, False), (4, True)])
+    def test_from_six_meters_on_trees_have_masks(
+        self, invoke: Callable, others: int, has_masks: bool
+    ) -> None:
+        """Each half of the meters then has three, the fewest that masks hide."""
+        for number in range(others):
+            export(f"home{number}", days=40)
+        further, _ = self.further(invoke, "--kind", "homes")
+        trees = [entry for entry in further if entry["name"].startswith("lightgbm_on_public")]
+        trees += [entry for entry in further if entry["name"] == "lightgbm_federated"]
+        assert len(trees) == 2
+        assert [entry.get("secure", False) for entry in trees] == [has_masks] * 2
+
     def test_without_the_kind_a_line_says_so(self, invoke: Callable) -> None:
         further, printed = self.further(invoke)
         assert {"public", "lightgbm_on_public"}.isdisjoint(entry["name"] for entry in further)
