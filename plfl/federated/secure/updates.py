@@ -7,12 +7,19 @@ w_i is 1, or a client's number of windows. The step g of the grid is a power of 
 sum of updates between −`LARGEST` and `LARGEST` exceeds `BITS` bits; larger ones are clipped.
 
 With `federation.privacy` each client clips its update to the norm C, as without masks, and adds
-whole numbers near Gaussian noise. The noise of those who neither collude with the server nor drop
-out (`neighbours.COLLUDING`, `neighbours.DROPPING`) has together the standard deviation z C, so ε
-holds against the server, too. If more drop out, the round has no update. Source: Peter Kairouz,
-Ziyu Liu and Thomas Steinke, "The Distributed Discrete Gaussian Mechanism for Federated Learning
-with Secure Aggregation", ICML 2021, https://arxiv.org/abs/2102.06387. The grid is so fine that
-rounding does not matter.
+Gaussian noise, rounded to the grid. The noise of those who neither collude with the server nor drop
+out (`neighbours.COLLUDING`, `neighbours.DROPPING`) has together the standard deviation z C. If more
+drop out, the round has no update. That clients share the noise of a masked sum is from Peter
+Kairouz, Ziyu Liu and Thomas Steinke, "The Distributed Discrete Gaussian Mechanism for Federated
+Learning with Secure Aggregation", ICML 2021, https://arxiv.org/abs/2102.06387; its discrete
+Gaussians are not used.
+
+ε is that of the continuous Gaussian mechanism with the same sum of noise. A sum of m rounded
+Gaussians does not follow from the rounded sum, but has its distribution with a little more noise,
+that of m − 1 uniform numbers between −½ and ½ steps, which is post-processing (Dwork and Roth, "The
+Algorithmic Foundations of Differential Privacy", 2014, proposition 2.1). By Poisson's summation
+formula no probability differs by more than 5 m exp(−π² s² / 2), where s is a client's deviation in
+steps: for s ≥ `FEWEST_STEPS` below 1e-200, far below any δ.
 """
 
 from __future__ import annotations
@@ -28,6 +35,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.base.errors import ConfigError, Problem
+from plfl.base.keys import Key
 from plfl.federated.secure.masks import CHECK
 from plfl.federated.secure.neighbours import COLLUDING, DROPPING, degree_of
 from plfl.federated.secure.shares import SIZE as SHARE
@@ -41,6 +50,8 @@ LARGEST = 64.0
 """Largest magnitude of a parameter's update without `federation.privacy`."""
 TAIL = 40
 """Standard deviations of noise that a sum has room for."""
+FEWEST_STEPS = 10
+"""Steps of the grid in the deviation of a client's noise, at least."""
 
 Normals = Callable[[int, int], NDArray[np.float64]]
 """Returns, for a client and a count, that many standard normal numbers."""
@@ -121,6 +132,10 @@ class Grid:
         assert self.noise is not None
         return self.noise.deviation / math.sqrt(honest(count))
 
+    def steps_of_noise(self, crowd: Crowd) -> float:
+        """The deviation of a client's noise, in steps of the grid."""
+        return self._deviation(crowd.clients) / self.step(crowd)
+
     def round(
         self,
         crowd: Crowd,
@@ -129,8 +144,21 @@ class Grid:
         weights: NDArray[np.float64],
         random: list[np.random.Generator],
     ) -> NDArray[np.int64]:
-        """The whole numbers (n, d) of `updates` (n, d) of some clients, with their noise."""
+        """The whole numbers (n, d) of `updates` (n, d) of some clients, with their noise.
+
+        Raises:
+            ConfigError: the grid is too coarse for the noise, so that ε would not hold.
+        """
         step = self.step(crowd)
+        has_noise = self.noise is not None and self.noise.deviation > 0
+        if has_noise and self.steps_of_noise(crowd) < FEWEST_STEPS:
+            text = (
+                f"the noise of each of {crowd.clients} clients has a deviation of "
+                f"{self.steps_of_noise(crowd):.3g} steps of the grid, and with masks ε holds from "
+                f"{FEWEST_STEPS} on"
+            )
+            key = Key("federation.privacy.noise")
+            raise ConfigError("", [Problem(key, text, "raise it")])
         limit = LARGEST if self.noise is None else self.noise.clip
         numbers = np.empty(updates.shape, np.int64)
         for i, (update, weight, generator) in enumerate(zip(updates, weights, random, strict=True)):
@@ -142,8 +170,8 @@ class Grid:
             near = lower + (generator.random(len(scaled)) < scaled - lower)
             if self.noise is not None and np.linalg.norm(near) > self.noise.clip / step:
                 near = np.trunc(scaled)  # is never longer
-            if self.noise is not None and self.noise.deviation:
-                deviation = self._deviation(crowd.clients) / step
+            if self.noise is not None and has_noise:
+                deviation = self.steps_of_noise(crowd)
                 near += np.rint(deviation * self.noise.normals(clients[i], len(near)))
             numbers[i] = near
         return numbers

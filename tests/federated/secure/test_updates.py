@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import norm
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
@@ -141,3 +142,43 @@ def test_the_model_of_the_cost_is_what_crosses() -> None:
     assert {*masked["bytes_up"]} == {up}
     assert {*masked["bytes_down"]} == {4 * numbers + down}
     assert sum(sum_bytes(10_000, 2500)) + 10_000 <= 2 * 20_000  # twice those of 10 kB, both ways
+
+
+@pytest.mark.parametrize("steps", [0.5, 1.0])
+def test_a_sum_of_rounded_gaussians_is_a_rounded_gaussian_with_more_noise(steps: float) -> None:
+    """Up to the bound that the module states: here the Gaussian of the sum has the noise of m − 1
+    uniform numbers added, as its characteristic function tells, before it is rounded."""
+    count, reach = 4, np.arange(-40, 41)
+    edges = norm.cdf((np.append(reach, 41) - 0.5) / steps)
+    rounded = np.diff(edges)
+    total = rounded
+    for _ in range(count - 1):
+        total = np.convolve(total, rounded, mode="same")
+    frequency = np.linspace(-40 * np.pi, 40 * np.pi, 80_001)
+    spectrum = (
+        np.exp(-count * (steps * frequency) ** 2 / 2) * np.sinc(frequency / 2 / np.pi) ** count
+    )
+    waves = np.cos(np.outer(reach, frequency))
+    expected = np.trapezoid(waves * spectrum, frequency, axis=1) / 2 / np.pi
+    bound = 5 * count * np.exp(-((np.pi * steps) ** 2) / 2)
+    assert np.abs(total - expected).max() < bound
+    assert total.sum() == pytest.approx(1) and expected.sum() == pytest.approx(1)
+    if steps == 1:
+        assert bound < 0.2 and np.abs(total - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("count", [3, 100, 10_000])
+@pytest.mark.parametrize("noise", [0.3, 5.0])
+def test_the_grid_is_fine_enough_for_its_noise(count: int, noise: float) -> None:
+    def normals(_: int, size: int) -> Any:
+        return np.zeros(size)
+
+    def rounded(noise: float) -> Any:
+        grid, one = Grid(Noise(1.0, noise, normals)), np.ones(1)
+        return grid.round(
+            Crowd(count, count), [0], np.zeros((1, 2)), one, [np.random.default_rng(0)]
+        )
+
+    assert (rounded(noise) == 0).all()
+    with pytest.raises(ConfigError, match="ε holds from 10 on"):
+        rounded(1e-9)
