@@ -14,10 +14,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,10 +111,28 @@ def serve(port: int) -> None:
         raise PlflError(
             Problem(uri, "there is no such database", "run a study, or `plfl track` one")
         )
-    print(f"MLflow starts; open http://127.0.0.1:{port} and stop it with Ctrl-C", flush=True)
+    address = f"http://127.0.0.1:{port}"
+    print(f"MLflow starts; open {address} and stop it with Ctrl-C", flush=True)
+    for name, number in _logged_studies(uri).items():
+        runs_page = f"{address}/#/experiments/{number}/runs?workflowType=machine_learning"
+        print(f"  {name}: {runs_page}", flush=True)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execve(sys.executable, command, os.environ | QUIET)
+
+
+def _logged_studies(uri: str) -> dict[str, str]:
+    """The numbers of the experiments in MLflow's database of this folder by name, read without
+    MLflow, which takes seconds to load; none if it is another database or form."""
+    if not uri.startswith("sqlite:///"):
+        return {}
+    query = "SELECT name, experiment_id FROM experiments WHERE lifecycle_stage = 'active'"
+    try:
+        with closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as database:
+            rows = database.execute(query).fetchall()
+    except sqlite3.Error:
+        return {}
+    return {str(name): str(number) for name, number in rows if name != "Default"}
 
 
 def track(results: Path, figures: Path | None = None) -> str:

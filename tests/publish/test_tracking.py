@@ -309,7 +309,8 @@ def test_the_browser_gets_the_figure_that_the_description_names(results):
         port = probe.getsockname()[1]
     command = [sys.executable, "-P", "-m", "plfl", "ui", "--port", str(port)]
     environment = os.environ | {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as server:
+    printed = Path("printed.txt")
+    with printed.open("w") as out, subprocess.Popen(command, stdout=out, env=environment) as server:
         try:
             for _ in range(600):
                 try:
@@ -325,5 +326,7 @@ def test_the_browser_gets_the_figure_that_the_description_names(results):
             run = found["overview"].info.run_id
             base = f"http://127.0.0.1:{port}/get-artifact"
             assert ask(f"{base}?path={file}&run_uuid={run}") == b"fig3_mase_local"
+            study_page = f"  tiny: http://127.0.0.1:{port}/#/experiments/{id}/runs?"
+            assert study_page in printed.read_text(encoding="utf-8")
         finally:
             server.terminate()
