@@ -317,7 +317,7 @@ class _Question:
         if any(contender.sends_open_sums for contender in first):
             return (
                 f"{costs} sums for trees, from which the server can find out many readings "
-                "(docs/baselines.md). Masks hide them; `secure: true` turns them on. "
+                "(docs/baselines.md). Masks hide them, if the study sets secure to true. "
                 "The trees themselves can tell something, too (docs/privacy.md)."
             )
         return (
