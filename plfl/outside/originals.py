@@ -65,11 +65,15 @@ class Original:
         return sum(file.size for file in self.files)
 
     def describe(self, base: str = "") -> str:
-        """What is downloaded from which address, in a few lines."""
+        """What is downloaded from which address, with a line for each file."""
         size = f"{counted(len(self.files), 'file')}, {self.size / 1e6:.1f} MB" if self.files else ""
         facts = ", ".join(filter(None, [size, f"licence {self.licence}"]))
         address = base or self.base
-        return f"{self.title}\n  {self.page}\n  {facts}" + f"\n  from {address}" * bool(address)
+        lines = [self.title, f"  {self.page}", f"  {facts}", *[f"  from {address}"] * bool(address)]
+        lines += (
+            f"  {file.path}, {file.size:,} bytes, SHA-256 {file.sha256}" for file in self.files
+        )
+        return "\n".join(lines)
 
 
 @cache

@@ -235,6 +235,8 @@ def test_the_command_says_what_it_does(
     Path("mine.yaml").write_text(yaml.safe_dump(raw | {"clients": 2, "digest": "0" * 64}))
     printed = invoke("data", "fetch", "mine.yaml", "--from", f"{server.address}/", status=2)
     assert f"from {server.address}" in printed.out and "licence MIT" in printed.out
+    for file in archive.files:
+        assert f"  {file.path}, {file.size:,} bytes, SHA-256 {file.sha256}\n" in printed.out
     assert "hourly_kwh.parquet: 2 meters" in printed.out
     digest = printed.err.split("with the digest ")[1][:64]
     Path("mine.yaml").write_text(yaml.safe_dump(raw | {"clients": 2, "digest": digest}))
