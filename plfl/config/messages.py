@@ -47,9 +47,11 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
 
-def read(path: str | Path) -> object:
+def read(path: str | Path, problems: list[Problem] | None = None) -> object:
     """The content of a YAML file. ConfigError: it is missing or is not YAML, or a block has a
-    duplicate key (PyYAML would silently keep the last one)."""
+    duplicate key (PyYAML would silently keep the last one), or YAML reads a number otherwise than
+    people do. The last are added to the `problems`, if they are given, so that one message can have
+    all of the file."""
     try:
         loader = _Loader(Path(path).read_text(encoding="utf-8"))
         node = loader.get_single_node()
@@ -66,7 +68,9 @@ def read(path: str | Path) -> object:
     except Exception as error:  # a malformed value can raise any error inside PyYAML
         message = " ".join(str(error).split())
         raise ConfigError(str(path), [f"cannot be read as YAML: {message}"]) from None
-    if misread:
+    if problems is not None:
+        problems += misread
+    elif misread:
         raise ConfigError(str(path), misread)
     return content
 

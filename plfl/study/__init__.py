@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from plfl import plugins
-from plfl.base.errors import ConfigError, Problem, did_you_mean
+from plfl.base.errors import ConfigError, Problem, collect_problems, did_you_mean
 from plfl.base.text import list_names
 from plfl.config.messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
@@ -39,9 +39,15 @@ class Study(StudyKeys):
                 every error with its path, the value, what is allowed and the most similar name.
         """
         file, colon, label = str(path).rpartition(":")
-        if colon and not Path(path).exists() and Path(file).exists():
-            return cls.parse(read(file), file, Path(file).parent).variant(label)
-        return cls.parse(read(path), str(path), Path(path).parent)
+        is_variant = bool(colon) and not Path(path).exists() and Path(file).exists()
+        source = file if is_variant else str(path)
+        problems: list[Problem] = []
+        raw = read(source, problems)
+        with collect_problems(problems):
+            study = cls.parse(raw, source, Path(source).parent)
+        if problems:
+            raise ConfigError(source, problems)
+        return study.variant(label) if is_variant else study
 
     @classmethod
     def parse(cls, raw: object, source: str, folder: Path = Path()) -> Self:

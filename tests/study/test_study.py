@@ -64,6 +64,19 @@ def test_a_number_that_yaml_reads_as_another_is_refused(
         Study.load(file)
 
 
+def test_a_number_that_yaml_reads_as_another_hides_no_other_error(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(
+        "federation: {rounds: yes, local_stepz: 3}\ngrid: {client_opt: [adamm], seeds: [010]}"
+    )
+    with pytest.raises(ConfigError) as caught:
+        Study.load(file)
+    told = "\n".join(map(str, caught.value.problems))
+    for name in ("federation.rounds", "local_stepz", "adamm", "grid.seeds.0: YAML reads 010"):
+        assert name in told
+    assert caught.value.source == str(file)
+
+
 def test_a_number_that_yaml_reads_as_it_is_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("grid: {seeds: [0, 007, 0x10, 08, 20]}")
