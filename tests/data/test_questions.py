@@ -317,6 +317,32 @@ def test_sums_and_factors_are_no_nothing_changed(tmp_path: Path) -> None:
     assert scaled.summary.endswith(f"; multiplied by a factor of the file: {len(HOURS)}")
 
 
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize(("column", "mark"), [("humidity", -9999), ("own", 999.9)])
+def test_marks_of_missing_values_in_any_input_are_asked_about(
+    tmp_path: Path, column: str, mark: float, count: int
+) -> None:
+    rows = np.arange(len(HOURS))
+    table = pd.DataFrame({"t": HOURS, "kWh": LOADS, column: 40.0 + rows % 50})
+    table.loc[7 : 6 + count, column] = mark
+    columns = {"timestamp": "t", "load": "kWh", column: column}
+    such = "(1 such value)" if count == 1 else "(40 such values)"
+    far = f"line 9: {column} {mark} is far from all others, which are between 40 and 89 {such}"
+    with naming(DataError, far, f"missing: [{mark}]"):
+        read(tmp_path, table, columns=columns)
+    (meter,) = read(tmp_path, table, columns=columns, missing=[mark]).meters.values()
+    assert meter.inputs[column].max() == 89
+
+
+@pytest.mark.parametrize("values", [np.arange(len(HOURS)) * 2.0, np.full(len(HOURS), 5.0)])
+def test_ordinary_values_that_are_like_a_mark_are_read(tmp_path: Path, values: np.ndarray) -> None:
+    values = np.where(np.arange(len(HOURS)) == 9, 999, values)
+    table = pd.DataFrame({"t": HOURS, "kWh": LOADS, "own": values})
+    columns = {"timestamp": "t", "load": "kWh", "own": "own"}
+    (meter,) = read(tmp_path, table, columns=columns).meters.values()
+    assert 999 in meter.inputs["own"].to_numpy()
+
+
 def test_days_with_names_of_months(tmp_path: Path) -> None:
     columns = [f"{hour:02}:00 - {(hour + 1) % 24:02}:00" for hour in range(24)]
     table = pd.DataFrame(LOADS.reshape(-1, 24), columns=columns)

@@ -37,8 +37,8 @@ _ENOUGH_STEPS = 12
 _DIFFERENCES = "differences of a register"
 _SUMS = "summed to longer intervals"
 _CONVERTED = "converted to kWh"
-ADDED = "sums of registers"
-SCALED = "multiplied by a factor of the file"
+REGISTER_SUMS = "sums of registers"
+FACTORS = "multiplied by a factor of the file"
 EXPECTED = (
     "outside since and until",
     "newest first",
@@ -47,8 +47,8 @@ EXPECTED = (
     _DIFFERENCES,
     _SUMS,
     _CONVERTED,
-    ADDED,
-    SCALED,
+    REGISTER_SUMS,
+    FACTORS,
 )
 """Changes to a meter that need no warning; the reader warns of gaps."""
 

@@ -207,8 +207,8 @@ def _parts_of_sums(loads: Mapping[str, NDArray[np.float64]]) -> dict[str, Sequen
     known_loads = {name: load[is_known] for name, load in loads.items() if load[is_known].any()}
     found_parts: dict[str, Sequence[str]] = {}
     for name, load in known_loads.items():
-        others = [other for other in known_loads if other != name]
-        subsets = (parts for count in (2, 3, 4) for parts in combinations(others, count))
+        names = [part for part in known_loads if part != name]
+        subsets = (parts for count in (2, 3, 4) for parts in combinations(names, count))
         for parts in subsets:
             total = sum(known_loads[part].sum() for part in parts)
             if len(load) < _ENOUGH_TIMES or not np.isclose(total, load.sum(), rtol=_ROUNDING):
@@ -231,15 +231,15 @@ def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]
         for name, meter in meters.items()
     }
 
-    def is_copy(name: str, other: str) -> bool:
-        shift = first_rows[name] - first_rows[other]
-        load, other_load = loads[name][max(0, -shift) :], loads[other][max(0, shift) :]
-        length = min(len(load), len(other_load))
-        load, other_load = load[:length], other_load[:length]
-        is_known = ~(np.isnan(load) | np.isnan(other_load))
-        shorter = min(len(loads[name]), len(loads[other]))
+    def is_copy(name: str, original: str) -> bool:
+        shift = first_rows[name] - first_rows[original]
+        load, original_load = loads[name][max(0, -shift) :], loads[original][max(0, shift) :]
+        length = min(len(load), len(original_load))
+        load, original_load = load[:length], original_load[:length]
+        is_known = ~(np.isnan(load) | np.isnan(original_load))
+        shorter = min(len(loads[name]), len(loads[original]))
         is_long = is_known.sum() >= max(_ENOUGH_TIMES, shorter / 2)
-        return bool(is_long) and np.array_equal(load[is_known], other_load[is_known])
+        return bool(is_long) and np.array_equal(load[is_known], original_load[is_known])
 
     for name, meter in meters.items():
         per_day = 24 * 60 // meter.minutes
@@ -250,11 +250,11 @@ def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]
         is_looked_at = (days.max(axis=1) > days.min(axis=1)) & (
             (numbers % _WEEK == 0) | (len(days) < 2 * _WEEK)
         )
-        others = {
+        originals = {
             meter_of_day.setdefault((meter.minutes, int(number), day.tobytes()), name)
             for number, day in zip(numbers[is_looked_at], days[is_looked_at], strict=True)
         }
-        if any(is_copy(name, other) for other in others - {name}):
+        if any(is_copy(name, original) for original in originals - {name}):
             copies.append(name)
     return copies
 

@@ -17,7 +17,7 @@ from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import rises_like_register
 from plfl.data.meters import numbers, quantities, stamps
-from plfl.data.meters.cleaning import ADDED, SCALED, Piece
+from plfl.data.meters.cleaning import FACTORS, REGISTER_SUMS, Piece
 from plfl.data.meters.formats.recognition import (
     Recognised,
     find_columns,
@@ -34,6 +34,8 @@ from plfl.data.meters.tables import RawTable
 _DAY = 24 * 60
 _CHANGES = (0, 1, -1)
 """Hours that a day may have more or less than 24."""
+_MARKS = tuple(sign * mark for mark in (999, 999.9, 9999, 9999.9, 99999) for sign in (-1, 1))
+"""Numbers by which weather stations and loggers mark missing values."""
 _RARE = 0.1
 """Registers take turns if at most this part of the times has readings of several."""
 
@@ -356,7 +358,7 @@ class _Reader:
 
     def _converted(self, role: str, raw_values: pd.Series) -> pd.Series:
         """An input in the unit of its feature. Values that the feature cannot have, such as
-        -9999 °C, are refused."""
+        -9999 °C, and usual marks of missing values far from all others are refused."""
         values = raw_values
         if role in self.meters.units and role in UNITS:
             factor, summand = UNITS[role][self.meters.units[role]]
@@ -364,22 +366,34 @@ class _Reader:
         lowest, highest = PLAUSIBLE.get(role, (-np.inf, np.inf))
         is_impossible = (values < lowest) | (values > highest)
         if is_impossible.any():
-            row = int(is_impossible.to_numpy().argmax())
-            value, wrong = (
-                f"{raw_values.iloc[row]:.15g}",
-                counted(int(is_impossible.sum()), "such value"),
-            )
             ends = f"between {lowest:g} and {highest:g}"
             span = f"from {lowest:g} on" if highest == np.inf else ends
-            raise data_error(
-                self._place_of(raw_values.index[row]),
-                f"{raw_values.name} {value} is no {role}, which is {span} {FEATURES[role]} "
-                f"({wrong})",
-                "say that it means a missing reading with "
-                f"{Key('data.meters.missing', f'[{value}]')}, or set "
-                f"{Key(f'data.meters.units.{role}')} ({', '.join(UNITS[role])})",
-            )
+            units = f", or set {Key(f'data.meters.units.{role}')} ({', '.join(UNITS[role])})"
+            words = f"is no {role}, which is {span} {FEATURES[role]}"
+            raise self._refusal_of_input(raw_values, is_impossible, words, units)
+        marks = raw_values.isin(_MARKS)
+        measured = raw_values[~marks].dropna()
+        lowest, highest = measured.min(), measured.max()
+        if marks.any() and lowest < highest:
+            distance = np.maximum(lowest - raw_values, raw_values - highest)
+            is_far = marks & (distance > highest - lowest)
+            if is_far.any():
+                words = f"is far from all others, which are between {lowest:g} and {highest:g}"
+                raise self._refusal_of_input(raw_values, is_far, words, "")
         return values
+
+    def _refusal_of_input(
+        self, raw_values: pd.Series, is_wrong: "pd.Series[bool]", words: str, remedy: str
+    ) -> DataError:
+        """The error about values of an input, in words, with a further remedy."""
+        row = int(is_wrong.to_numpy().argmax())
+        value = f"{raw_values.iloc[row]:.15g}"
+        return data_error(
+            self._place_of(raw_values.index[row]),
+            f"{raw_values.name} {value} {words} ({counted(int(is_wrong.sum()), 'such value')})",
+            "say that it means a missing reading with "
+            f"{Key('data.meters.missing', f'[{value}]')}{remedy}",
+        )
 
     def _quality_column(self) -> str | None:
         """The column of the marks of quality, if the format has one."""
@@ -500,7 +514,7 @@ class _Reader:
 
     def _changes(self, count: int, is_sum: bool) -> Counter[str]:
         """What was done to so many readings of a meter."""
-        return Counter({ADDED: count * is_sum, SCALED: count * self.is_scaled})
+        return Counter({REGISTER_SUMS: count * is_sum, FACTORS: count * self.is_scaled})
 
     def _register_sums(
         self, rows: pd.DataFrame, registers: pd.Series, times: stamps.Times
