@@ -215,6 +215,16 @@ def test_short_intervals_are_summed(bring: Callable[..., Exports], minutes: int)
     same(series, pd.date_range("2020-01-01 01:00", periods=len(per_hour), freq="h"), per_hour)
 
 
+@pytest.mark.parametrize("minutes", [25, 45])
+def test_an_interval_that_does_not_divide_the_hour_has_a_remedy(
+    bring: Callable[..., Exports], minutes: int
+) -> None:
+    ends = pd.date_range("2020-02-01", periods=99, freq=f"{minutes}min")
+    remedy = "leave_out: [a], or export it with readings every 15, 30 or 60 minutes"
+    with naming(DataError, f"are {minutes} minutes apart; ", remedy):
+        bring("a.csv", ["t,load", *text(ends, loads(99))], unit="kWh", stamp="end")
+
+
 def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Exports]) -> None:
     stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
     lines = text(stamps, loads(400))

@@ -32,6 +32,7 @@ from plfl.data.meters.tables import RawTable
 POWER = ("kW", "W", "MW")
 """Units of mean power."""
 _INTERVALS = (15, 30, 60)
+_EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
 _DIFFERENCES = "differences of a register"
@@ -411,8 +412,11 @@ class _Readings:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
             text = f"its readings are {self.raw:g} minutes apart"
             text += f" and do not make intervals of {interval}" if interval else ""
-            remedy = f"set {Key('data.meters.interval', ' or '.join(longer))}; " if longer else ""
-            remedy += f"or {place.leave_out}"
+            remedy = (
+                f"set {Key('data.meters.interval', ' or '.join(longer))}; or {place.leave_out}"
+                if longer
+                else f"{place.leave_out}, or {_EXPORT_AGAIN}"
+            )
             raise place.refusal(self.known_rows, 0, OTHER_INTERVAL, text, remedy)
         self._check_steps()
         if keys.stamp == "start":
@@ -434,9 +438,7 @@ class _Readings:
             raise DataError(Problem(line, text, remedy, self.place.name, text))
         if step > max(_INTERVALS) or step != round(step):
             text = f"its readings are {step:g} minutes apart"
-            remedy = (
-                f"{self.place.leave_out}, or export it with readings every 15, 30 or 60 minutes"
-            )
+            remedy = f"{self.place.leave_out}, or {_EXPORT_AGAIN}"
             kind = "readings in an unusual interval"
             raise self.place.refusal(self.known_rows, 0, kind, text, remedy)
         return round(step)
