@@ -12,7 +12,7 @@ import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.report import reporting
-from plfl.report.forest import forest
+from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.rendering import drawing, write_page
 from plfl.report.standings import ForecasterRow
 from plfl.results import comparisons
@@ -71,7 +71,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
                 for name in about.get("variants", [])
                 if (results / name / "index.html").is_file()
             },
-            compared=forest(study, compared),
+            compared=plot_comparisons(study, compared),
             tail=TAIL,
             drawings=[
                 (drawing(figures / f"{stem}.svg", caption), caption)
