@@ -17,7 +17,7 @@ from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.loads import (
     ROWS,
     WITH_UNIT,
-    LoadRules,
+    LoadSearch,
     ask_about_factors,
     ask_about_names,
     ask_about_values,
@@ -216,7 +216,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     words = [column for column in other_columns if column not in numeric]
     load = columns.get("load", "load" if "load" in measured else None)
     left_out = (
-        {} if load is not None else LoadRules(table, time, meters).columns_without_loads(measured)
+        {} if load is not None else LoadSearch(table, time, meters).columns_without_loads(measured)
     )
     readings = [column for column in measured if column not in left_out]
     ask_about_factors(table, meters)

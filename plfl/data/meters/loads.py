@@ -35,7 +35,7 @@ _LONG_NUMBER = 10
 """Digits of a number that is no reading."""
 _NARROW = 20
 """More columns of numbers than these are those of meters."""
-_ALIKE = 1.25
+_MOST_RATIO = 1.25
 """The mean of single powers is up to this multiple, or part, of that of the energy."""
 _ROUNDING = 0.05
 """The part of its mean by which a sum may differ from its rounded parts."""
@@ -43,9 +43,9 @@ ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
 
 
-class LoadRules:
-    """The rules for columns of numbers that are no loads. Each looks at those that the rules before
-    it leave."""
+class LoadSearch:
+    """Finds the columns of numbers that are no loads. Each of its rules looks at those that the
+    rules before it leave."""
 
     def __init__(self, table: RawTable, time: tuple[str, ...], meters: Meters):
         """`time`: the columns of the stamps."""
@@ -137,9 +137,10 @@ class LoadRules:
         except DataError:  # said where the columns are read
             return False
         counts, loads = values[register].diff().to_numpy()[1:], values[column].to_numpy()
-        within = _ROUNDING * values[column].mean()
+        tolerance = _ROUNDING * values[column].mean()
         return is_register(values[register]) and any(
-            np.allclose(part, counts, 0, within, equal_nan=True) for part in (loads[1:], loads[:-1])
+            np.allclose(part, counts, 0, tolerance, equal_nan=True)
+            for part in (loads[1:], loads[:-1])
         )
 
     def _sum_among(self, columns: Sequence[str]) -> str | None:
@@ -149,10 +150,10 @@ class LoadRules:
         except DataError:  # said where the columns are read
             return None
         for column in values if len(columns) > 2 else ():
-            others = values.drop(columns=column).sum(axis=1, skipna=False)
+            remainder = values.drop(columns=column).sum(axis=1, skipna=False)
             mean = values[column].mean()
             if mean > 0 and np.allclose(
-                values[column], others, 0, _ROUNDING * mean, equal_nan=True
+                values[column], remainder, 0, _ROUNDING * mean, equal_nan=True
             ):
                 return str(column)
         return None
@@ -176,10 +177,13 @@ class LoadRules:
             if units[column] in quantities.ENERGY:
                 is_one = is_register(readings)
                 (registers if is_one else energies).append(column)
-                used = readings.diff().abs() if is_one else readings
-                readings = used * len(readings) / hours
+                energy = readings.diff().abs() if is_one else readings
+                readings = energy * len(readings) / hours
             kw[column] = float(readings.mean()) * quantities.KWH[units[column]]
-        if max(kw.values()) > _ALIKE * min(kw.values()) or max(len(energies), len(registers)) > 1:
+        if (
+            max(kw.values()) > _MOST_RATIO * min(kw.values())
+            or max(len(energies), len(registers)) > 1
+        ):
             return None
         return next(iter(energies + registers), None)
 

@@ -66,7 +66,9 @@ _FED_IN = re.compile(
 """Signs of energy or power that is fed in or reactive, such as those of OBIS."""
 _UNITS = {unit.lower() for unit in LOADS}
 _COMPOUNDS = tuple(
-    word for word in (*WORDS.measured.entries, *WORDS.other.entries, *_UNITS) if len(word) > _SHORT
+    word
+    for word in (*WORDS.measured.entries, *WORDS.not_loads.entries, *_UNITS)
+    if len(word) > _SHORT
 )
 
 
@@ -99,7 +101,10 @@ def unit_of(name: str) -> str | None:
 def _is_measured(word: str) -> bool:
     """Whether a word is about what is measured: load, something else, or a unit."""
     return (
-        word in WORDS.measured or word in WORDS.other or word in _UNITS or word.endswith(_COMPOUNDS)
+        word in WORDS.measured
+        or word in WORDS.not_loads
+        or word in _UNITS
+        or word.endswith(_COMPOUNDS)
     )
 
 
@@ -136,7 +141,7 @@ def are_names_of_meters(names: Collection[str]) -> bool:
         return False
     return (
         all(re.search(r"\d", name) or len(name) <= _CODE for name in names)
-        or any(not _says_load(word) and word not in WORDS.other for word in common_words)
+        or any(not _says_load(word) and word not in WORDS.not_loads for word in common_words)
         or all(map(WORDS.places.among, words))
     )
 
@@ -210,8 +215,8 @@ def names_other(name: str) -> bool:
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
     words = words_in(name)
     return _FED_IN.search(name) is not None or (
-        bool(WORDS.other.among(words))
-        and all(word in WORDS.other or _says_load(word) or len(word) == 1 for word in words)
+        bool(WORDS.not_loads.among(words))
+        and all(word in WORDS.not_loads or _says_load(word) or len(word) == 1 for word in words)
     )
 
 

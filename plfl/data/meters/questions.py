@@ -67,8 +67,8 @@ def question(table: RawTable, text: str, remedy: str) -> DataError:
     hidden_count = len(table.cells.columns) - _MOST_EXCERPTS
     remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
     rows = counted(len(table.cells), "row")
-    seen = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
-    return data_error(table.path, text, f"{remedy}\n  {seen}")
+    excerpt = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
+    return data_error(table.path, text, f"{remedy}\n  {excerpt}")
 
 
 def choices(role: str, columns: Sequence[str], limit: int = 8) -> str:

@@ -64,7 +64,7 @@ class Words:
     places: WordList
     row_numbers: WordList
     measured: WordList
-    other: WordList
+    not_loads: WordList
     conditions: WordList
     conditions_beside: WordList
     energy: WordList
