@@ -284,14 +284,12 @@ def ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
 def ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> None:
     """Refuse several columns, unless their names are those of meters: the parts of one meter, such
     as import, feed-in and net, are no meters, whatever the words for them."""
+    if not 1 < len(columns) <= _NARROW:
+        return
     names = [WITH_UNIT.sub("", column) for column in columns]
     counts = Counter(meter_of(name, meters.add) for name in names)
-    is_settled = (
-        min(counts.values(), default=0) > 1 or quantities.are_names_of_meters(list(counts))
-        if meters.add
-        else _are_meters(columns)
-    )
-    if not 1 < len(columns) <= _NARROW or is_settled:
+    is_added = bool(meters.add) and min(counts.values()) > 1
+    if is_added or quantities.are_names_of_meters(list(counts) if meters.add else names):
         return
     by_likelihood = sorted(columns, key=quantities.unlikeliness)
     raise question(
