@@ -21,6 +21,7 @@ from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.public import Public
 from plfl.data.dataset import NEGLIGIBLE
+from plfl.public.models import card
 from plfl.report.comparison_plot import Scale
 from plfl.results import words
 from plfl.results.comparisons import contest_of, gains
@@ -69,6 +70,8 @@ class FederationAnswer:
     """Whether the test set has enough weeks for intervals."""
     tested: str
     """The period in which the forecasts were tested."""
+    cards: dict[str, str]
+    """The card, as Markdown, of each kind of public models that come with plfl and take part."""
 
 
 def answer(
@@ -99,6 +102,11 @@ def answer(
         len(clients) - sum(map(len, extremes.values())),
         bool(clients["low"].notna().any()),
         _tested(variants),
+        {
+            baseline.kind: card(baseline.kind)
+            for baseline in study.baselines.further
+            if isinstance(baseline, Public) and baseline.file is None
+        },
     )
 
 
@@ -288,7 +296,7 @@ class _Question:
             f"; taken as forecasts, {words.join_words(naive_texts)}" if naive_texts else ""
         )
         latest = [contender for contender in self.in_use if contender.variant is self.variants[-1]]
-        labels = dict.fromkeys(contender.label for contender in latest)
+        labels = dict.fromkeys(contender.label_with_name for contender in latest)
         yield (
             f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
             f"In use: {'; '.join(labels)}."

@@ -59,8 +59,7 @@ class Contender(NamedTuple):
         sharing, method, client, server = self.forecaster.axes
         study = self.variant.tables.study
         if self.is_mixture:
-            labels = [part.label for part, clients in self.parts for _ in clients]
-            return words.mixture(labels, study.participant)
+            return self._mixture([part.label for part, clients in self.parts for _ in clients])
         if sharing == BASELINE:
             return words.baseline(method)
         trains_alone = study.plan.combinations.trains_alone(sharing, method)
@@ -72,6 +71,19 @@ class Contender(NamedTuple):
         name = "-".join([sharing, *parts.values()])
         model = ", the server's model" if self.forecaster.model == "global" else ""
         return words.forecaster(study, name) + model
+
+    @property
+    def label_with_name(self) -> str:
+        """`label`, and behind that of a baseline the name that files and `plfl forecast` have."""
+        if self.is_mixture:
+            parts = self.parts
+            return self._mixture([part.label_with_name for part, names in parts for _ in names])
+        sharing, method = self.forecaster.axes[:2]
+        return f"{self.label} ({method})" if sharing == BASELINE else self.label
+
+    def _mixture(self, labels: list[str]) -> str:
+        """What it is called, given the label of the forecaster of each client."""
+        return words.mixture(labels, self.variant.tables.study.participant)
 
     @property
     def validation(self) -> float:

@@ -120,6 +120,17 @@ def parsed(small: Path) -> Page:
     return Page(small.read_text(encoding="utf-8"))
 
 
+def test_the_card_of_the_public_model_is_linked(tmp_path: Path, parsed: Page) -> None:
+    config = fake_results.TINY | {"baselines": {"further": [{"name": "public", "kind": "homes"}]}}
+    fake_results.write(tmp_path / "results", config, baseline=lambda _: 0.5)
+    fake_results.pictures(tmp_path / "figures")
+    page = _page(tmp_path / "results" / "index.html", charts=False)
+    assert [link for link in page.all("a") if link["href"] == "#card-homes"]
+    assert [block for block in page.all("details") if block.get("id") == "card-homes"]
+    assert "UK Power Networks" in page.text and "It must not be used for billing" in page.text
+    assert not [link for link in parsed.all("a") if link["href"].startswith("#card-")]
+
+
 def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     clients = Tables(small.parent).clients
     table = parsed.table("Test MASE of each")

@@ -359,6 +359,7 @@ def test_the_answer_says_what_trees_without_masks_reveal(secure, revealed, tmp_p
     mean = {"name": "combined_received", "of": ["ridge", "lightgbm_federated"]}
     found = answered(tmp_path, trees, mean, combined_received=0.3, lightgbm_federated=0.4)
     assert f"and reveals {revealed}" in found
+    assert "In use: combination with received models (combined_received)." in found
     assert ("Masks hide them" in found) is not secure
 
 
