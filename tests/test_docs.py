@@ -176,8 +176,9 @@ def test_the_glossary_names_what_is_in_the_code() -> None:
     code = "".join((ROOT / name).read_text(encoding="utf-8") for name in tracked_modules())
     for noun, place in glossary():
         for name in re.findall(r"`(.*?)`", place):
-            if name.endswith(".py") and "/" not in name:
-                assert any(module.endswith(f"/{name}") for module in tracked_modules()), noun
+            if "/" in name or name.endswith(".py"):
+                path = name.removeprefix("plfl/").replace("NAME", "*")
+                assert any((ROOT / "plfl").glob(f"**/{path}")), noun
             elif re.fullmatch(r"[A-Z]\w+", name):
                 assert re.search(rf"^(class {name}\b|{name} = )", code, re.MULTILINE), noun
 

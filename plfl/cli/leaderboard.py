@@ -98,17 +98,19 @@ def run_table(options: argparse.Namespace) -> None:
     if not options.tasks:
         boards = {name: board for name, board in boards.items() if baseline in set(board["method"])}
     table = standings(boards, baseline)
-    all_methods = pd.concat(board["method"] for board in boards.values()).nunique()
+    all_methods = pd.concat(board["method"] for board in boards.values()).drop_duplicates()
+    left_out = all_methods[~all_methods.isin(table["method"])].tolist()
     print(
         f"Methods with a row in each of {', '.join(boards)}.\nskill: 1 minus the geometric mean of "
         f"the errors over those of {baseline!r}; win_rate: share of pairs of a task and another "
         "method with the lower error, a tie is half"
     )
     print(print_table(table))
-    if left_out := all_methods - len(table):
+    if left_out:
         print(
-            f"{counted(left_out, 'method')} with rows in only some of these tasks: not compared; "
-            "name tasks that have them, as in plfl leaderboard table sample"
+            f"{counted(len(left_out), 'method')} with rows in only some of these tasks: not "
+            f"compared; name tasks that have them, as in plfl leaderboard table sample: "
+            f"{', '.join(left_out)}"
         )
 
 

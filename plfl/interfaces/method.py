@@ -1,6 +1,6 @@
 """A method: what an algorithm adds to a round of federated learning, as one class in one file.
 
-This file is all that the author of a method has to read; docs/add-an-algorithm.md has an example.
+The author of a method reads this file and `method_facts.py`; docs/add-an-algorithm.md shows one.
 In each round plfl asks what the server sends (`broadcast`), lets the clients train, and gives the
 method what they did (`aggregate`). Only these two hooks are required. A method describes local
 training in a `TrainInstructions`, in terms that every engine understands.

@@ -1,5 +1,6 @@
 """Facts about methods that a study reads before it trains: with what a method works, and what it
-sends. Each has a default, so that a method states only what is different."""
+sends. Each has a default, so that the author of a method (`method.py`) reads them only where the
+method differs."""
 
 from __future__ import annotations
 

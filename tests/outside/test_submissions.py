@@ -266,6 +266,20 @@ def test_a_table_needs_the_baseline() -> None:
         standings({}, "day")
 
 
+def test_methods_without_a_row_in_every_task_are_named(here: Path, invoke: Callable) -> None:
+    said = invoke("leaderboard", "table", "sample", "campus-1-week").out
+    listed, _, left_out = said.partition(" methods with rows in only some of these tasks")
+    tables = [pd.read_csv(ROOT / "leaderboard" / f"{n}.csv") for n in ("sample", "campus-1-week")]
+    first, second = (set(table["method"]) for table in tables)
+    assert first ^ second and first & second
+    assert listed.endswith(f"\n{len(first ^ second)}")
+    assert left_out.partition("plfl leaderboard table sample: ")[2].strip().split(", ") == [
+        name
+        for name in dict.fromkeys([*tables[0]["method"], *tables[1]["method"]])
+        if name in first ^ second
+    ]
+
+
 def test_skill_and_wins_are_those_of_fev() -> None:
     fev = pytest.importorskip("fev", reason="fev is not installed: pip install fev")
     from fev.analysis import TASK_DEF_COLUMNS

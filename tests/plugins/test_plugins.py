@@ -282,7 +282,10 @@ def test_installed_packages_bring_files_that_are_read_when_they_are_named(tmp_pa
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: gridroom\nVersion: 1\n")
     (tmp_path / "gridroom" / "methods").mkdir()
     (tmp_path / "gridroom" / "methods" / "still.py").write_text("")
+    (tmp_path / "gridroom" / "former").mkdir()
+    (tmp_path / "gridroom" / "former" / "early.py").write_text("")
     points = "[plfl.plugins]\nall = gridroom\n[plfl.methods]\nold = gridroom.methods\n"
+    points += "older = gridroom.former\n"
     (about / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(tmp_path))
     registry.find_entry_points.cache_clear()
@@ -296,6 +299,9 @@ def test_installed_packages_bring_files_that_are_read_when_they_are_named(tmp_pa
         assert (algorithm.__module__, plugins.of(algorithm)) == (module, None)
         assert "signum" not in registry.files("plfl.optimizers.server")
         assert registry.files("plfl.methods")["still"] == "gridroom.methods.still"  # named twice
+        # By the group of former versions alone, one for each folder of plfl.
+        assert registry.files("plfl.methods")["early"] == "gridroom.former.early"
+        assert "early" not in registry.files("plfl.optimizers.client")
     finally:
         registry.find_entry_points.cache_clear()
         registry.files.cache_clear()

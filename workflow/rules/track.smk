@@ -2,7 +2,7 @@ rule track:
     input:
         tables=local(patterns.variant_files(rules.collect.output)),
         about=(
-            f"{study.paths.results}/study.json"
+            local(rules.overview.output.about)
             if study.plan.axes
             else local(rules.figures.output.pictures)
         ),
