@@ -88,8 +88,8 @@ def latest_loads(dataset: Dataset, client: int, starts: Starts, season: int) -> 
     seasons = -(-leads // season)
     loads = np.full((len(starts), dataset.horizons), np.nan)
     for count in np.unique(seasons).tolist():
-        before = loads_before(dataset, client, starts, count * season).reshape(loads.shape)
-        loads[:, seasons == count] = before[:, seasons == count]
+        earlier_loads = loads_before(dataset, client, starts, count * season).reshape(loads.shape)
+        loads[:, seasons == count] = earlier_loads[:, seasons == count]
     return loads if dataset.horizons > 1 else loads[:, 0]
 
 

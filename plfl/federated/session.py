@@ -71,7 +71,7 @@ class Session:
         self.run(task, steps * repeats)
         return task.rows
 
-    def who(self, k: int) -> Tensor | None:
+    def stepping_clients(self, k: int) -> Tensor | None:
         """Mask (n,) of the clients that take step `k` of the round, from 0; None: all."""
         data = self.f.client_data
         return None if data.equal_steps else data.steps(self.clients) > k
@@ -81,22 +81,22 @@ class Session:
         return self._minibatches.select_steps(first, number)
 
     def gradient(
-        self, rows: Tensor, minibatch: int | Minibatches, who: Tensor | None = None
+        self, rows: Tensor, minibatch: int | Minibatches, mask: Tensor | None = None
     ) -> Tensor:
         """Gradients (n, P) of the models `rows` (n, P), one per client; 0 for clients that are not
-        in the mask `who` (n,). As in any forward pass, the buffers of `rows` change in place.
+        in the mask `mask` (n,). As in any forward pass, the buffers of `rows` change in place.
         `minibatch`: its number in the round, from 0, or a single one."""
         minibatches = self.minibatches(minibatch, 1) if isinstance(minibatch, int) else minibatch
-        gradients = torch.empty_like(rows) if who is None else torch.zeros_like(rows)
+        gradients = torch.empty_like(rows) if mask is None else torch.zeros_like(rows)
         # Steps that stand still change the rows in place, but not their values.
         task = self.task(STANDING, rows, minibatches)
-        self.run(replace(task, tracked=Tracked(gradients=gradients)), 1, who)
+        self.run(replace(task, tracked=Tracked(gradients=gradients)), 1, mask)
         return gradients
 
-    def features(self, rows: Tensor, first: int, number: int, which: str) -> Tensor:
+    def features(self, rows: Tensor, first: int, number: int, layer: str) -> Tensor:
         """Features (n, number, W, B) of the models `rows` (n, P) on minibatches from number `first`
         on, see `Engine.features_of`."""
-        return self.engine.features_of(rows, self.minibatches(first, number), which)
+        return self.engine.features_of(rows, self.minibatches(first, number), layer)
 
     def passes(
         self, purpose: str, epochs: float, most_steps: int | None
@@ -109,13 +109,13 @@ class Session:
         """Models that begin at `start` (n, P) and take one step after the other."""
         return Learner(self, start)
 
-    def pieces(self, who: Tensor | None = None) -> Iterator[slice]:
-        """The clients of the mask `who` (n,), or all, in pieces for operations on each parameter:
+    def pieces(self, mask: Tensor | None = None) -> Iterator[slice]:
+        """The clients of the mask `mask` (n,), or all, in pieces for operations on each parameter:
         one after the other on a CPU, where a row then stays in the cache."""
-        if who is None and self.start.device.type != "cpu":
+        if mask is None and self.start.device.type != "cpu":
             yield slice(None)
             return
-        for i in range(len(self.start)) if who is None else who.nonzero()[:, 0].tolist():
+        for i in range(len(self.start)) if mask is None else mask.nonzero()[:, 0].tolist():
             yield slice(i, i + 1)
 
     def task(
@@ -130,15 +130,15 @@ class Session:
         f = self.f
         return f.client_data.task_of(optimiser, rows, minibatches, f.shared, moments=moments)
 
-    def run(self, task: LocalTask, steps: int, who: Tensor | None = None) -> None:
+    def run(self, task: LocalTask, steps: int, mask: Tensor | None = None) -> None:
         """Let the engine train a task of some `steps`; `who`: mask (n,) of clients, None: all."""
-        if who is None:
+        if mask is None:
             self.losses += steps * self.engine.train(task).to(self.losses)
             self.steps += steps
-        elif who.any():
-            losses = self.engine.train(replace(task, steps=steps * who.long()))
-            self.losses += torch.where(who, steps * losses.to(self.losses), 0)
-            self.steps += steps * who
+        elif mask.any():
+            losses = self.engine.train(replace(task, steps=steps * mask.long()))
+            self.losses += torch.where(mask, steps * losses.to(self.losses), 0)
+            self.steps += steps * mask
 
 
 class Learner:
@@ -163,7 +163,7 @@ class Learner:
             g = optimiser.decayed(y, g if pull is None else g + pull[block])
             optimiser.step(y, g, moments, self._steps_taken)
 
-    def train(self, minibatch: int, who: Tensor | None = None, **terms: Any) -> None:
+    def train(self, minibatch: int, mask: Tensor | None = None, **terms: Any) -> None:
         """Take the next step on the minibatch of this number, from 0, of the round. `who`: mask
         (n,) of the clients that take it; None: all. `terms`: as in `Session.train`."""
         session = self._session
@@ -171,7 +171,7 @@ class Learner:
         task = session.task(self._optimiser, self.rows, minibatches, self._moments)
         task.moments.steps.fill_(self._steps_taken)
         self._steps_taken += 1
-        session.run(task.with_terms(constant=self._pull(), **terms), 1, who)
+        session.run(task.with_terms(constant=self._pull(), **terms), 1, mask)
 
     def _pull(self) -> Tensor | None:
         """The proximal term (n, P) of the ClientOpt in a gradient, if it has one."""

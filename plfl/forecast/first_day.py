@@ -121,10 +121,10 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
         "naive_week": "last week's by",
     }
     words = [f"{text} {errors[name]:.0f} %" for name, text in sentences.items() if name in errors]
-    which = "their last two weeks"
+    tested_weeks = "their last two weeks"
     if len(common) < count:
-        which = f"the last two weeks of {len(common)} of {counted(count, 'meter')}"
-    return f"{line}; on {which} {', '.join(words)} of the load"
+        tested_weeks = f"the last two weeks of {len(common)} of {counted(count, 'meter')}"
+    return f"{line}; on {tested_weeks} {', '.join(words)} of the load"
 
 
 def shares(pairs: pd.DataFrame) -> dict[str, float]:

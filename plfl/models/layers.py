@@ -46,10 +46,10 @@ class Module(nn.Module):
         outputs: Tensor = self.mlp(self.features(sequence, "states")).squeeze(1)
         return outputs.abs() if self.absolute else outputs
 
-    def features(self, x: Tensor, which: str) -> Tensor:
+    def features(self, x: Tensor, layer: str) -> Tensor:
         """Hidden states (`states`) or the input of the last linear layer (`penultimate`)."""
         states: Tensor = self.lstm(x)[0].flatten(1)
-        return states if which == "states" else self.mlp[:-1](states)
+        return states if layer == "states" else self.mlp[:-1](states)
 
 
 class Perceptron(nn.Module):

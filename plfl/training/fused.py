@@ -205,14 +205,14 @@ class Fused:
         """The inputs of row s's last layer for the windows `starts[s]`, computed by `Stacked`."""
         return self._stacked.penultimate(rows, starts)
 
-    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`."""
-        (S, K, B), (layer, width) = minibatches.starts.shape, self._layer(which)
+        (S, K, B), (number, width) = minibatches.starts.shape, self._layer(layer)
         features = torch.empty((S, K, width, B), dtype=self.dtype)
         models = self._numbers(rows, (S, self._parameters))
         arrays = {"theta": models, "features": features}
         arrays["starts"] = self._windows_of(minibatches.starts)
-        sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads, "layer": layer}
+        sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads, "layer": number}
         pointers = {name: x.data_ptr() for name, x in arrays.items()}
         self._run("plfl_features", _Reading(**sizes, **pointers), arrays["starts"])
         return features

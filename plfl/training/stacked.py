@@ -270,9 +270,9 @@ class Stacked:
         return features
 
     @torch.inference_mode()
-    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         all_columns = torch.ones_like(rows[0], dtype=torch.bool)
-        task = LocalTask.fresh(STANDING, rows, minibatches, all_columns).with_terms(features=which)
+        task = LocalTask.fresh(STANDING, rows, minibatches, all_columns).with_terms(features=layer)
         features = []
         for block, size in split(len(rows), self.stack_sizes(task)):
             numbers = torch.arange(block.start, block.start + size, device=self.device)
@@ -284,7 +284,7 @@ class Stacked:
                     _select_keys(minibatches_of_stack, k),
                 )
                 _, state = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
-                steps.append(getattr(state, which)[: block.stop - block.start])
+                steps.append(getattr(state, layer)[: block.stop - block.start])
             features.append(torch.stack(steps, 1))
         return torch.cat(features)
 

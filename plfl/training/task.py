@@ -248,7 +248,7 @@ class Engine(Protocol):
         """The inputs (W, D) of row s's last layer for its W windows `starts[s]`. Only of models
         that have features (`Model.features`)."""
 
-    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         """Features (S, K, W, B) of each row for its K minibatches, as training computes them:
         `states`, the W hidden states of the LSTM, or `penultimate`, the inputs of the last layer.
         """

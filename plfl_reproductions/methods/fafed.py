@@ -124,7 +124,7 @@ class FaFed(FedOpt):
             size = torch.where(f.shared, eta / self._root(v_i), eta)
             y_before = torch.where(f.shared, y + size * m_i, y)
             for k in range(K):
-                active_rows = session.who(k)
+                active_rows = session.stepping_clients(k)
                 g, old = (
                     session.gradient(y, k, active_rows),
                     session.gradient(y_before, k, active_rows),

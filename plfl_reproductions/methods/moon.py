@@ -79,7 +79,7 @@ class Moon(FedOpt):
                 h = session.features(y.rows, k, 1, self.features)[:, 0]
                 near, far = h_x[:, k % STEPS_PER_PASS], h_i[:, k % STEPS_PER_PASS]
                 terms, slopes = contrast(h, near, far, self.temperature)
-                active_rows = session.who(k)
+                active_rows = session.stepping_clients(k)
                 penalty = self.mu * terms.mean(1)
                 session.losses += penalty if active_rows is None else penalty * active_rows
                 by_feature = self.mu / terms.shape[1] * slopes[:, None]
