@@ -57,6 +57,17 @@ def train(
         also has its trained models, and with the first seed their totals. The best one has the
         least validation MASE of the local models at the last round, as a mean over its seeds. Cells
         that repeat another cell's training have no models.
+
+    >>> import plfl
+    >>> data = {"source": "sample", "states": ["NY"], "clients": 2}
+    >>> grid = {"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
+    >>> raw = {"name": "mine", "data": data, "grid": grid, "model": {"name": "linear"}}
+    >>> raw["federation"] = {"rounds": 1, "local_steps": 2}
+    >>> raw["data"]["features"] = ["load"]
+    >>> study = plfl.Study.parse(raw, "my program")
+    >>> results = plfl.train(study, study.cells, plfl.load_dataset(study, "NY"))
+    >>> [(str(cell), int(result.records["round"].max())) for cell, result in results.items()]
+    [('NY-P2-fedopt-adam-fedavg-1', 1)]
     """
     torch.set_num_threads(study.compute.threads)
     state_examples = dataset

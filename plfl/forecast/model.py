@@ -546,6 +546,11 @@ def load(path: str | PathLike[str]) -> ForecastModel:
     Raises:
         ResultsError: the file is missing or damaged, another format of plfl wrote it, or a Python
             file that its study names is missing, has changed since, or is not trusted.
+
+    >>> import plfl
+    >>> model = plfl.load("results/demo/models/town-P2.safetensors")
+    >>> model.clients, model.look_back
+    (['a', 'b', 'c'], 12)
     """
     path = Path(path)
     arrays, about = read_arrays(path)

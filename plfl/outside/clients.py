@@ -156,6 +156,12 @@ def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Clien
     Raises:
         ConfigError: the study has axes besides `data.origins`, or is not about loads.
         DataError: see `plfl.load_dataset`.
+
+    >>> import plfl
+    >>> data = {"source": "sample", "states": ["NY"], "clients": 2}
+    >>> study = plfl.Study.parse({"name": "mine", "data": data}, "my program")
+    >>> [(client.name, client.X_test.shape[1:]) for client in plfl.clients(study)]
+    [('9360001', (12, 8)), ('9360002', (12, 8))]
     """
     study = study if isinstance(study, Study) else opened(study)[0]
     if has_all_rows:

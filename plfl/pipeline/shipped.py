@@ -27,7 +27,12 @@ def main_snakefile() -> Path:
 
 
 def snakefile() -> str:
-    """The path of the rules, for the module of another workflow (docs/workflow.md)."""
+    """The path of the rules, for the module of another workflow (docs/workflow.md).
+
+    >>> import plfl
+    >>> Path(plfl.snakefile()).name
+    'Snakefile'
+    """
     return str(root() / "workflow" / "Snakefile")
 
 

@@ -91,6 +91,9 @@ def trust(*files: str | os.PathLike[str]) -> None:
 
     Files that a study of the user's own has imported are trusted already. A file that changes
     afterwards is no longer trusted.
+
+    >>> import plfl
+    >>> plfl.trust("my_method.py")
     """
     for file in map(Path, files):
         try:

@@ -47,6 +47,11 @@ class Tables:
     """The files of one results folder, each read when it is first accessed.
 
     Every access raises ResultsError if its file is missing or has another format.
+
+    >>> import plfl
+    >>> tables = plfl.Tables(Path("results/demo"))
+    >>> tables.summary["sharing"].unique().tolist()
+    ['P1', 'P2', 'P3']
     """
 
     folder: Path

@@ -26,7 +26,15 @@ FORMAT = 3
 
 
 class Study(StudyKeys):
-    """A study: its data, its model, its grid of cells, and how they are trained."""
+    """A study: its data, its model, its grid of cells, and how they are trained.
+
+    >>> import plfl
+    >>> data = {"source": "sample", "states": ["NY"], "clients": 2}
+    >>> grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
+    >>> study = plfl.Study.parse({"name": "mine", "data": data, "grid": grid}, "my program")
+    >>> [str(cell) for cell in study.cells]
+    ['NY-P1-fedopt-adam-fedavg-1', 'NY-P2-fedopt-adam-fedavg-1', 'NY-P3-fedopt-adam-fedavg-1']
+    """
 
     # -- reading and checking --------------------------------------------------------------------
 

@@ -192,6 +192,12 @@ def load_dataset(study: Study, state: str) -> Dataset:
         DataError: a file is missing, unreachable or damaged, or a series is too short or contains
             values that cannot be used; the message names the file and the remedy.
         PlflError: the disk is full or `data.folder` cannot be written.
+
+    >>> import plfl
+    >>> data = {"source": "sample", "states": ["NY"], "clients": 2}
+    >>> study = plfl.Study.parse({"name": "mine", "data": data}, "my program")
+    >>> plfl.load_dataset(study, "NY").clients.tolist()
+    ['9360001', '9360002']
     """
     check_loads(study)
     return cast(Dataset, source_of(study.data).examples_of(study, state))
