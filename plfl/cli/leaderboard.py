@@ -21,7 +21,7 @@ from plfl.pipeline.shipped import root
 
 ADD = """
 plfl leaderboard add sample predictions.parquet --method Mine --trials 1 --bytes-up 0 --bytes-down 0
-plfl leaderboard add sample --results results/demo
+plfl leaderboard add sample --results results/sample-week
 """
 CHECK = """
 plfl leaderboard check

@@ -29,7 +29,7 @@ EXAMPLES = """
 plfl score config/smoke.yaml predictions.parquet
 plfl score config/smoke.yaml predictions.parquet --results results/smoke
 plfl score sample predictions.parquet --submit --method Mine --trials 1 --bytes-up 0 --bytes-down 0
-plfl score sample --results results/demo --submit
+plfl score sample --results results/sample-week --submit
 """
 MEANINGS = {
     "method": "name of the method in the leaderboard",
