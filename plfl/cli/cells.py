@@ -8,11 +8,14 @@ from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted, print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
+from plfl.config.sections import TESTED
 from plfl.data import sources
+from plfl.data.dataset import WEEK
 from plfl.experiments.trainer import place_computation
 from plfl.experiments.workload import measured_speed, seconds, workload
 from plfl.pipeline.jobs import duration
 from plfl.results.statistics import describe_power, undecidable
+from plfl.results.words import describe_times
 from plfl.study import Study
 from plfl.study.checks import left_out_claims
 from plfl.training.engines import choose
@@ -66,22 +69,36 @@ def run(options: argparse.Namespace) -> None:
         f"the study takes {' to '.join(map(duration, span))}, one job after the other"
         + ("" if "cuda" in devices else on_cores)
         + f" ({speed_text}{f', for {assumed}' if assumed else ''})\n"
-        f"{_describe_times(study)}\n"
-        f"next: plfl study {options.config}"
+        f"{describe_times(study)}\n"
+        f"next: plfl study {options.config}",
+        flush=True,
     )
     notes = [
         undecidable(study),
-        describe_power(study),
+        describe_power(study, _test_weeks(study)),
         *left_out_claims(study.claims, study.data.states),
     ]
     for note in filter(None, notes):
         print(f"note: {note}")
 
 
-def _describe_times(study: Study) -> str:
-    """What a forecast reads and is of, in a line for all variants or for each different one."""
-    lines = (v.windows.describe_times(v.data.interval) for v in study.variants.values())
-    return "\n".join(dict.fromkeys(lines))
+def _test_weeks(study: Study) -> int | None:
+    """The whole weeks of the test sets of all origins or, without any, of the longest series; None
+    if the readings are not there."""
+    variants = [*study.variants.values()]
+    if origins := {variant.data.cut for variant in variants if variant.data.cut}:
+        return TESTED * len(origins)
+    first, weeks = variants[0], 0.0
+    source = sources.source_of(first.data)
+    if first.data.source != "meters" or not study.task.forecasts:
+        return None
+    try:
+        for state in first.data.states:
+            for table in source.load(first.data, state).values():
+                weeks = max(weeks, len(table) * first.data.interval / WEEK)
+    except DataError:  # which `plfl data check` and the study report
+        return None
+    return int(weeks * first.windows.split[-1])
 
 
 def _check_states(study: Study) -> None:

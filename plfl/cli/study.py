@@ -12,6 +12,7 @@ from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
 from plfl.pipeline import shipped
 from plfl.results.statistics import undecidable
+from plfl.results.words import describe_times
 from plfl.study import Study
 
 EXAMPLES = """
@@ -55,7 +56,8 @@ def run(options: argparse.Namespace) -> None:
     if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(snakemake_options)):
         busy = "another process is running this study; wait until it has finished, or stop it"
         hold(study.paths.results / ".lock", busy=busy).release()
-    if note := undecidable(study):
+    notes = [describe_times(study) if study.task.forecasts else "", undecidable(study)]
+    for note in filter(None, notes):
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     # While Snakemake itself is imported, Ctrl-C would end in a traceback.

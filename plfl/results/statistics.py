@@ -54,6 +54,8 @@ TYPICAL = {"clients": 0.045, "weeks": 0.01, "seeds": 0.005}
 shares of the error, as 16 homes show them (docs/claims.md)."""
 TEST_WEEKS = (4, 8, 16)
 """Lengths of the test set for which `describe_power` says what could be confirmed."""
+ABOUT_EQUAL = 1.05
+"""Ratio of two differences below which `describe_power` says one for both."""
 _REMEDIES = {
     "seeds": "seeds (grid.seeds)",
     "clients": "{participant}s in every state (data.clients)",
@@ -273,21 +275,33 @@ def smallest_difference(levels: Mapping[str, int], claims: int = 1) -> float:
     return _smallest_effect(parts, ALPHA / claims)
 
 
-def describe_power(study: Study) -> str:
-    """What a study could confirm, in a sentence, for some lengths of its test set; empty if a
-    factor has a single level, or the clients share their test set."""
+def describe_power(study: Study, weeks: int | None = None) -> str:
+    """What a study could confirm, in a sentence, with the `weeks` of its test sets, if they are
+    known, and with other lengths; empty if a factor has a single level, or the clients share their
+    test set."""
     clients = sum(map(study.data.clients_of, study.data.states))
     levels = {"clients": clients, "seeds": len(study.grid.seeds)}
     if min(levels.values()) < 2 or not study.task.forecasts:
         return ""
     claims = max(1, len(study.claims))
-    shares = {
-        weeks: 100 * smallest_difference(levels | {"weeks": weeks}, claims) for weeks in TEST_WEEKS
-    }
-    texts = [f"{share:.1f} % with {weeks} weeks of test" for weeks, share in shares.items()]
+    lengths = sorted({*TEST_WEEKS, weeks} if weeks is not None and weeks >= 2 else TEST_WEEKS)
+    shares = [100 * smallest_difference(levels | {"weeks": length}, claims) for length in lengths]
+    names = [f"{length}{' (this study)' * (length == weeks)}" for length in lengths]
+    pairs = [f"{share:.1f} % with {name}" for share, name in zip(shares, names, strict=True)]
+    about = f"{join_words(pairs)} weeks of test"
+    if max(shares) < ABOUT_EQUAL * min(shares):
+        level = levels | {"weeks": lengths[0]}
+        limiting = min(
+            levels, key=lambda name: smallest_difference(level | {name: 2 * levels[name]}, claims)
+        )
+        about = f"{max(shares):.1f} % with {join_words(names, 'or')} weeks of test: the number of "
+        about += f"{_levels_of(limiting, study.participant)} limits it"
+    few = ""
+    if weeks is not None and weeks < 2:
+        few = f"{('no', 'one')[weeks]} whole week of test decides nothing; "
     return (
-        f"the smallest difference between two forecasters that {clients} {study.participant}s "
-        f"could confirm is about {join_words(texts)}, in percent of the error (docs/claims.md)"
+        f"{few}the smallest difference between two forecasters that {clients} {study.participant}s "
+        f"could confirm, in percent of the error, is about {about} (docs/claims.md)"
     )
 
 

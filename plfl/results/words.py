@@ -54,6 +54,12 @@ def lead_time(study: Study) -> str:
     return f"{lead_times.get(f'{hours:g}', f'{hours:g} hours')} ahead"
 
 
+def describe_times(study: Study) -> str:
+    """What a forecast reads and is of, in a line for all variants or for each different one."""
+    lines = (v.windows.describe_times(v.data.interval) for v in study.variants.values())
+    return "\n".join(dict.fromkeys(lines))
+
+
 def baseline_label(name: str) -> str:
     """The label of a baseline, such as "Ridge, day and week lags"."""
     return baselines.find(name).label

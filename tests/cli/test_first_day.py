@@ -286,3 +286,22 @@ class TestStudy:
         printed = invoke("init", "meters", *arguments, "--timezone", "Europe/Paris", status=2)
         assert message in printed.err
         assert not Path("meters.yaml").exists()
+
+    def test_cells_says_what_its_own_weeks_of_test_can_decide(self, invoke: Callable) -> None:
+        for name in ("attic", "basement", "cellar", "dormer"):
+            export(name, days=120)
+        invoke("init", "meters", "exports", "--timezone", "Europe/Paris")
+        found = invoke("cells", "meters.yaml").out
+        assert "% with 4, 5 (this study), 8 or 16 weeks of test" in found  # 0.3 of 120 days
+        assert "the number of meters limits it" in found
+
+    def test_a_study_begins_with_what_its_forecasts_are_of(
+        self, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.further(invoke)
+        path = Path("meters.yaml")
+        path.write_text(path.read_text().replace("interval: 60", "interval: 30"))
+        monkeypatch.setattr("os.execve", lambda *_: None)  # Snakemake
+        begun = invoke("study", path).err
+        assert "a forecast reads the last 12 h and is of the next 12 h" in begun
+        assert "because windows count intervals of 30 min" in begun

@@ -233,9 +233,18 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
     assert undecidable(study(30, [1, 2])) == ""
     assert "with 6 clients only large differences" in undecidable(study(2, [1, 2]))
     assert re.search(
-        r"6 clients .* \d+\.\d % with 4 weeks of test", describe_power(study(2, [1, 2]))
+        r"3 clients .* \d+\.\d % with 4, 8 or 16 weeks of test: the number of clients limits it",
+        describe_power(study(1, [1, 2, 3])),
     )
     assert describe_power(study(2, [4])) == ""
+    own = describe_power(study(20, [1, 2, 3, 4]), 6)
+    assert re.search(r"\d\.\d % with 4, \d\.\d % with 6 \(this study\), .* 16 weeks of test", own)
+    assert "the number of seeds limits it" in describe_power(study(20, [1, 2]), 6)
+    assert describe_power(study(20, [1, 2, 3, 4]), 8).count(" % with") == 3
+    assert describe_power(study(2, [1, 2]), 1).startswith(
+        "one whole week of test decides nothing; "
+    )
+    assert describe_power(study(2, [1, 2]), 0).startswith("no whole week of test decides nothing; ")
     assert "one seed and one client" in undecidable(study(1, [4]))
     assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
 
