@@ -209,7 +209,7 @@ def choose_model(
     kept_forecasters: Forecasters, client: str, forecaster: str, say: Callable[[str, str], None]
 ) -> ForecastModel:
     """The model for a meter that took part; a line says why."""
-    choice = kept_forecasters.of(client, forecaster)
+    choice = kept_forecasters.choose(client, forecaster)
     say(client, f"{choice.name}, {choice.why}")
     return kept_forecasters.model(choice.file)
 

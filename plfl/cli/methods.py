@@ -59,7 +59,7 @@ def _algorithms() -> dict[str, dict[str, Any]]:
     def described(block: type[Section], module: ModuleType) -> dict[str, Any]:
         paragraphs = (inspect.getdoc(module) or "").split("\n\n")
         sources = [p.removeprefix("Source: ") for p in paragraphs if p.startswith("Source: ")]
-        plugin = plugins.of(block) if issubclass(block, Algorithm) else None
+        plugin = plugins.find_plugin(block) if issubclass(block, Algorithm) else None
         facts: dict[str, Any] = {
             "origin": plugin.origin if plugin else module.__name__.partition(".")[0],
             "citation": " ".join([*sources, paragraphs[0]][0].split()),

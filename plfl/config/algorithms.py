@@ -95,21 +95,21 @@ class Hyperparameters(Section):
             return BLOCKS[info.field_name or ""].with_fields_of(raw).model_validate(raw)
         return empty_block(raw)
 
-    def of(self, kind: str, name: str) -> Any:
+    def find(self, kind: str, name: str) -> Any:
         """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
         return getattr(getattr(self, kind), name)
 
     def find_method(self, name: str) -> Method:
         """The method with this name."""
-        method: Method = self.of("method", name)
+        method: Method = self.find("method", name)
         return method
 
     def find_client_opt(self, name: str) -> ClientOpt:
         """The local optimiser with this name."""
-        optimiser: ClientOpt = self.of("client_opt", name)
+        optimiser: ClientOpt = self.find("client_opt", name)
         return optimiser
 
     def find_server_opt(self, name: str) -> ServerOpt:
         """The server optimiser with this name."""
-        optimiser: ServerOpt = self.of("server_opt", name)
+        optimiser: ServerOpt = self.find("server_opt", name)
         return optimiser

@@ -1002,7 +1002,7 @@ class Tuning(Section):
         """The numbers of rounds to try; empty: `federation.rounds` alone."""
         return sorted(n for n in self.search.get(ROUNDS, []) if isinstance(n, int))
 
-    def of(self, trains_alone: bool) -> dict[str, list[Value]]:
+    def find_search(self, trains_alone: bool) -> dict[str, list[Value]]:
         """The search of cells without a server (`trains_alone`) or of all other cells."""
         if not trains_alone:
             return self.search

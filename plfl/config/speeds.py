@@ -55,7 +55,9 @@ def read_column(place: str) -> dict[str, float]:
 
 
 Speed = Annotated[float, Field(gt=0)]
-OfClients = Speed | Annotated[list[Speed], Field(min_length=1)] | dict[str, Speed]
-Speeds = Annotated[OfClients, BeforeValidator(_read_speeds, json_schema_input_type=OfClients | str)]
+SpeedsByClient = Speed | Annotated[list[Speed], Field(min_length=1)] | dict[str, Speed]
+Speeds = Annotated[
+    SpeedsByClient, BeforeValidator(_read_speeds, json_schema_input_type=SpeedsByClient | str)
+]
 """A key that is a speed of all clients, those of single ones in their order, or by their names. For
 `FILE:COLUMN` it has those by name."""

@@ -307,7 +307,7 @@ class Dataset:
     def _naive_errors(self) -> dict[tuple[int, Split], NaiveErrors]:
         return {}
 
-    def at(self, h: int) -> Dataset:
+    def select_target(self, h: int) -> Dataset:
         """The same series with only the target `h`, from 0, of each window."""
         if self.horizons == 1:
             return self
@@ -494,7 +494,7 @@ def _join_views(views: Sequence[ClientView]) -> ClientView:
 
 def split_targets(dataset: Dataset) -> list[Dataset]:
     """For each target, the dataset with only this target."""
-    return [dataset.at(h) for h in range(dataset.horizons)]
+    return [dataset.select_target(h) for h in range(dataset.horizons)]
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:

@@ -46,7 +46,7 @@ class Forecasts:
             run, _ = json.loads(latest.read_text(encoding="utf-8"))
             return self.model / str(run) / MODEL
         if is_results_folder(self.model):
-            return Forecasters(self.model).of(self.name).file
+            return Forecasters(self.model).choose(self.name).file
         return self.model
 
     def document(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def evaluate_in_groups(
     def score_group(number: int) -> GroupResults:
         members = groups[number]
         earlier = {
-            name: x if isinstance(x, Exception) else OfClients(x, members)
+            name: x if isinstance(x, Exception) else GroupBaseline(x, members)
             for name, x in common.items()
         }
         tables = _evaluate(state, dataset.select(members), keys, task, earlier)
@@ -123,7 +123,7 @@ def fit_common(
 
 
 @dataclass(frozen=True)
-class OfClients(FittedBaseline):
+class GroupBaseline(FittedBaseline):
     """A fitted baseline for some of its clients, which are numbered from 0."""
 
     fitted_baseline: FittedBaseline

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import ConfigError
 from plfl.base.text import list_names
 from plfl.config.sections import Simulation
-from plfl.config.speeds import OfClients
+from plfl.config.speeds import SpeedsByClient
 from plfl.federated.channel import Traffic
 from plfl.training import batches
 
@@ -73,7 +73,7 @@ class Clock:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{name}", t) for name in self.names]
 
-    def _seconds_each(self, key: str, speeds: OfClients | None, spread: float) -> Seconds:
+    def _seconds_each(self, key: str, speeds: SpeedsByClient | None, spread: float) -> Seconds:
         """The value (N,) of each client: its own, or drawn around that of all; 0 if none is given:
         it takes no time. ConfigError: a client has none."""
         values = np.array(_list_speeds(key, speeds or 0.0, self.names))
@@ -146,7 +146,7 @@ class Clock:
         return RoundTimes(download, compute, upload, waiting, duration)
 
 
-def _list_speeds(key: str, speeds: OfClients, names: Sequence[str]) -> list[float]:
+def _list_speeds(key: str, speeds: SpeedsByClient, names: Sequence[str]) -> list[float]:
     """The speeds of the clients `names`, from the value of a key of `Simulation`."""
     match speeds:
         case list():

@@ -32,7 +32,7 @@ def backtest(
     `pairs`.
     Errors: see `Forecasters.of` and `pairs`.
     """
-    choice = forecasters.of(client, wanted)
+    choice = forecasters.choose(client, wanted)
     model = forecasters.model(choice.file)
     known_readings = forecasters.readings[client]
     joined = forecasters.with_earlier(client, new, len(known_readings))

@@ -131,7 +131,7 @@ class Forecasters:
         table = self.tables.clients.drop_duplicates("client")
         return dict(zip(table["client"], table["state"], strict=True))
 
-    def of(self, client: str, wanted: str = "") -> Choice:
+    def choose(self, client: str, wanted: str = "") -> Choice:
         """What forecasts a client: the forecaster that `plfl.results.assignment` assigns it, or the
         one that is `wanted`. ResultsError: the client did not take part, or nothing that can
         forecast it is kept."""

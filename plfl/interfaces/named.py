@@ -15,7 +15,7 @@ class Selectable(Algorithm):
     def settings(self) -> dict[str, Any]:
         """Everything that determines what it computes."""
         settings: dict[str, Any] = self.model_dump(mode="json")
-        if plugin := plugins.of(type(self)):
+        if plugin := plugins.find_plugin(type(self)):
             settings["plugin"] = plugin.digest
         return settings
 

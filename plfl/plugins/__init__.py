@@ -197,14 +197,14 @@ def active(plugin_files: Iterable[Path]) -> list[Plugin]:
     return [*packaged(), *map(_read_file, plugin_files)]
 
 
-def of(cls: type[Algorithm]) -> Plugin | None:
+def find_plugin(cls: type[Algorithm]) -> Plugin | None:
     """The plug-in that defines an algorithm; None if plfl does."""
     return _origins.get(cls.__module__)
 
 
 def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
     """The digests of the plug-ins that define `algorithms`, by the names of the algorithms."""
-    digests = {cls.name: of(cls) for cls in algorithms}
+    digests = {cls.name: find_plugin(cls) for cls in algorithms}
     return {name: plugin.digest for name, plugin in sorted(digests.items()) if plugin}
 
 

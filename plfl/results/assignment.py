@@ -186,7 +186,7 @@ def mixture(
         return None
     parts = [by_axes[assignments[client].axes] for client in clients]
     weekly = np.concatenate(
-        [part.of([client]) for part, client in zip(parts, clients, strict=True)]
+        [part.select([client]) for part, client in zip(parts, clients, strict=True)]
     )
     numbers = [forecasters[0].clients.index(client) for client in clients]
     errors = [assignments[client].validation for client in clients]

@@ -143,7 +143,7 @@ def _compare(
     if lone := len({*a.clients} ^ {*b.clients}):
         notes.append(f"{lone} clients of {names} exist on one side only")
     means = {
-        f"mase_{name}": side.of(clients).sum(axis=2).mean(axis=1)
+        f"mase_{name}": side.select(clients).sum(axis=2).mean(axis=1)
         for name, side in (("a", a), ("b", b))
     }
     table = pd.DataFrame({"client": clients, **means})

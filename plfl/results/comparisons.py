@@ -141,7 +141,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 replace(
                     piece,
                     clients=(client,),
-                    weekly=piece.of([client]).mean(axis=1, keepdims=True),
+                    weekly=piece.select([client]).mean(axis=1, keepdims=True),
                 )
                 for piece in pieces
             ]
@@ -150,7 +150,10 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 continue
             mean_error = float(
                 np.mean(
-                    [rival.forecaster.of([client]).sum(axis=2).mean() for (_, rival), _ in parts]
+                    [
+                        rival.forecaster.select([client]).sum(axis=2).mean()
+                        for (_, rival), _ in parts
+                    ]
                 )
             )
             has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST

@@ -32,7 +32,7 @@ class WeeklyScores:
     weekly: Array
     """Shape (clients, seeds, weeks)."""
 
-    def of(self, clients: Sequence[str]) -> Array:
+    def select(self, clients: Sequence[str]) -> Array:
         """The part of these clients, in this order."""
         return self.weekly[[self.clients.index(client) for client in clients]]
 
@@ -40,7 +40,7 @@ class WeeklyScores:
         """(1 + margin) times the scores of another piece minus these, for common clients: positive
         where these are lower."""
         common = tuple(client for client in self.clients if client in rival.clients)
-        lead = (1 + margin) * rival.of(common) - self.of(common)
+        lead = (1 + margin) * rival.select(common) - self.select(common)
         return WeeklyScores(self.state, self.origin, common, lead)
 
 
@@ -62,7 +62,7 @@ def pooled(
         tables: list[Array] = []
         for origin in dict.fromkeys(piece.origin for piece in pieces_of_state):
             origin_tables = [
-                piece.of(clients) for piece in pieces_of_state if piece.origin == origin
+                piece.select(clients) for piece in pieces_of_state if piece.origin == origin
             ]
             weeks = range(
                 min(table.shape[2] for table in origin_tables)

@@ -683,7 +683,7 @@ def check_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -
     algorithms, and whether their clients train alone."""
     counts: dict[int, str] = {}
     for cell, (untuned, trains_alone) in cells.items():
-        counts.setdefault(combinations.count(untuned, tuning.of(trains_alone)), cell)
+        counts.setdefault(combinations.count(untuned, tuning.find_search(trains_alone)), cell)
     trial_counts = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
     if tuning.trials is None:
         if len(counts) > 1:

@@ -195,7 +195,7 @@ class Combinations:
     def algorithms(self) -> list[tuple[str, Algorithm]]:
         """The algorithms of the grid with the study's hyperparameters, each with its kind."""
         return [
-            (kind, self.hyperparameters.of(kind, name))
+            (kind, self.hyperparameters.find(kind, name))
             for kind in KINDS
             for name in getattr(self.grid, kind)
         ]
@@ -241,12 +241,12 @@ class Combinations:
     ) -> list[Candidate]:
         """The algorithms of a combination, with each choice of hyperparameters that is tried."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
-        search = self.tuning.of(self.trains_alone(sharing, method))
+        search = self.tuning.find_search(self.trains_alone(sharing, method))
         return candidates(untuned, search, self.tuning.trials)
 
     def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
         """The number of trials of a combination: its `candidates`, with all numbers of rounds."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
-        search = self.tuning.of(self.trains_alone(sharing, method))
+        search = self.tuning.find_search(self.trains_alone(sharing, method))
         trials_each = self.tuning.trials or count(untuned, search)
         return trials_each * max(1, len(self.tuning.rounds))

@@ -206,7 +206,11 @@ class StudyPlan:
         if keys.tuning.rounds:
             settings["rounds"] = keys.tuning.rounds
         if self.trials(cell) > 1:
-            settings["tuning"] = [keys.tuning.of(trains_alone), keys.tuning.trials, keys.grid.seeds]
+            settings["tuning"] = [
+                keys.tuning.find_search(trains_alone),
+                keys.tuning.trials,
+                keys.grid.seeds,
+            ]
         algorithms: list[Algorithm] = [client_opt]
         if not trains_alone:
             server_opt = keys.hyperparameters.find_server_opt(cell.server_opt)

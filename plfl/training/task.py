@@ -21,7 +21,7 @@ STANDING = Sgd.model_construct(lr=0.0)
 
 
 @dataclass(frozen=True)
-class OfRows:
+class RowTensors:
     """A dataclass whose tensors have one entry per row, except those in `parameter_fields`."""
 
     parameter_fields: ClassVar[frozenset[str]] = frozenset()
@@ -40,20 +40,20 @@ class OfRows:
 
 
 def _map_values(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
-    """The `values` of a field, changed as in `OfRows.map`; if no tensors, the first of them."""
+    """The `values` of a field, changed as in `RowTensors.map`; if no tensors, the first of them."""
     first = values[0]
     match first:
         case Tensor():
             return change(*values)
         case dict():
             return {name: change(*(value[name] for value in values)) for name in first}
-        case OfRows():
+        case RowTensors():
             return first.map(change, *values[1:])
     return first
 
 
 @dataclass(frozen=True)
-class Minibatches(OfRows):
+class Minibatches(RowTensors):
     """What the K local steps of S rows train on, B windows in each."""
 
     starts: Tensor
@@ -87,7 +87,7 @@ def sums(rows: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Average(OfRows):
+class Average(RowTensors):
     """An exponential moving average of each row over its steps: ȳ ← d ȳ + (1 − d) y after a step,
     where d is the limit `decay`, or (1 + t)/(10 + t) at step t while that is less, so that the
     first values are soon forgotten.
@@ -110,7 +110,7 @@ class Average(OfRows):
 
 
 @dataclass(frozen=True)
-class Moments(OfRows):
+class Moments(RowTensors):
     """The state of the optimiser of each row."""
 
     state: dict[str, Tensor]
@@ -121,7 +121,7 @@ class Moments(OfRows):
 
 
 @dataclass(frozen=True)
-class Terms(OfRows):
+class Terms(RowTensors):
     """What a method changes in the local steps."""
 
     parameter_fields = frozenset({"pull", "frozen"})
@@ -142,7 +142,7 @@ class Terms(OfRows):
 
 
 @dataclass(frozen=True)
-class Tracked(OfRows):
+class Tracked(RowTensors):
     """What is recorded over the steps, without an effect on them."""
 
     average: Average | None = None
@@ -152,7 +152,7 @@ class Tracked(OfRows):
 
 
 @dataclass(frozen=True)
-class LocalTask(OfRows):
+class LocalTask(RowTensors):
     """The work of one round for S models that share a ClientOpt. Every local step is: gradient of
     the mean loss + proximal and `pull` terms + `constant`, through the optimiser, then
     `step_offset`; see `Terms`."""

@@ -172,4 +172,6 @@ def skew_of(data: Data) -> Skew:
 def _dealt(study: Study, pool: ImagePool) -> ImageDataset:
     from plfl_images.data.dataset import ImageDataset
 
-    return ImageDataset.of(pool, skew_of(study.data), study.data.most_clients, study.grid.seeds[0])
+    return ImageDataset.from_pool(
+        pool, skew_of(study.data), study.data.most_clients, study.grid.seeds[0]
+    )

@@ -44,7 +44,7 @@ class ImageDataset:
     """No pixel is relative to another row of the image."""
 
     @classmethod
-    def of(cls, pool: ImagePool, skew: Skew, clients: int, seed: int) -> ImageDataset:
+    def from_pool(cls, pool: ImagePool, skew: Skew, clients: int, seed: int) -> ImageDataset:
         """Divide a pool among this many clients. The `seed` determines the division, but not which
         images are held out.
 
@@ -69,7 +69,7 @@ class ImageDataset:
 
     def divide_by_seed(self, seed: int) -> ImageDataset:
         """The same images divided with another seed."""
-        return self.of(self.pool, self.skew, len(self.clients), seed)
+        return self.from_pool(self.pool, self.skew, len(self.clients), seed)
 
     @property
     def features(self) -> NDArray[np.float32]:
@@ -129,7 +129,7 @@ def noise(source: Images, clients: int) -> ImageDataset:
     pixels = random.integers(0, 16, (count, channels, side, side), np.uint8)
     labels, scale = np.arange(count) % classes, np.ones(channels)
     pool = ImagePool(pixels, labels, classes * clients, 0 * scale, scale)
-    return ImageDataset.of(pool, Skew(split="dirichlet"), clients, seed=0)
+    return ImageDataset.from_pool(pool, Skew(split="dirichlet"), clients, seed=0)
 
 
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

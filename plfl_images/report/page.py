@@ -90,7 +90,7 @@ def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
     ):
         is_baseline = row["sharing"] == BASELINE
         name = label({axis: row[axis] for axis in GROUP}, cell_rows) if not is_baseline else ""
-        published = column and column.of(row["method"], row["server_opt"])
+        published = column and column.find_accuracy(row["method"], row["server_opt"])
         is_global, reached = row["model"] == "global", row.get("reached", 0)
         yield ForecasterRow(
             [str(row[axis.column]) for axis in study.plan.axes],

@@ -23,7 +23,7 @@ class Column(BaseModel, frozen=True):
     accuracy: dict[str, tuple[float, float]]
     """Test accuracy in per cent by method, mean and standard deviation."""
 
-    def of(self, method: str, server_opt: str) -> tuple[float, float] | None:
+    def find_accuracy(self, method: str, server_opt: str) -> tuple[float, float] | None:
         """The accuracy of a method; None if the column has none. All servers are those of
         FedAvg."""
         return self.accuracy.get(method) if server_opt == "fedavg" else None

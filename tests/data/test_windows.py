@@ -233,7 +233,7 @@ def test_targets_are_those_of_windows_with_one(target):
     np.testing.assert_allclose(data.in_kwh(1, starts, outputs), data.load[rows], rtol=1e-5)
     assert (data.persistence(starts) == data.load[rows[:, :1] - 2]).all()
     for h in range(3):
-        one = data.at(h)
+        one = data.select_target(h)
         assert (one.target_rows(starts) == rows[:, h]).all()
         alone = build(TABLES, windows_of_three_targets(target="load", horizons=1, look_ahead=2 + h))
         if target == "load":

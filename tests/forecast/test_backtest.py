@@ -58,7 +58,7 @@ def test_a_meter_without_mase_gets_the_forecaster_of_least_error_in_kwh(tmp_path
     index = {"state": "CA", "name": names, "file": [f"{name}.safetensors" for name in names]}
     vars(forecasters)["index"] = pd.DataFrame(index)  # as if the models were there
     other, constant = tables.clients["client"]
-    choice = forecasters.of(constant)
+    choice = forecasters.choose(constant)
     assert choice.name == "lightgbm"
     assert choice.why.startswith("least error of its validation set, kWh ")
-    assert forecasters.of(other).why.startswith("least mean error of all on validation, MASE ")
+    assert forecasters.choose(other).why.startswith("least mean error of all on validation, MASE ")

@@ -44,7 +44,7 @@ def make_images(study: Study) -> ImageDataset:
     pixels = 10 * labels[:, None, None, None] + random.integers(0, 30, (300, 1, 8, 8))
     pool = ImagePool(pixels.astype(np.uint8), labels, 200, np.zeros(1), np.full(1, 128.0))
     (source,) = study.data.states
-    return ImageDataset.of(pool, skew_of(study.data), study.data.clients_of(source), seed=0)
+    return ImageDataset.from_pool(pool, skew_of(study.data), study.data.clients_of(source), seed=0)
 
 
 def train_cell(study: Study, checkpoint: Checkpoint | None = None) -> pd.DataFrame:

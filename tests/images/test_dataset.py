@@ -26,7 +26,7 @@ def test_digits_are_those_of_scikit_learn(pool: ImagePool) -> None:
 
 
 def test_clients_share_what_is_held_out(pool: ImagePool) -> None:
-    dataset = ImageDataset.of(pool, Skew(), 100, seed=3)
+    dataset = ImageDataset.from_pool(pool, Skew(), 100, seed=3)
     assert dataset.clients[[0, 99]].tolist() == ["00", "99"]
     held_out = np.concatenate([dataset.starts(0, "validation"), dataset.starts(0, "test")])
     assert np.array_equal(np.sort(held_out), np.arange(1200, 1797) * 8)
@@ -36,14 +36,14 @@ def test_clients_share_what_is_held_out(pool: ImagePool) -> None:
 
 
 def test_seeds_deal_differently_and_hold_out_the_same(pool: ImagePool) -> None:
-    one, again, other = (ImageDataset.of(pool, Skew(), 100, seed) for seed in (0, 0, 1))
+    one, again, other = (ImageDataset.from_pool(pool, Skew(), 100, seed) for seed in (0, 0, 1))
     assert np.array_equal(one.parts[0], again.parts[0])
     assert not np.array_equal(one.parts[0], other.parts[0])
     assert np.array_equal(one.test, other.test)
 
 
 def test_the_window_of_an_image(pool: ImagePool) -> None:
-    dataset = ImageDataset.of(pool, Skew(), 100, seed=0)
+    dataset = ImageDataset.from_pool(pool, Skew(), 100, seed=0)
     (start, *_) = dataset.starts(4, "train")
     rows = slice(start, start + dataset.look_back)
     assert np.array_equal(dataset.features[rows] * 16, pool.pixels[start // 8, 0])
@@ -53,7 +53,7 @@ def test_the_window_of_an_image(pool: ImagePool) -> None:
 
 
 def test_label_shares(pool: ImagePool) -> None:
-    dataset = ImageDataset.of(pool, Skew(s=4), 100, seed=0)
+    dataset = ImageDataset.from_pool(pool, Skew(s=4), 100, seed=0)
     assert dataset.label_counts.sum(0).tolist() == [120] * 10
     assert dataset.label_shares.sum(1) == pytest.approx(np.ones(100))
     counts = np.bincount(pool.labels[dataset.parts[5]], minlength=10)
@@ -62,7 +62,7 @@ def test_label_shares(pool: ImagePool) -> None:
 
 def test_an_impossible_split_names_the_keys(pool: ImagePool) -> None:
     with naming(DataError, "data.skew", "1201 clients", "data.clients"):
-        ImageDataset.of(pool, Skew(split="dirichlet"), 1201, seed=0)
+        ImageDataset.from_pool(pool, Skew(split="dirichlet"), 1201, seed=0)
 
 
 def test_a_pool_survives_its_file(pool: ImagePool, tmp_path) -> None:

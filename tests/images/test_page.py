@@ -70,8 +70,8 @@ def test_the_column_of_the_paper() -> None:
     column = paper.column_of(make_study(federation={"participation": 0.2}))
     assert column is not None
     assert column.title == "CIFAR-10, s = 2, C = 0.2"
-    assert column.of("fedadc_plus", "fedavg") == (81.42, 0.35)
-    assert column.of("fedadc_plus", "slowmo") is None
+    assert column.find_accuracy("fedadc_plus", "fedavg") == (81.42, 0.35)
+    assert column.find_accuracy("fedadc_plus", "slowmo") is None
     assert paper.column_of(make_study(federation={"participation": 0.3})) is None
     # FedRS was trained on CIFAR-10 only.
     assert [len(column.accuracy) for column in paper.COLUMNS] == [9, 9, 8, 8, 8, 8]

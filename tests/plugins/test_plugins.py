@@ -296,7 +296,7 @@ def test_installed_packages_bring_files_that_are_read_when_they_are_named(tmp_pa
         assert module not in sys.modules
         algorithm = registry.algorithm("plfl.optimizers.client", "signum")
         assert algorithm is not None
-        assert (algorithm.__module__, plugins.of(algorithm)) == (module, None)
+        assert (algorithm.__module__, plugins.find_plugin(algorithm)) == (module, None)
         assert "signum" not in registry.files("plfl.optimizers.server")
         assert registry.files("plfl.methods")["still"] == "gridroom.methods.still"  # named twice
         # By the group of former versions alone, one for each folder of plfl.
