@@ -248,12 +248,6 @@ def _forecasts(
     predict = model.predict if options.all else model.predict_next
     forecasts = predict(readings, client, options.model)
     if forecasts.empty:
-        raise DataError(
-            Problem(
-                client,
-                f"no forecast after the last reading, {readings.index[-1]}, because there is a "
-                f"gap in the {model.look_back} readings before it",
-                "add readings, or let a longer gap be filled with --max-gap MINUTES",
-            )
-        )
+        remedy = "add readings, or let a longer gap be filled with --max-gap MINUTES"
+        raise DataError(model.explain_no_forecast(readings, client, remedy))
     return model.with_offsets(forecasts, client)

@@ -59,14 +59,7 @@ class Forecasts:
         table = model.read(self.readings, self.name)
         forecasts = model.predict_next(table, self.name)
         if forecasts.empty:
-            raise DataError(
-                Problem(
-                    self.name,
-                    f"no forecast after the last reading, {table.index[-1]}, because there is a "
-                    f"gap in the {model.look_back} readings before it",
-                    "add readings",
-                )
-            )
+            raise DataError(model.explain_no_forecast(table, self.name, "add readings"))
         rows = model.with_offsets(forecasts, self.name).reset_index()
         for column in ("timestamp", "made_at"):
             rows[column] = [stamp.isoformat() for stamp in rows[column]]

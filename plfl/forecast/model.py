@@ -91,7 +91,11 @@ class ForecastModel(Contents):
         files = meters.raw_files(paths, with_subfolders=True)
         is_own = self.study.data.source == "meters"
         tables, problems = meters.read_files(
-            files, layout, client, by_file=not layout.exports, with_later=self._knows_future
+            files,
+            layout,
+            client,
+            by_file=not layout.exports,
+            with_later=bool(self._future_features),
         )
         if is_own and (minutes := self.study.data.resample):
             tables = {name: resampled(table, minutes) for name, table in tables.items()}
@@ -126,14 +130,29 @@ class ForecastModel(Contents):
     def _without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Readings up to the last load. After it may be rows of inputs whose future is known,
         which are left out."""
-        if not self._knows_future:
+        if not self._future_features:
             return frame
         return frame.loc[: frame["load"].last_valid_index()]
 
     @property
-    def _knows_future(self) -> bool:
-        return any(
-            isinstance(transform, KnownFuture) for transform in self.study.windows.covariates
+    def _future_features(self) -> list[str]:
+        """The inputs whose values at the targets a forecast reads."""
+        covariates = self.study.windows.covariates
+        known = [transform for transform in covariates if isinstance(transform, KnownFuture)]
+        return list(dict.fromkeys(name for transform in known for name in transform.features))
+
+    def explain_no_forecast(self, frame: pd.DataFrame, client: str, remedy: str) -> Problem:
+        """Why there is no forecast after the last of a client's readings. `remedy`: for a gap in
+        what a forecast reads."""
+        last = self._without_known_future(frame).index[-1]
+        text = f"no forecast after the last reading, {last}, because "
+        names = [name for name in self._future_features if name in frame]
+        count = self.study.windows.farthest
+        if names and frame.loc[last:, names].iloc[1:].dropna().shape[0] < count:
+            text += f"{', '.join(names)} must be known for {counted(count, 'interval')} after it"
+            return Problem(client, text, "add rows with it, and without a load")
+        return Problem(
+            client, f"{text}there is a gap in the {self.look_back} readings before it", remedy
         )
 
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
@@ -367,7 +386,7 @@ class ForecastModel(Contents):
     @property
     def _later(self) -> int:
         """Rows after the last reading that a forecast reads."""
-        return self.study.windows.farthest if self._knows_future else 0
+        return self.study.windows.farthest if self._future_features else 0
 
     def _windows(
         self, frame: pd.DataFrame, client: str, early: bool = False
@@ -400,10 +419,10 @@ class ForecastModel(Contents):
                     + (
                         f", and at the time it forecasts, {rows_ahead} rows later, what "
                         "windows.covariates: known_future lists"
-                        if self._knows_future
+                        if self._future_features
                         else ""
                     ),
-                    "add rows" if self._knows_future else "add readings",
+                    "add rows" if self._future_features else "add readings",
                 )
             )
         return assembled, dataset, last
