@@ -86,3 +86,20 @@ def test_a_study_with_a_plugin_can_run_in_an_empty_folder(installed: Installed) 
     assert re.search(r"^train +1$", planned, re.MULTILINE)
     left = {path.name for path in installed.work.iterdir()}
     assert left == {"click.py", "mine", ".snakemake"}
+
+
+def test_it_forecasts_raw_exports_without_a_study(installed: Installed) -> None:
+    exports = installed.work.parent / "exports"
+    exports.mkdir()
+    rows = [
+        f"2024-03-{day:02} {hour:02}:00,{0.2 + hour / 100}"
+        for day in range(1, 11)
+        for hour in range(24)
+    ]
+    (exports / "home.csv").write_text("\n".join(["time,kWh", *rows]), encoding="utf-8")
+    options = ["--kind", "homes", "--timezone", "Europe/Paris", "--read-stamp", "start"]
+    printed = installed.plfl("forecast", str(exports), *options)
+    rows = re.findall(r"^2024-03-11 .*,home,(\d\.\d+),.*$", printed, re.MULTILINE)
+    assert len(rows) == 23, printed  # the 24th ends at midnight
+    assert all(0.2 < float(load) < 0.45 for load in rows)
+    assert "model of public homes" in printed
