@@ -93,7 +93,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)
 
-    results_of_meters = for_each_meter(tables, problems, score)
+    results_of_meters = for_each_meter(tables, problems, score, action="backtest")
     if options.remember:
         first_day.remember(forecasters.results, keys)
     print_by_text(forecasters.remarks({name: tables[name] for name in results_of_meters}))

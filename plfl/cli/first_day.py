@@ -225,7 +225,10 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
         meters = {options.client: meters[options.client]}
     lead_time: LeadTime = options.ahead or "day"
     forecasts = for_each_meter(
-        meters, problems, lambda name, meter: meter.forecast(name, options.kind, lead_time)
+        meters,
+        problems,
+        lambda name, meter: meter.forecast(name, options.kind, lead_time),
+        action="forecast",
     )
     minutes = next(iter(meters.values())).minutes
     form = Form(minutes, options.unit, options.timezone, options.stamp, options.wide)
@@ -294,7 +297,10 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     meters, problems = read(options, paths)
     lead_time: LeadTime = options.ahead or "day"
     results = for_each_meter(
-        meters, problems, lambda name, meter: meter.forecast(name, options.kind, lead_time)
+        meters,
+        problems,
+        lambda name, meter: meter.forecast(name, options.kind, lead_time),
+        action="forecast",
     )
     seen_meters = sum(meters[name].is_seen(options.kind) for name in results)
     print(summary(results, options.kind, seen_meters), file=sys.stderr)

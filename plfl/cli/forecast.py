@@ -149,7 +149,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
             check_fit(name, readings["load"], None, model.highest_load(name))
         return table, model.short_name
 
-    forecasts_of_meters = for_each_meter(tables, problems, forecast)
+    forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
     if options.remember:
         first_day.remember(options.file, keys)
     if kept_forecasters and not (options.newcomer or options.all):

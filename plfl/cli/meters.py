@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
 from plfl.base.text import counted, counted_names
+from plfl.cli.common import progress_bar
 from plfl.forecast.output import table_as_csv, write
 
 T = TypeVar("T")
@@ -57,15 +58,19 @@ def share_messages() -> Iterator[Callable[[str, str], None]]:
 
 
 def for_each_meter(
-    tables: Mapping[str, R], problems: list[Problem], work: Callable[[str, R], T]
+    tables: Mapping[str, R], problems: list[Problem], work: Callable[[str, R], T], action: str = ""
 ) -> dict[str, T]:
     """What `work` returns for each meter and its readings; errors of single meters are added to
     `problems`, which are printed, those that many share once. If no meter succeeds, they are in a
-    DataError."""
+    DataError. `action`: what a bar on the terminal calls work that takes long; empty: no bar."""
     results: dict[str, T] = {}
-    for name, readings in tables.items():
-        with collect_problems(problems, name):
-            results[name] = work(name, readings)
+    bar = progress_bar(action, "meter") if action else nullcontext()
+    with bar as advance:
+        for number, (name, readings) in enumerate(tables.items()):
+            if advance is not None:
+                advance(name, number, len(tables))
+            with collect_problems(problems, name):
+                results[name] = work(name, readings)
     lines = shared_lines(problems)
     if not results:
         absent_meters = (

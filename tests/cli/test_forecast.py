@@ -1,5 +1,6 @@
 """`plfl forecast` and `plfl run --models`: what is printed, and how mistakes end."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -157,3 +158,17 @@ def test_readings_in_longer_intervals_than_those_of_the_study(model: str, invoke
     told = invoke("forecast", model, "a.csv", status=2).err
     assert "60 minutes apart and do not make intervals of 15" in told
     assert "--interval" not in told  # would be refused
+
+
+def test_work_on_many_meters_shows_its_progress_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", stream)
+        tables = {"a": 1, "b": 2}
+        assert for_each_meter(tables, [], lambda _, n: 2 * n, action="forecast") == {"a": 2, "b": 4}
+        assert ("forecast:" in stream.getvalue()) == shown

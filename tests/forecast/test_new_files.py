@@ -373,7 +373,7 @@ def test_a_few_readings_that_rise_are_no_register(results: Path, invoke: Callabl
     for file in Path("night").iterdir():
         pd.read_csv(file)[:1].to_csv(file, index=False)
     refused = invoke("forecast", results, "night", "--with", "naive_day", status=2).err
-    assert refused.count("fewer than two readings; add readings") == 3
+    assert refused.count("fewer than two readings; add readings before or after") == 3
 
 
 def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(

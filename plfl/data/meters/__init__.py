@@ -135,7 +135,7 @@ def read_files(
     # Few readings may rise by chance.
     exports = read_exports(paths, meters, meters.interval, lone_names, is_settled=True)
     remedies = {
-        TOO_FEW: "add readings",
+        TOO_FEW: "add readings before or after: two tell the interval",
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
         "they are",
