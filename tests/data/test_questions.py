@@ -11,6 +11,7 @@ from plfl.base.errors import DataError
 from plfl.base.keys import word_keys
 from plfl.cli import init
 from plfl.config.sections import Meters
+from plfl.data.meters import cleaning
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
 from plfl.public.models import Kind
@@ -300,6 +301,22 @@ def test_rows_of_registers_that_keys_join_or_leave_out_are_meters(tmp_path: Path
     keys: dict[str, Any] = {"add": " (Dag|Nacht)$", "leave_out": ["Injectie*"]}
     (meter,) = read(tmp_path, table, **keys).meters.values()
     np.testing.assert_allclose(meter.load, 2 * LOADS)
+
+
+def test_of_the_ordinary_columns_of_a_file_only_the_first_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+
+    def clean(name: str, *arguments: Any) -> cleaning.Meter:
+        looked_at.append(name)
+        return clean_one(name, *arguments)
+
+    clean_one = cleaning.clean
+    monkeypatch.setattr(cleaning, "clean", clean)
+    table = pd.DataFrame({"t": HOURS, **{f"m{number}": LOADS + number for number in range(9)}})
+    assert len(read(tmp_path, table, unit="kWh", stamp="end").meters) == 9
+    assert looked_at == ["m0"]
 
 
 def test_sums_and_factors_are_no_nothing_changed(tmp_path: Path) -> None:

@@ -514,7 +514,7 @@ class _Reader:
 
     def _changes(self, count: int, is_sum: bool) -> Counter[str]:
         """What was done to so many readings of a meter."""
-        return Counter({REGISTER_SUMS: count * is_sum, FACTORS: count * self.is_scaled})
+        return +Counter({REGISTER_SUMS: count * is_sum, FACTORS: count * self.is_scaled})
 
     def _register_sums(
         self, rows: pd.DataFrame, registers: pd.Series, times: stamps.Times
