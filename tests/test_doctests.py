@@ -41,7 +41,8 @@ def test_the_functions_of_the_python_interface_have_an_example() -> None:
     # All others are types of what these return or raise.
     results = {"Cell", "CellResult", "Client", "Dataset", "ForecastModel", "PlflError"}
     for name in {*plfl.__all__} - results:
-        assert ">>>" in getattr(plfl, name).__doc__, name
+        value = plfl.Study.parse if name == "Study" else getattr(plfl, name)  # not in the schema
+        assert ">>>" in value.__doc__, name
         assert plfl.MODULES[name] in MODULES
 
 

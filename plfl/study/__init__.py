@@ -26,15 +26,7 @@ FORMAT = 3
 
 
 class Study(StudyKeys):
-    """A study: its data, its model, its grid of cells, and how they are trained.
-
-    >>> import plfl
-    >>> data = {"source": "sample", "states": ["NY"], "clients": 2}
-    >>> grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
-    >>> study = plfl.Study.parse({"name": "mine", "data": data, "grid": grid}, "my program")
-    >>> [str(cell) for cell in study.cells]
-    ['NY-P1-fedopt-adam-fedavg-1', 'NY-P2-fedopt-adam-fedavg-1', 'NY-P3-fedopt-adam-fedavg-1']
-    """
+    """A study: its data, its model, its grid of cells, and how they are trained."""
 
     # -- reading and checking --------------------------------------------------------------------
 
@@ -61,7 +53,15 @@ class Study(StudyKeys):
     def parse(cls, raw: object, source: str, folder: Path = Path()) -> Self:
         """Check `raw`, the content of a configuration from `source`; see `load`. Its plug-ins are
         imported. Their paths are relative to `folder`; those of the study that is returned are
-        relative to the working directory."""
+        relative to the working directory.
+
+        >>> import plfl
+        >>> data = {"source": "sample", "states": ["NY"], "clients": 2}
+        >>> grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
+        >>> study = plfl.Study.parse({"name": "mine", "data": data, "grid": grid}, "my program")
+        >>> [str(cell) for cell in study.cells]
+        ['NY-P1-fedopt-adam-fedavg-1', 'NY-P2-fedopt-adam-fedavg-1', 'NY-P3-fedopt-adam-fedavg-1']
+        """
         if not isinstance(raw, Mapping):
             raise ConfigError(source, ["the top level must be a block of keys"])
         if {"format", "study"} <= raw.keys():
