@@ -102,18 +102,23 @@ class Evaluator:
         """What the forecasts of the test set by the clients' models (N, P) come to, under the name
         of a forecaster; without models nothing. The task must predict loads."""
         assert isinstance(self.task, LoadTask)
-        totals, e = Totals([name], self.dataset.horizons), self.engine
-        if rows is None:
-            return totals
-        for i in self.clients:
-            starts = self.dataset.starts(i, "test")
-            row = torch.from_numpy(rows[i : i + 1]).to(e.device, e.dtype)
-            (outputs,) = e.predict(row, [torch.from_numpy(starts).to(e.device)])
-            predictions = self.task.predictions(
-                self.dataset, i, starts, outputs.double().cpu().numpy()
-            )
-            totals.add(self.dataset, i, {name: self.task.point(self.dataset, predictions)})
+        totals = Totals([name], self.dataset.horizons)
+        if rows is not None:
+            for i in self.clients:
+                totals.add(self.dataset, i, {name: self.forecast_test(i, rows[i])})
         return totals
+
+    def forecast_test(self, client: int, parameters: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The forecasts of the test windows of a client by a model with these parameters (P,), in
+        the shape of `Dataset.truth`. The task must predict loads."""
+        assert isinstance(self.task, LoadTask)
+        starts, e = self.dataset.starts(client, "test"), self.engine
+        row = torch.from_numpy(parameters[None]).to(e.device, e.dtype)
+        (outputs,) = e.predict(row, [torch.from_numpy(starts).to(e.device)])
+        predictions = self.task.predictions(
+            self.dataset, client, starts, outputs.double().cpu().numpy()
+        )
+        return self.task.point(self.dataset, predictions)
 
     def widths(self, models: Models) -> ConformalWidths:
         """The widths of the intervals of `models`; empty without widths."""

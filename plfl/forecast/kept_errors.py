@@ -33,14 +33,17 @@ class KeptErrors:
         self._leads: list[dict[str, object]] = []
         self._sums: list[dict[str, object]] = []
 
-    def add(self, state: str, forecaster: str, dataset: Dataset, totals: Totals) -> None:
-        """Add a forecaster of a state, given the totals of its forecasts of a dataset.
+    def add(
+        self, state: str, forecaster: str, dataset: Dataset, totals: Totals, label: str = ""
+    ) -> None:
+        """Add a forecaster of a state, given the totals of its forecasts of a dataset; `label`:
+        what the tables call it instead.
 
         It has no row of `SUMS` if one of its meters has no forecast in the test set, if there is
         only one meter, or if no forecast of all is made at the same time; and none of `LEADS` if
         forecasts have one horizon.
         """
-        labels = {"state": state, "forecaster": forecaster}
+        labels = {"state": state, "forecaster": label or forecaster}
         if dataset.horizons > 1:
             self._leads.extend(labels | row for row in _by_lead(dataset, totals, forecaster))
         meters = len(dataset.clients)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.baselines.storage import storable, unpack, widths_of
+from plfl.baselines.storage import restore, settings_of, storable, unpack, widths_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
 from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, KeptErrors
 from plfl.interfaces.baseline import Arrays
-from plfl.results.assignment import assign
+from plfl.results.assignment import IN_USE, assign
 from plfl.results.checksums import write_sums
 from plfl.results.records import (
     TRAINED_FOLDER,
@@ -28,6 +31,7 @@ from plfl.results.records import (
 from plfl.results.tables import Tables
 from plfl.results.totals import Totals
 from plfl.study import Cell, Study
+from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
 
@@ -55,18 +59,18 @@ def keep_models(
         dataset = Dataset.load_file(path)
         schemes = [name for name in study.grid.sharing if name not in study.plan.schemes.for_new]
         best = [tables.best("local", state=state, sharing=name) for name in schemes]
+        totals: dict[str, Totals] = {}
+        parameters: dict[str, NDArray[np.float32]] = {}
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            models, totals = _read_models(study, tables, cell, dataset)
+            models, totals[cell.sharing] = _read_models(study, tables, cell, dataset)
             widths: ConformalWidths = {}
             if study.task.widening != "none":
-                from plfl.experiments.trainer import Trainer  # see `_trained_again`
-
-                widths = Trainer.for_study(study, dataset).evaluator.widths(models)
+                widths = _evaluator(study, dataset).widths(models)
+            parameters[cell.sharing] = models["local"]
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
-            kept_errors.add(state, cell.sharing, dataset, totals)
         packed, _ = read_arrays(fitted_files[state])
         baseline_totals = Totals.from_arrays(packed)
         assert baseline_totals is not None
@@ -75,7 +79,17 @@ def keep_models(
             keep_baseline(study, state, name, dataset, packed, file)
             labels = {"state": state, "sharing": BASELINE, "cell": name}
             rows.append({**labels, "file": file.name})
-            kept_errors.add(state, name, dataset, baseline_totals)
+            totals[name] = baseline_totals
+        assignments = assign(tables, state, list(totals))
+        used = {client: assignment.forecaster for client, assignment in assignments.items()}
+        if len({*used.values()}) == 1:
+            (name,) = {*used.values()}
+            kept_errors.add(state, name, dataset, totals[name], IN_USE)
+        elif used:
+            mixture = add_up_mixture(study, dataset, used, parameters, packed)
+            kept_errors.add(state, IN_USE, dataset, mixture)
+        for name, forecaster_totals in totals.items():
+            kept_errors.add(state, name, dataset, forecaster_totals)
     kept_files = {row["file"] for row in rows}
     for old in index.parent.glob("*.safetensors"):
         if old.name not in kept_files:
@@ -87,6 +101,47 @@ def keep_models(
         else:
             (index.parent / name).unlink(missing_ok=True)
     write_sums(index.parent)
+
+
+def add_up_mixture(
+    study: Study,
+    dataset: Dataset,
+    names: Mapping[str, str],
+    parameters: Mapping[str, NDArray[np.float32]],
+    packed: Arrays,
+) -> Totals:
+    """What the forecasts of the test set come to, under the name `IN_USE`, if each client has the
+    forecaster of its own that `names` has. `parameters`: those of the clients' models (N, P), by
+    sharing scheme; `packed`: the fitted baselines of the state."""
+    assert isinstance(study.task, LoadTask)
+    totals = Totals([IN_USE], dataset.horizons)
+    baselines = {*names.values()} - {*parameters}
+    saved = {
+        name: unpack(study.baselines, name, packed, len(dataset.clients)) for name in baselines
+    }
+    evaluator = _evaluator(study, dataset) if {*names.values()} & {*parameters} else None
+    settings = settings_of(study)
+    for i, client in enumerate(dataset.clients.tolist()):
+        name = names.get(client)
+        if name is None:  # nothing of it has a score
+            continue
+        if evaluator is not None and name in parameters:
+            forecasts = evaluator.forecast_test(i, parameters[name][i])
+        else:
+            alone = dataset.select(np.array([i]))
+            alone = alone.refit() if alone.view.is_rehearsal else alone
+            fitted_baseline = restore(study.baselines, name, saved[name][i], alone, settings)
+            predictions = fitted_baseline.predict(0, alone.starts(0, "test"))
+            forecasts = study.task.point(alone, predictions)
+        totals.add(dataset, i, {IN_USE: forecasts})
+    return totals
+
+
+def _evaluator(study: Study, dataset: Dataset) -> Any:  # whose type needs torch
+    """What scores the models of a study on a dataset."""
+    from plfl.experiments.trainer import Trainer  # see `_trained_again`
+
+    return Trainer.for_study(study, dataset).evaluator
 
 
 def _choose_baselines(tables: Tables, state: str) -> list[str]:

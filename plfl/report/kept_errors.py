@@ -89,7 +89,9 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _label(study: Study, name: str) -> str:
-    """The label of a baseline, or a sharing scheme with what it shares."""
+    """The label of a baseline, a sharing scheme with what it shares, or what is in use."""
+    if name in words.USES:
+        return words.USES[name].capitalize()
     return words.scheme(study, name) if name in study.sharing else baseline_label(name)
 
 

@@ -9,15 +9,18 @@ import pytest
 
 import plfl
 from plfl.data.dataset import Dataset
+from plfl.experiments.trainer import Trainer
 from plfl.forecast.backtest import FORECASTS, pairs, scored
 from plfl.forecast.choice import Forecasters, readings_of
 from plfl.forecast.kept_errors import LEADS, SUMS, KeptErrors, sum_of_meters
 from plfl.forecast.sums import add_up as add_up_readings
+from plfl.pipeline.models import add_up_mixture
 from plfl.report.kept_errors import by_lead, sum_rows
+from plfl.results.assignment import IN_USE
 from plfl.results.records import read_arrays, write_models
 from plfl.results.totals import Totals
 from plfl.study import Study
-from tests.helpers.kept_baselines import score, write_results
+from tests.helpers.kept_baselines import pack_all, score, write_results
 from tests.helpers.meter_models import MLP, make_study, write_readings
 
 STUDY = {
@@ -119,6 +122,49 @@ def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(joined.sums, whole.sums)
     shown = sum_of_meters(shorter, totals, "naive_day")
     assert shown["made_at"].min() == shorter.stamps[bounds[1, 2] + shorter.look_back - 1]
+
+
+@pytest.mark.parametrize("history", [None, 2])
+def test_a_mixture_has_the_errors_of_each_clients_forecaster(history: int | None) -> None:
+    """The sums are those of the forecasts that each client gets, whoever makes them."""
+    write_readings(96 * 30)
+    study = make_study(**STUDY | {"windows": STUDY["windows"] | {"history": history}})
+    dataset = plfl.load_dataset(study, "XX")
+    tables = score(study, dataset, ["naive_day", "ridge"])
+    models = np.random.default_rng(0).normal(0, 0.1, (3, len(study.plan.layout.mask(["*"]))))
+    parameters = {"P1": models.astype(np.float32)}
+    names = {"a": "ridge", "b": "naive_day", "c": "P1"}
+    packed = pack_all(study, dataset, tables)
+    mixture = add_up_mixture(study, dataset, names, parameters, packed)
+    evaluator = Trainer.for_study(study, dataset).evaluator
+    expected = Totals([IN_USE], dataset.horizons)
+    for i, name in enumerate(names.values()):
+        if name == "P1":
+            forecasts = evaluator.forecast_test(i, parameters[name][i])
+        else:
+            forecasts = tables.fitted_baselines[name].predict(i, dataset.starts(i, "test"))
+        expected.add(dataset, i, {IN_USE: forecasts})
+    for found, wanted in zip(mixture.arrays().values(), expected.arrays().values(), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    errors = KeptErrors()
+    errors.add("XX", IN_USE, dataset, mixture)
+    assert errors.sums["forecaster"].tolist() == [IN_USE] and errors.sums["meters"].tolist() == [3]
+    assert (errors.leads["meters"] == 3).all()
+    # A client without a score has none of the forecasts, so there is no sum of all.
+    some = add_up_mixture(study, dataset, {"a": "ridge"}, {}, packed)
+    fewer = KeptErrors()
+    fewer.add("XX", IN_USE, dataset, some)
+    assert fewer.sums.empty and (fewer.leads["meters"] == 1).all()
+
+
+def test_what_is_in_use_has_words_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    rows = pd.DataFrame({"state": "A", "forecaster": IN_USE, "minutes": [60, 120], "meters": 2})
+    rows.assign(percent_of_load=20.0, naive_day=30.0).to_csv(
+        tmp_path / "models" / "lead_times.csv", index=False
+    )
+    shown = by_lead(tmp_path, Study.parse({"name": "own"}, "test"))
+    assert shown["rows"][0]["forecaster"] == "In use"
 
 
 def test_lead_times_above_a_day_have_rows() -> None:
