@@ -109,6 +109,19 @@ def test_columns_that_are_no_loads_are_left_out(tmp_path: Path) -> None:
     assert gas.meters["a"].load.sum() == pytest.approx(LOADS.sum())
 
 
+def test_meters_beside_each_other_are_read_like_each_alone(tmp_path: Path) -> None:
+    """Clocks skip an hour, whose rows are padding, and repeat one, which the file has once."""
+    walls = pd.date_range("2023-03-01", "2023-11-20", freq="h")
+    loads = np.random.default_rng(1).uniform(1, 2, (2, len(walls))).round(3)
+    loads[:, walls == "2023-03-12 02:00"] = 0
+    table = pd.DataFrame({"time": walls.strftime("%Y-%m-%d %H:%M"), "hall": loads[0]})
+    table.assign(shop=loads[1]).to_csv(both := tmp_path / "both.csv", index=False)
+    table.assign(hall=loads[1]).to_csv(alone := tmp_path / "alone.csv", index=False)
+    keys = {"timezone": "America/New_York", "unit": "kWh", "stamp": "start"}
+    (meter,) = read(alone, **keys).meters.values()
+    pd.testing.assert_series_equal(read(both, **keys).meters["shop"].load, meter.load)
+
+
 def test_the_index_of_a_table_is_no_meter(tmp_path: Path) -> None:
     table = pd.DataFrame({"time": HOURS, "kWh": LOADS})
     table.iloc[::-1].reset_index(drop=True).iloc[1:].to_parquet(tmp_path / "a.parquet")

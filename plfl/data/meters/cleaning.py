@@ -185,7 +185,8 @@ class Cleaner:
         plain_meter = self._plain_meters.get(id(piece))
         if plain_meter is None or plain_meter.zone != zone:
             plain_meter = clean(name, pieces, zone, keys, self._interval, weather)
-            if len(plain_meter.load) == len(piece.readings):  # no other intervals
+            is_by_row = len(plain_meter.load) == len(piece.readings)  # no other intervals
+            if is_by_row and plain_meter.load.notna().all():  # nor an hour lost and one gained
                 self._plain_meters[id(piece)] = plain_meter
             return plain_meter
         values = piece.readings[name].to_numpy() * _factor(keys, plain_meter.minutes)
