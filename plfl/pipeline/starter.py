@@ -23,6 +23,7 @@ from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new
+from plfl.public.inputs import DAY
 from plfl.public.models import Kind, load
 from plfl.public.seen import is_meter_seen
 from plfl.study import Study
@@ -127,6 +128,8 @@ def is_seen_by_public(exports: Exports, kind: Kind) -> bool:
     """Whether the model of public meters of a kind was trained on one of the meters."""
     marks = load(kind).marks
     for meter in exports.meters.values():
+        if len(meter.load) * meter.minutes < DAY * 60:  # no whole day
+            continue
         local = pd.DatetimeIndex(meter.load.index).tz_localize(None) + standard_offset(meter.zone)
         if is_meter_seen(meter.load.set_axis(local), meter.minutes, marks):
             return True

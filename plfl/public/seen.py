@@ -44,7 +44,7 @@ def is_seen(load: Floats, stamps: NDArray[np.datetime64], marks: NDArray[np.uint
     """Whether a day of hourly loads, whose ends are given in local standard time, has a mark."""
     days = (load[row : row + DAY] for row in _midnights(stamps).tolist())
     own_marks = np.array([_mark(day) for day in days if _is_usable(day)], np.uint64)
-    return bool(np.isin(own_marks, marks).any())
+    return len(own_marks) > 0 and bool(np.isin(own_marks, marks).any())
 
 
 def _midnights(stamps: NDArray[np.datetime64]) -> NDArray[np.int64]:

@@ -307,6 +307,8 @@ def test_of_the_ordinary_columns_of_a_file_only_the_first_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[str] = []
+    searched: list[pd.Series] = []
+    monkeypatch.setattr(cleaning, "longest_gap", lambda load, minutes: searched.append(load))
 
     def clean(name: str, *arguments: Any) -> cleaning.Meter:
         looked_at.append(name)
@@ -315,8 +317,10 @@ def test_of_the_ordinary_columns_of_a_file_only_the_first_is_looked_at(
     clean_one = cleaning.clean
     monkeypatch.setattr(cleaning, "clean", clean)
     table = pd.DataFrame({"t": HOURS, **{f"m{number}": LOADS + number for number in range(9)}})
-    assert len(read(tmp_path, table, unit="kWh", stamp="end").meters) == 9
+    exports = read(tmp_path, table, unit="kWh", stamp="end")
+    assert len(exports.meters) == 9
     assert looked_at == ["m0"]
+    assert exports.report() and not searched  # for gaps, of which there are none
 
 
 def test_sums_and_factors_are_no_nothing_changed(tmp_path: Path) -> None:

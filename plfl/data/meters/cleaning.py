@@ -91,13 +91,16 @@ class Meter:
     def summary(self) -> str:
         """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, their
         span in standard time, and the changes."""
-        local = pd.DatetimeIndex(self.load.index).tz_localize(None) + standard_offset(self.zone)
+        offset, ends = standard_offset(self.zone), self.load.index
+        first, last = (end.tz_localize(None) + offset for end in (ends[0], ends[-1]))
         changes = [f"{change}: {number}" for change, number in self.changes.items()]
-        if gap := longest_gap(self.load.set_axis(local), self.minutes):
+        if self.load.isna().to_numpy().any():
+            local = pd.DatetimeIndex(ends).tz_localize(None) + offset
+            gap = longest_gap(self.load.set_axis(local), self.minutes)
             changes.append(f"longest gap: {gap}")
         return (
-            f"{len(local)} readings, {short_number(self.load.sum())} kWh, "
-            f"{local[0]:%Y-%m-%d} to {local[-1]:%Y-%m-%d}; "
+            f"{len(ends)} readings, {short_number(self.load.sum())} kWh, "
+            f"{first:%Y-%m-%d} to {last:%Y-%m-%d}; "
             f"{', '.join(changes) or 'nothing changed'}"
         )
 

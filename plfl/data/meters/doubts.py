@@ -109,6 +109,8 @@ def _solar_doubts(meters: Mapping[str, Meter]) -> Iterator[Doubt]:
 
 def _is_solar(meter: Meter) -> bool:
     """Whether almost all loads are zero at night, and those of noon are by far the highest."""
+    if len(meter.load) < 2 * _ENOUGH_TIMES:  # of nights and of noons
+        return False
     load = meter.load.dropna()
     hours = pd.DatetimeIndex(load.index).tz_convert(meter.zone).hour
     nights, noons = load[hours < _NIGHT_ENDS], load[(hours >= 10) & (hours < 15)]

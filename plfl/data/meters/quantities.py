@@ -3,12 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Literal
 
 from plfl.data.meters.words import WORDS, words_in
 
 KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 """The units of loads, energy in an interval or mean power, in kWh or kW."""
+_COLUMNS = 20_000
+"""Names of columns about which what they say is remembered: it is asked several times."""
 LOADS = (*KWH,)
 """Their names."""
 ENERGY = ("kWh", "Wh", "MWh")
@@ -72,6 +75,7 @@ _COMPOUNDS = tuple(
 )
 
 
+@lru_cache(_COLUMNS)
 def unit_of(name: str) -> str | None:
     """The unit that the name of a column states, one of `LOADS` or another; None if none."""
     if ratio := _RATIO.search(name.replace("_", " ")):
@@ -210,6 +214,7 @@ def why_not_load(name: str, unit: str | None) -> str | None:
     return None
 
 
+@lru_cache(_COLUMNS)
 def names_other(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
@@ -228,6 +233,7 @@ def _names_condition(name: str) -> bool:
     return name in WORDS.conditions or (bool(conditions) and is_whole)
 
 
+@lru_cache(_COLUMNS)
 def names_quantity(name: str) -> bool:
     """Whether the name of a column says only what is measured, not which meter measures it."""
     words = words_in(re.sub(r"[\[(][a-zA-Z][\])]", "", name))  # a phase
