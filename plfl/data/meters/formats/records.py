@@ -17,7 +17,7 @@ from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
 from plfl.data.meters.tables import RawFile
 
-Rows = list[dict[str, Any]]
+Records = list[dict[str, Any]]
 
 
 # -- NEM12 -----------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def read_espi(raw: RawFile) -> pd.DataFrame:
     root = parse_xml(raw.content)
     kinds: dict[str, ElementTree.Element] = {}
     kind_of: dict[str, str] = {}
-    rows: Rows = []
+    rows: Records = []
     for entry in root.iter(f"{_ATOM}entry"):
         links = {(link.get("rel"), link.get("href", "")) for link in entry.iter(f"{_ATOM}link")}
         own_link = next((href for rel, href in links if rel == "self"), "")

@@ -167,7 +167,7 @@ class Load(Section):
     """Cells without a reading, besides empty ones and usual marks such as `NA` and `-`."""
 
 
-class Rows(Section):
+class RowFilter(Section):
     """Which rows are readings of consumption, by the values of a column (`*` is any text). A value
     that no key names is refused, unless `use` is empty."""
 
@@ -251,7 +251,7 @@ class Format(Section):
     table: Table = Table()
     time: Time
     load: Load = Load()
-    rows: list[Rows] = []
+    rows: list[RowFilter] = []
     quality: Quality | None = None
     meters: MeterNames = MeterNames()
     left_out: dict[str, Names] = {}
