@@ -125,6 +125,12 @@ def _reference(block: Section, path: str) -> Iterator[str]:
             yield from _choices(place, dict(_selected(c) for c in choices))
 
 
+def table_of_keys(block: type[Section], keys: Iterable[str]) -> str:
+    """The table of keys of a block, as Markdown: defaults, what is allowed, and meanings."""
+    rows = [_cells(_example(block), key) for key in keys]
+    return _table(["key: default (allowed)", "meaning"], rows)
+
+
 def _selected(choice: type[Section]) -> tuple[str, Section]:
     """A block of keys that may be the value of a key, with the name that selects it."""
     selector = choice.model_fields.get("name")

@@ -13,6 +13,8 @@ from packaging.specifiers import SpecifierSet
 
 import plfl
 from plfl.config.sections import Tuning
+from plfl.data.meters.formats.reference import PAGE, reference
+from plfl.data.meters.formats.schema import shipped_formats
 from plfl.study import Study
 from plfl.study import generated as schema
 
@@ -21,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def generated() -> dict[str, str]:
-    return schema.generated()
+    return schema.generated() | {PAGE: reference()}
 
 
 def test_the_committed_files_are_not_stale(generated: dict[str, str]) -> None:
@@ -63,6 +65,16 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
 def test_the_reference_has_every_key_with_its_meaning(generated: dict[str, str]) -> None:
     rows = re.findall(r"^\| (.*) \|$", generated["docs/configuration.md"], re.MULTILINE)
     assert all(row.split(" | ")[-1] for row in rows)
+
+
+def test_the_reference_of_formats_has_every_key_with_its_meaning(
+    generated: dict[str, str],
+) -> None:
+    rows = re.findall(r"^\| `(\w+).* \| (.*) \|$", generated[PAGE], re.MULTILINE)
+    assert all(meaning for _, meaning in rows)
+    keys = {key for key, _ in rows}
+    used = {key for form in shipped_formats().values() for key in form.time.model_fields_set}
+    assert {"name", "header", "registers", "only_first", "kwh", *used} <= keys
 
 
 def test_the_schema_accepts_what_the_models_accept(generated: dict[str, str]) -> None:
