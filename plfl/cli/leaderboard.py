@@ -109,8 +109,8 @@ def run_table(options: argparse.Namespace) -> None:
     if left_out:
         print(
             f"{counted(len(left_out), 'method')} with rows in only some of these tasks: not "
-            f"compared; name tasks that have them, as in plfl leaderboard table sample: "
-            f"{', '.join(left_out)}"
+            "compared; name tasks that have them, as in `plfl leaderboard table sample`. They are "
+            f"{'; '.join(left_out)}"
         )
 
 

@@ -273,7 +273,7 @@ def test_methods_without_a_row_in_every_task_are_named(here: Path, invoke: Calla
     first, second = (set(table["method"]) for table in tables)
     assert first ^ second and first & second
     assert listed.endswith(f"\n{len(first ^ second)}")
-    assert left_out.partition("plfl leaderboard table sample: ")[2].strip().split(", ") == [
+    assert left_out.partition("sample`. They are ")[2].strip().split("; ") == [
         name
         for name in dict.fromkeys([*tables[0]["method"], *tables[1]["method"]])
         if name in first ^ second
