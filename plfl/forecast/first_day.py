@@ -107,7 +107,8 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
         )
     if seen_meters:
         line += f"; it was trained on {seen_meters} of these meters, so the errors are too small"
-    table = pd.DataFrame([shares(f.pairs) for f in forecasts.values() if len(f.pairs)])
+    known_shares = [shares(f.pairs) for f in forecasts.values() if len(f.pairs)]
+    table = pd.DataFrame(filter(None, known_shares))  # without meters that used nothing
     # The same meters in each mean; without last week's load if most are younger.
     common = table.dropna()
     if 2 * len(common) < len(table):

@@ -123,6 +123,16 @@ def test_last_weeks_load_is_compared_on_the_same_meters(invoke: Callable) -> Non
     assert "on their last two weeks wrong by" in line and "last week's" not in line
 
 
+def test_a_meter_without_load_in_its_last_weeks_hides_no_error_of_others(invoke: Callable) -> None:
+    path = export("away", days=40)
+    table = pd.read_csv(path)
+    table.loc[len(table) - 20 * 24 :, "kWh"] = 0.0
+    table.to_csv(path, index=False)
+    export("dormer", days=3), export("floor", days=3)
+    line = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
+    assert "on the last two weeks of 2 of 3 meters wrong by" in line
+
+
 @pytest.mark.parametrize(
     ("zone", "ends", "first"),
     [
