@@ -2,13 +2,15 @@
 
     python -m benchmarks.starter DATA OUT [--cores 16]
     python -m benchmarks.starter DATA OUT --kinds homes
+    python -m benchmarks.starter DATA OUT --kinds buildings --judge
     python -m benchmarks.starter DATA OUT --without london fox
 
 DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.public`
 reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
 same way on the other sites. docs/public.md has the claims. `--kinds` makes the file of a kind alone
-and says whether it is the one that comes with plfl. `--without` only makes the medians of models
-for these sites, `OUT/without-SITE.xz`, as the baseline `public` reads them.
+and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too.
+`--without` only makes the medians of models for these sites, `OUT/without-SITE.xz`, as the baseline
+`public` reads them.
 """
 
 from __future__ import annotations
@@ -153,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
+    parser.add_argument("--judge", action="store_true", help="judge the sites of --kinds")
     parser.add_argument("--without", nargs="+", choices=[*public.TABLES])
     options = parser.parse_args(arguments)
     started = time.monotonic()
@@ -165,8 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (options.out / f"without-{site}.xz").write_bytes(content)
             print(f"without-{site}.xz: {time.monotonic() - started:.0f} s", flush=True)
         return
-    judges = len(options.kinds) == len(KINDS)
-    everyone = [site for sites in KINDS.values() for site in sites] if judges else []
+    judges = options.judge or len(options.kinds) == len(KINDS)
+    everyone = [site for kind in options.kinds for site in KINDS[kind]] if judges else []
     trained_on = dict.fromkeys([*map(shipped, options.kinds), *map(left_out, everyone)])
     boosters = [
         Booster(sites, ahead, level)
