@@ -35,6 +35,7 @@ class Combined(Baseline):
     )
 
     has_quantiles: ClassVar[bool] = True
+    needs_training_forecasts: ClassVar[bool] = False
 
     of: list[str] = Field(min_length=1)
     """Baselines before it."""

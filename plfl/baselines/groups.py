@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.baselines import catalogue
-from plfl.baselines.combined import Combined
 from plfl.interfaces.baseline import Baseline
 from plfl.study import Study
 
@@ -50,7 +49,7 @@ def count_groups(study: Study, state: str) -> int:
     common = names_in_common(baselines)
     reads_more = any(
         baseline.name not in common
-        and not isinstance(baseline, Combined)
+        and baseline.needs_training_forecasts
         and not common.isdisjoint(baseline.needs)
         for baseline in baselines
     )

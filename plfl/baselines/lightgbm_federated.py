@@ -1,5 +1,7 @@
 """LightGBM as if the clients of a federation had grown it together, without pooling raw data."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,30 +62,26 @@ class LightgbmFederated(Baseline):
 
     def refit(
         self,
-        fitted_baseline: FittedBaseline,
+        fitted_baseline: GrownFit,
         dataset: Dataset,
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
         return self._grown(fitted_baseline, dataset, settings)
 
-    def _grown(
-        self, earlier: FittedBaseline | None, dataset: Dataset, settings: FitSettings
-    ) -> TreesFit:
+    def _grown(self, earlier: GrownFit | None, dataset: Dataset, settings: FitSettings) -> TreesFit:
         from plfl.baselines.growth import Growth  # here, because it imports torch
 
         models: dict[int, list[TreeModel]] = {}
         messages: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, clients in share(dataset, self.turns):
-            tree_choices = []
-            if isinstance(earlier, GrownFit):
-                tree_choices = earlier.models[int(clients[0])][0].tree_choices
+            tree_choices = earlier.models[int(clients[0])][0].tree_choices if earlier else []
             growth = Growth(len(numbers), secure=self.secure)
             model = train(members, dataset, settings, self.design, tree_choices, growth)
             models |= {client: [model] for client in clients.tolist()}
             for client, size in zip(numbers, growth.bytes_up, strict=True):
                 messages[client].append(int(size))
-        if isinstance(earlier, GrownFit):
+        if earlier:
             pairs = zip(earlier.messages, messages, strict=True)
             messages = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
         # A client is in one federation; the others are those without another group.

@@ -1,5 +1,7 @@
 """The mean of the LightGBMs of other clients, which are sent once (one-shot)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,7 +34,7 @@ class LightgbmMean(Baseline):
 
     def refit(
         self,
-        fitted_baseline: FittedBaseline,
+        fitted_baseline: MeanOfOthers,
         dataset: Dataset,
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
@@ -40,15 +42,11 @@ class LightgbmMean(Baseline):
         return self._fit_trees(fitted_baseline, dataset, settings)
 
     def _fit_trees(
-        self, earlier: FittedBaseline | None, dataset: Dataset, settings: FitSettings
+        self, earlier: MeanOfOthers | None, dataset: Dataset, settings: FitSettings
     ) -> TreesFit:
         sent_models = []
         for client in range(len(dataset.clients)):
-            tree_choices = (
-                earlier.sent_models[client].tree_choices
-                if isinstance(earlier, MeanOfOthers)
-                else []
-            )
+            tree_choices = earlier.sent_models[client].tree_choices if earlier else []
             own_dataset = dataset.with_view("whole").select(np.array([client]))
             sent_models.append(train(own_dataset, dataset, settings, tree_choices=tree_choices))
         best: dict[int, Sequence[TreeModel]] = {}

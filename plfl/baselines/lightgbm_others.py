@@ -34,7 +34,7 @@ class LightgbmOthers(Baseline):
 
     def refit(
         self,
-        fitted_baseline: FittedBaseline,
+        fitted_baseline: TreesFit,
         dataset: Dataset,
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],

@@ -28,7 +28,7 @@ class LightgbmPooled(Baseline):
 
     def refit(
         self,
-        fitted_baseline: FittedBaseline,
+        fitted_baseline: TreesFit,
         dataset: Dataset,
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],

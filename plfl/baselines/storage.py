@@ -17,7 +17,6 @@ from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats
 from plfl.study import Study
-from plfl.tasks.quantiles import Quantiles
 
 WIDTHS = "widths"
 """The widths of the intervals of all clients, in the file of the baselines of a state."""
@@ -25,9 +24,7 @@ WIDTHS = "widths"
 
 def settings_of(study: Study) -> FitSettings:
     """What a study asks of its baselines, with the levels of its task."""
-    task = study.task
-    levels = task.levels if isinstance(task, Quantiles) else ()
-    return replace(study.baselines.fit_settings, levels=levels)
+    return replace(study.baselines.fit_settings, levels=study.task.quantile_levels)
 
 
 def storable(baselines: Baselines) -> list[str]:

@@ -493,12 +493,11 @@ class OwnTrees(Baseline):
 
     def refit(
         self,
-        fitted_baseline: FittedBaseline,
+        fitted_baseline: TreesFit,
         dataset: Dataset,
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> TreesFit:
-        assert isinstance(fitted_baseline, TreesFit)
         return self._fit_trees(fitted_baseline.models, dataset, settings, members)
 
     def _fit_trees(
@@ -559,11 +558,11 @@ def fit_pooled(
     settings: FitSettings,
     turns: int | None,
     sent_bytes: Sequence[int],
-    fitted_baseline: FittedBaseline | None = None,
+    fitted_baseline: TreesFit | None = None,
 ) -> TreesFit:
     """Models of pooled raw data (see `share`), of which clients have `sent_bytes` so many bytes;
     with the settings of models that are `fitted_baseline` already, or chooses them."""
-    earlier = fitted_baseline.models if isinstance(fitted_baseline, TreesFit) else {}
+    earlier = fitted_baseline.models if fitted_baseline else {}
     models: dict[int, list[TreeModel]] = {}
     for members, _, clients in share(dataset, turns):
         tree_choices = earlier[int(clients[0])][0].tree_choices if earlier else []

@@ -11,13 +11,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import PlflError
 from plfl.baselines.fitting import fit
 from plfl.baselines.groups import names_in_common
 from plfl.baselines.storage import WIDTHS, pack
 from plfl.config.sections import Baselines
 from plfl.data.dataset import SPLITS, Dataset
-from plfl.experiments.baselines import BaselineTables, chosen_baselines, evaluate
+from plfl.experiments.baselines import (
+    BaselineError,
+    BaselineTables,
+    FailedBaseline,
+    chosen_baselines,
+    evaluate,
+)
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
 from plfl.results.totals import Totals
@@ -63,10 +68,7 @@ def evaluate_in_groups(
 
     def score_group(number: int) -> GroupResults:
         members = groups[number]
-        earlier = {
-            name: x if isinstance(x, Exception) else GroupBaseline(x, members)
-            for name, x in common.items()
-        }
+        earlier = {name: GroupBaseline(fitted, members) for name, fitted in common.items()}
         tables = _evaluate(state, dataset.select(members), keys, task, earlier)
         log.info("%s: group %d of %d is scored", state, number + 1, len(groups))
         return _results(keys, tables, len(members))
@@ -92,7 +94,7 @@ def _evaluate(
     dataset: Dataset,
     keys: Baselines,
     task: Task,
-    earlier: Mapping[str, FittedBaseline | Exception],
+    earlier: Mapping[str, FittedBaseline],
 ) -> BaselineTables:
     return evaluate(state, dataset, keys.fit_settings, task, keys.further, keys.leave_out, earlier)
 
@@ -104,21 +106,20 @@ def _results(keys: Baselines, tables: BaselineTables, clients: int) -> GroupResu
 
 def fit_common(
     baselines: Sequence[Baseline], dataset: Dataset, settings: FitSettings
-) -> dict[str, FittedBaseline | Exception]:
-    """The baselines of `names_in_common`, fitted to all clients; or the error of one that could not
-    be fitted."""
+) -> dict[str, FittedBaseline]:
+    """The baselines of `names_in_common`, fitted to all clients, with those that failed."""
     names = names_in_common(baselines)
-    common: dict[str, FittedBaseline | Exception] = {}
+    common: dict[str, FittedBaseline] = {}
+    members: dict[str, FittedBaseline] = {}
     for baseline in baselines:
         if baseline.name not in names:
             continue
-        members = {name: x for name, x in common.items() if isinstance(x, FittedBaseline)}
         try:
-            common[baseline.name] = fit(baseline, dataset, settings, members)
-        except (PlflError, MemoryError):
-            raise  # as in `evaluate`
-        except Exception as error:
-            common[baseline.name] = error
+            with BaselineError.replaces_errors():
+                members[baseline.name] = fit(baseline, dataset, settings, members)
+            common[baseline.name] = members[baseline.name]
+        except BaselineError as failure:
+            common[baseline.name] = FailedBaseline(failure)
     return common
 
 

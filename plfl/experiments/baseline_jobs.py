@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import PlflError
 from plfl.baselines.groups import baselines_of, groups_of
 from plfl.baselines.storage import pack, settings_of, storable
 from plfl.data import arrays
@@ -28,7 +27,7 @@ from plfl.experiments.baseline_groups import (
     have_same_failures,
     join_groups,
 )
-from plfl.experiments.baselines import evaluate
+from plfl.experiments.baselines import BaselineError, FailedBaseline, evaluate
 from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Starts
 from plfl.results.records import read_arrays, read_table, write_models, write_table
 from plfl.results.totals import Totals
@@ -68,17 +67,13 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
     common = fit_common(baselines_of(study), dataset, settings_of(study))
     clients = range(len(dataset.clients))
     for name, fitted_baseline in common.items():
-        if isinstance(fitted_baseline, Exception):
-            content[f"{name}/failure"] = _words(fitted_baseline)
-            continue
         forecasts = arrays.GrowingArray(files.forecasts.parent)
         try:
-            for client, split in _evaluated(dataset):
-                forecasts.append(fitted_baseline.predict(client, dataset.starts(client, split)))
-        except (PlflError, MemoryError):
-            raise  # as in `evaluate`
-        except Exception as error:
-            content[f"{name}/failure"] = _words(error)
+            with BaselineError.replaces_errors():
+                for client, split in _evaluated(dataset):
+                    forecasts.append(fitted_baseline.predict(client, dataset.starts(client, split)))
+        except BaselineError as failure:
+            content[f"{name}/failure"] = str(failure)
             continue
         fitted_baselines[name] = fitted_baseline
         content[f"{name}/forecasts"] = forecasts.as_array()
@@ -87,10 +82,6 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
         log.info("%s is fitted to all clients", name)
     arrays.save(files.forecasts, content)
     write_models(files.models, pack(study.baselines, fitted_baselines, {}, len(clients)))
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
@@ -119,7 +110,7 @@ def write_group(
 
 def _handed_over(
     content: dict[str, Any], dataset: Dataset, members: NDArray[np.int64]
-) -> dict[str, FittedBaseline | Exception]:
+) -> dict[str, FittedBaseline]:
     """The baselines in a file of `write_common`, for these of its clients."""
     ends = content.pop(ENDS)
     places = {
@@ -127,12 +118,11 @@ def _handed_over(
         for k, (client, split) in enumerate(_evaluated(dataset))
         for i in np.flatnonzero(members == client).tolist()
     }
-    own_dataset, handed_over = dataset.select(members), dict[str, FittedBaseline | Exception]()
+    own_dataset, handed_over = dataset.select(members), dict[str, FittedBaseline]()
     for key, values in content.items():
         name, _, kind = key.partition("/")
         if kind == "failure":
-            kind_of_error, _, message = str(values).partition(": ")
-            handed_over[name] = _error_of(kind_of_error, message)
+            handed_over[name] = FailedBaseline(BaselineError(str(values)))
         elif kind == "forecasts":
             forecasts = {place: values[rows] for place, rows in places.items()}
             start = f"{name}/sent/"
@@ -143,12 +133,6 @@ def _handed_over(
             }
             handed_over[name] = HandedOver(own_dataset, forecasts, bytes_sent)
     return handed_over
-
-
-def _error_of(kind: str, message: str) -> Exception:
-    """An error with the name of its class and its message."""
-    error: Exception = type(kind, (Exception,), {})(message)
-    return error
 
 
 @dataclass(frozen=True)

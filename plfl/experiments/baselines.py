@@ -2,7 +2,8 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -22,12 +23,37 @@ from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.loads import LoadTask, first_week
-from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
 
 Predict: TypeAlias = Callable[[int, Starts], Floats]
 """Forecasts of windows of a client, see `FittedBaseline.predict`."""
+
+
+class BaselineError(Exception):
+    """A baseline has failed, for a reason about which the user can do nothing: it has no score, and
+    the others go on. Its text is the class of the error and its message."""
+
+    @classmethod
+    @contextmanager
+    def replaces_errors(cls) -> Iterator[None]:
+        """Raise it in place of each such error."""
+        try:
+            yield
+        except (PlflError, MemoryError, cls):
+            raise  # the user can do something about it
+        except Exception as error:
+            raise cls(f"{type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True)
+class FailedBaseline(FittedBaseline):
+    """A baseline that could not be fitted."""
+
+    failure: BaselineError
+
+    def predict(self, client: int, starts: Starts) -> Floats:
+        raise self.failure
 
 
 @dataclass(frozen=True)
@@ -60,11 +86,11 @@ def evaluate(
     task: Task | None = None,
     additional: Sequence[Baseline] = (),
     leave_out: Collection[str] = (),
-    earlier: Mapping[str, FittedBaseline | Exception] | None = None,
+    earlier: Mapping[str, FittedBaseline] | None = None,
 ) -> BaselineTables:
     """Fit every baseline but `leave_out` to the dataset of a state and score it on validation and
     test; the levels of quantiles are those of the task. Those that were fitted `earlier` are not
-    fitted again; an exception is the error of one that could not be fitted.
+    fitted again.
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
     none can choose its windows. One that raises an error has no score at all, and the others go on.
@@ -73,16 +99,13 @@ def evaluate(
     """
     task = task or Forecast()
     check_calibration(task, dataset)
-    levels = task.levels if isinstance(task, Quantiles) else ()
-    settings = replace(settings, levels=levels)
+    settings = replace(settings, levels=task.quantile_levels)
     fitted_baselines: dict[str, FittedBaseline] = {}
     widths: dict[str, Floats] = {}
 
     def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
         staged = (earlier or {}).get(baseline.name)
-        if isinstance(staged, Exception):
-            raise staged
         staged = staged or fit(baseline, dataset, settings, fitted_baselines)
         fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent_bytes)
         sent_bytes = total_sent(staged, len(dataset.clients))
@@ -95,15 +118,14 @@ def evaluate(
     for baseline in chosen_baselines(dataset, additional, leave_out):
         labels = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
-            forecasts = predictor(baseline)
-            tables.append(_tables(state, baseline.name, dataset, task, *forecasts, labels))
+            with BaselineError.replaces_errors():
+                forecasts = predictor(baseline)
+                tables.append(_tables(state, baseline.name, dataset, task, *forecasts, labels))
             log.info("%s: %s is scored", state, baseline.name)
-        except (PlflError, MemoryError):
-            raise  # the user can do something about it
-        except Exception as error:
+        except BaselineError as failure:
             log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
             fitted_baselines.pop(baseline.name, None)
-            labels["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+            labels["failed"] = str(failure).strip().partition("\n")[0]
             persistence, no_bytes = predictor(catalogue()["persistence"])
             missing = partial(_missing, persistence)
             tables.append(_tables(state, baseline.name, dataset, task, missing, no_bytes, labels))

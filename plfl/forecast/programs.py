@@ -39,7 +39,6 @@ from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
-from plfl.tasks.quantiles import Quantiles
 
 DAY = WEEK // 7
 
@@ -250,8 +249,7 @@ class Boosters(nn.Module):
         super().__init__()
         self.name, self.scaling = name, scaling
         self.received, self.known = received_forecasters, _modules(received_forecasters)
-        task = model.study.task
-        self.levels = len(task.levels) if isinstance(task, Quantiles) else 1
+        self.levels = len(model.study.task.quantile_levels) or 1
         self.unit = torch.from_numpy(stored["unit"])
         texts = texts_of(stored)
         if not texts:

@@ -1,10 +1,9 @@
 """A baseline: a forecaster that a federation has to beat, as one class in one file.
 
 This file is all that the author of a baseline has to read; docs/baselines.md has an example. Only
-`fit` and `FittedBaseline.predict` are required. The hooks stand in the order in which plfl uses
-them: facts when a study is read, `fit` and `refit` in the job of the baselines, `predict`,
-`sent_bytes` and `save` of what they return, and `restore` and `adopt` when `plfl forecast` reads
-what was saved.
+`fit` and `FittedBaseline.predict` are required. The hooks stand in the order of their use: facts
+when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes` and
+`save` of what they return, and `restore` and `adopt` when `plfl forecast` reads what was saved.
 
 What is fitted for the scores is also what is kept: nothing is fitted twice. A pretrained or public
 model is a baseline, too: its `fit` reads the model, and may weigh it on the clients' own windows.
@@ -85,6 +84,8 @@ class Baseline(Selectable):
     """Whether its `needs` must be trained on no reading of the client that they forecast."""
     fits_each_client: ClassVar[bool | None] = None
     """Whether `fit` treats each client alone, given its members; None: if clients send nothing."""
+    needs_training_forecasts: ClassVar[bool] = True
+    """Whether it may read forecasts of its members besides those for validation and test."""
     needs_covariates: ClassVar[bool] = False
     """Whether only studies with `windows.covariates` have it."""
 
@@ -117,14 +118,13 @@ class Baseline(Selectable):
 
     def refit(
         self,
-        fitted_baseline: FittedBaseline,
+        fitted_baseline: Any,
         dataset: Dataset,
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
         """Train for the test set, if validation is the end of the history: now the whole history is
-        the training set. `fitted_baseline`: the result of `fit`, whose chosen settings can be
-        used."""
+        the training set. `fitted_baseline`: what `fit` returned, whose settings can be used."""
         return self.fit(dataset, settings, members)
 
     def restore(

@@ -1,12 +1,10 @@
 """A task: what is predicted, as one class in one file.
 
-This file is all that the author of a task has to read. Only a task knows what the outputs of a
-model mean. Its hooks stand in the order of their use: facts and checks when a study is read, the
-loss in the rounds, predictions and their scores, tables for figures. Those that raise
-NotImplementedError are needed by some methods or studies alone.
-
-A task of loads derives from `plfl.tasks.loads.LoadTask`. Import torch from `plfl.base.lazy`, so
-that a study which names the task is read quickly.
+This file is all that the author of a task has to read; one of loads derives from
+`plfl.tasks.loads.LoadTask`. Only a task knows what the outputs of a model mean. Its hooks stand in
+the order of their use: facts and checks when a study is read, the loss in the rounds, predictions
+and their scores, tables for figures. Those that raise NotImplementedError are needed by some
+methods or studies alone. Import torch from `plfl.base.lazy`, so that a study is read quickly.
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ from plfl.layout import WindowShape
 Floats: TypeAlias = NDArray[np.float64]
 Starts: TypeAlias = NDArray[np.int64]
 Widening = Literal["none", "personal", "adaptive"]
-"""How forecast intervals are widened: by no conformal width, by one of each client, or by one that
-follows the client's loads."""
+"""The conformal width of intervals: none, one of each client, or one that follows its loads."""
 
 
 class Task(Selectable):
@@ -55,6 +52,11 @@ class Task(Selectable):
     def outputs(self, horizons: int) -> int:
         """O, the number of numbers that a model returns for a window with `horizons` targets."""
         raise NotImplementedError
+
+    @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        """The levels of the quantiles that it predicts; empty: a single prediction."""
+        return ()
 
     def window_shape(self, data: Data, windows: Windows) -> WindowShape:
         """The shape of what a model reads and returns, given a source with the task's examples."""

@@ -27,7 +27,6 @@ from plfl.outside.frozen import opened
 from plfl.results.comparisons import ORIGINS
 from plfl.study import Study
 from plfl.tasks.loads import LoadTask
-from plfl.tasks.quantiles import Quantiles
 
 Floats = NDArray[np.float32]
 SHORT: dict[Split, str] = {"train": "train", "validation": "val", "test": "test"}
@@ -229,7 +228,7 @@ def _read_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[
             covariates=covariate_names(study.windows),
             interval=dataset.interval,
             federation=int(dataset.federation[i]) if len(dataset.federation) else 0,
-            levels=task.levels if isinstance(task, Quantiles) else (),
+            levels=task.quantile_levels,
             scale=float(dataset.view.scale[i]),
             offset=scales[client].offset,
             spread=scales[client].scale,

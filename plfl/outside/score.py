@@ -26,7 +26,6 @@ from plfl.results.validation import best
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks.metrics import OF_DAYS
-from plfl.tasks.quantiles import Quantiles
 
 Floats = NDArray[np.float64]
 SUBMISSION = "yours"
@@ -127,11 +126,9 @@ def _select_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def _read(file: Path, study: Study) -> pd.DataFrame:
-    task = study.task
     required_columns = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
     required_columns += ["origin"] * bool(study.plan.axes)
-    if isinstance(task, Quantiles):
-        required_columns += [f"forecast_{100 * level:g}" for level in task.levels]
+    required_columns += [f"forecast_{100 * level:g}" for level in study.task.quantile_levels]
     try:
         table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
@@ -216,9 +213,9 @@ def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place
                 "give one for each of its stamps, which are the ends of intervals (`stamp_test`)",
             )
         )
-    if not isinstance(task, Quantiles):
+    if not task.quantile_levels:
         return merged_rows["forecast"].to_numpy(float).reshape(dataset.truth(starts).shape)
-    columns = [f"forecast_{100 * level:g}" for level in task.levels]
+    columns = [f"forecast_{100 * level:g}" for level in task.quantile_levels]
     return np.sort(merged_rows[columns].to_numpy(float), axis=1).reshape(
         *stamps.shape, len(columns)
     )

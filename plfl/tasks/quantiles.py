@@ -61,6 +61,10 @@ class Quantiles(LoadTask):
         return self
 
     @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        return self.levels
+
+    @property
     def widening(self) -> Widening:
         return self.conformal
 
