@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ GROUPS = ("body", "head")
 Head = Literal["mlp", "last"]
 """What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
 
+Mask: TypeAlias = NDArray[np.bool_]
+"""Which columns of a row are meant, (P,)."""
 
 Activation = Literal["prelu", "silu"]
 """The activations of the hidden layers of an MLP."""
@@ -91,7 +93,7 @@ class ParameterLayout:
         """The columns of all buffers; those of the parameters are before them."""
         return slice(sum(math.prod(shape) for shape in self.shapes.values()), self.width)
 
-    def is_whole(self, shared: NDArray[np.bool_]) -> bool:
+    def is_whole(self, shared: Mask) -> bool:
         """Whether a mask (P,) has all parameters."""
         return bool(shared[: self.buffer_columns.start].all())
 
@@ -122,7 +124,7 @@ class ParameterLayout:
         head = {name for entry in self.head for name in self.names if fnmatchcase(name, entry)}
         return [name for name in self.names if (name in head) == (pattern == "head")]
 
-    def mask(self, patterns: list[str]) -> NDArray[np.bool_]:
+    def mask(self, patterns: list[str]) -> Mask:
         """Which columns (P,) belong to parameters that one of the `patterns` means."""
         mask = np.zeros(self.width, dtype=bool)
         for pattern in patterns:
@@ -131,6 +133,6 @@ class ParameterLayout:
         return mask
 
 
-def head_mask(layout: ParameterLayout, head: Head) -> NDArray[np.bool_]:
+def head_mask(layout: ParameterLayout, head: Head) -> Mask:
     """Which parameters (P,) belong to the head of a model."""
     return layout.mask(["head" if head == "mlp" else layout.last])

@@ -32,7 +32,7 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import Models
 from plfl.study import Cell
-from plfl.study.combinations import Candidate
+from plfl.study.combinations import Candidate, overrides
 from plfl.training.task import STANDING
 
 OBSERVED = 100
@@ -160,7 +160,8 @@ class FoldTraining:
             local, received_rows = self._joined_models(method)
             return {"local": _numbers(local), "global": _numbers(received_rows)}
         f, models = self._federation_of(method), Models()
-        if not method.mixes:  # clients that mix do not forecast with a model alone
+        # Clients that mix do not forecast with a model alone.
+        if not overrides(method, "mix_outputs"):
             models["local"] = _numbers(f.best.rows if f.best else f.own_models())
         if f.has_global:
             models["global"] = _numbers(f.global_models)

@@ -35,6 +35,7 @@ from plfl.forecast.output import localise
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import DAMAGE, MODELS, ModelKind, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
+from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
 
@@ -260,6 +261,7 @@ class ForecastModel(Contents):
             predictions = task.widened(dataset, 0, starts, predictions, widths)
         first = max(0, int(last.min()) - self.look_back + 1)  # of the readings that count
         self._report_outside(frame_after[first : len(frame)], client)
+        assert isinstance(task, LoadTask)  # of other tasks no models are kept
         loads = task.columns("forecast", predictions)
         columns = {
             **{name: values.ravel() for name, values in loads.items()},

@@ -1,17 +1,12 @@
 """A method: what an algorithm adds to a round of federated learning, as one class in one file.
 
-The author of a method reads this file and `method_facts.py`; docs/add-an-algorithm.md shows one.
-In each round plfl asks what the server sends (`broadcast`), lets the clients train, and gives the
-method what they did (`aggregate`). Only these two hooks are required. A method describes local
-training in a `TrainInstructions`, in terms that every engine understands.
+This file is all that the author of a method has to read; docs/add-an-algorithm.md shows one. Only
+`broadcast` and `aggregate` are required. A method describes local training in a `TrainInstructions`
+and acts on the shared parameters only; if nothing is shared, only `without_server` is called.
 
 Server and clients communicate only through `f.channel`. Each side may use its own part of the state
 and what it has received: in `plfl.deploy` the two sides are different machines, and both run the
-method. A method acts on the shared parameters only. Where nothing is shared (P3), only
-`without_server` is called.
-
-Import torch from `plfl.base.lazy`, so that a study which names the method is read quickly.
-`plfl.base` and `plfl.interfaces.annotations` have the types for annotations.
+method. Import torch from `plfl.base.lazy`, so that a study is read quickly.
 """
 
 from __future__ import annotations
@@ -19,10 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, ClassVar
 
 from plfl.base import Tensor
 from plfl.interfaces.annotations import (
@@ -31,13 +23,13 @@ from plfl.interfaces.annotations import (
     TrainInstructions,
     TrainResult,
 )
-from plfl.interfaces.method_facts import MethodFacts
-from plfl.interfaces.method_facts import Sizes as Sizes
 from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
-from plfl.layout import ParameterLayout
+from plfl.interfaces.terms import Sizes as Sizes
+from plfl.layout import Mask, ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.plugins.registry import Algorithm
 
 
 @dataclass
@@ -54,20 +46,36 @@ class ClusterState(MethodState):
     """Cluster (N,) of every client, −1 for a client that has none yet."""
 
 
-class Method(MethodFacts):
-    """An algorithm: subclasses define its hyperparameters, state what is special about it (see
-    `MethodFacts`), and override its hooks, which stand in the order of the round. Every hook after
-    `init` gets the federation `f` and, as `state`, what `init` returned."""
+class Method(Algorithm):
+    """An algorithm: subclasses define its hyperparameters, state the facts that differ, and
+    override hooks, which stand in the order of the round. Every hook after `init` gets the
+    federation `f` and, as `state`, what `init` returned."""
+
+    sends: ClassVar[Sizes | None] = None  # for `plfl methods`; subclasses do not inherit it
+    ignores_sharing: ClassVar[bool] = False  # it has an effect even if nothing is shared
+    own_server: ClassVar[str | None] = None  # what its server does instead of a ServerOpt's step
+    server_lr: ClassVar[str | None] = None  # the symbol of fedavg's lr in it; None: lr must be 1
+    own_steps: ClassVar[bool] = False  # it takes local steps itself (`TrainInstructions.routine`)
+    equal_steps: ClassVar[bool] = True  # such a routine needs equally many steps of all clients
+    has_teacher: ClassVar[bool] = False  # it mixes a teacher's outputs into the targets
+    reads_features: ClassVar[bool] = False  # its loss reads hidden states of the LSTM or MLP
+    updates_only: ClassVar[bool] = False  # the server uses the mean update alone; not inherited
+    adds_numbers: ClassVar[bool] = False  # the server adds what is sent, so that masks can hide it
+    only_task: ClassVar[str | None] = None  # the only task for which it is defined; None: any
+    only_model: ClassVar[str | None] = None  # the only model that it can train; None: any network
+    # Why something is impossible with it; None: it is possible.
+    no_proximal: ClassVar[str | None] = None  # a proximal ClientOpt
+    no_buffers: ClassVar[str | None] = None  # buffers that training changes, as of BatchNorm
+    no_codec: ClassVar[str | None] = None  # codecs (`channel`)
+    no_server_average: ClassVar[str | None] = None  # an average over rounds (`server_ema`)
+    simulation_only: ClassVar[str | None] = None  # to deploy it
 
     # Optional: what a study with it must not ask for.
-
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        """Why the method does not work with these optimisers; None if it does."""
-        return self.contradicts(client_opt, server_opt)
+        """Why it does not work with these optimisers, if the facts do not say it; None: it does."""
 
-    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+    def unshareable(self, shared: Mask, layout: ParameterLayout) -> str | None:
         """Why it does not work with a sharing scheme of this mask (P,), which is not empty."""
-        return None
 
     def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
         """Why it cannot train this model, or with these settings, if the facts do not say it."""
@@ -87,7 +95,6 @@ class Method(MethodFacts):
         return self.simulation_only
 
     # Optional: before round 1.
-
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         """Mask (P,) of the parameters that go through the channel; `sharing`: what is shared."""
         return sharing
@@ -97,10 +104,8 @@ class Method(MethodFacts):
         return MethodState()
 
     # Optional: who trains in a round, and in which order.
-
     def strata(self, f: Federation, state: Any) -> Tensor | None:
         """Strata (N,) from each of which a fraction of clients is drawn; None: from all clients."""
-        return None
 
     def select(self, f: Federation, state: Any, t: int, drawn: Tensor) -> Tensor:
         """Clients (indices, ascending) that train in round `t`, given those `drawn` at random."""
@@ -111,7 +116,6 @@ class Method(MethodFacts):
         return [present]
 
     # Required: what crosses the channel in a round.
-
     @abstractmethod
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         """Send `clients` what they need through `f.channel`, and return their instructions."""
@@ -125,10 +129,8 @@ class Method(MethodFacts):
 
     def without_server(self, f: Federation, clients: Tensor) -> TrainInstructions | None:
         """Optional: what `clients` do where nothing is shared; None: their local steps."""
-        return None
 
     # Optional: the models that are scored.
-
     def global_parameters(self, f: Federation, state: Any) -> Tensor:
         """Shared parameters (N, d_s) that each client would receive from the server now."""
         return f.server.send(f.everyone)
@@ -140,11 +142,9 @@ class Method(MethodFacts):
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
         """Models (N, P) that clients make on their training windows from `rows` (N, P), the models
         [x; p_i] if they received x now, for their scores alone. None: they keep to `scored`."""
-        return None
 
     def mix_outputs(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor] | None:
         """Outputs of each client i for the windows `starts[i]`, given its models of `adapt`. None:
         the outputs are those of the models of `adapt` or `scored`."""
-        return None

@@ -144,7 +144,3 @@ class Task(Selectable):
     ) -> DataFrame:
         """Predictions for windows of a client, by model, beside the truth, for figures."""
         raise NotImplementedError
-
-    def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
-        """Predictions as columns of a table, which begin with a `name`."""
-        raise NotImplementedError

@@ -1,6 +1,6 @@
 """What the local steps minimise, and terms: how a method changes that, mostly with a teacher. The
 method names a term with its weights; the task says what it means for its loss (`Task.objective`,
-`Task.mix_teacher`)."""
+`Task.mix_teacher`). `Sizes` are those of a method's messages."""
 
 from __future__ import annotations
 
@@ -70,3 +70,17 @@ class Objective(NamedTuple):
 
 Term: TypeAlias = Distillation | CorrectedDistillation | NotTrueDistillation | Restriction
 """A change of the loss by a method, mostly with a teacher; only the task knows its meaning."""
+
+
+class Sizes(NamedTuple):
+    """The sizes of a method's messages for one client, in numbers of 4 bytes: terms of d_s, the
+    number of shared parameters, d_φ, those of the embedding, and hyperparameters by name."""
+
+    down: str = "d_s"
+    """Down to a participant in a round."""
+    up: str = "d_s"
+    """Up from a participant in a round."""
+    before_down: str = "0"
+    """Down to every client before round 1."""
+    before_up: str = "0"
+    """Up from every client before round 1."""

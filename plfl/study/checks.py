@@ -37,7 +37,7 @@ from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import KINDS, Algorithm
 from plfl.study import combinations
 from plfl.study.axes import Axis, parsed
-from plfl.study.combinations import Candidate
+from plfl.study.combinations import Candidate, overrides
 
 Refusals = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
 """Why methods do not work with partners, by the names of the method and of the partner."""
@@ -534,7 +534,7 @@ def unfit_by_facts(
         yield (
             f"needs the task {method.only_task}, but task.name is {task.name}; remove the method"
         )
-    if method.mixes and task.name != "forecast":
+    if overrides(method, "mix_outputs") and task.name != "forecast":
         yield f"needs the task forecast, but task.name is {task.name}; remove the method"
     if method.reads_features and not model.features:
         yield (
@@ -543,7 +543,7 @@ def unfit_by_facts(
         )
     if method.has_teacher and (reason := task.refuses_teacher(federation.loss)):
         yield f"mixes forecasts of a teacher into the targets, which {reason}"
-    if method.selects and federation.selection != "uniform":
+    if overrides(method, "strata", "select") and federation.selection != "uniform":
         yield (
             "selects the clients of a round itself; remove the method, or set "
             "federation.selection to uniform"
@@ -564,19 +564,19 @@ def unfit_by_facts(
 def _unfit_scores(method: Method, federation: FederationSettings) -> Iterator[str]:
     """Why its models cannot be scored with these settings."""
     averages = federation.ema is not None
-    if method.adapts and averages:
+    if overrides(method, "adapt") and averages:
         yield (
             "adapts the models before each forecast, so their average is not used; remove the "
             "method, or federation.ema"
         )
-    if method.mixes and (averages or federation.keep == "best"):
+    if overrides(method, "mix_outputs") and (averages or federation.keep == "best"):
         yield (
             "does not forecast with a model alone, so it can use neither an average nor the "
             "best model; remove the method, or federation.ema and federation.keep"
         )
     if federation.server_ema is not None and method.no_server_average:
         yield f"{method.no_server_average}; remove the method, or federation.server_ema"
-    if federation.calibrates and (method.has_own_model or method.adapts or method.mixes):
+    if federation.calibrates and overrides(method, "scored", "adapt", "mix_outputs"):
         yield (
             "decides itself what the clients forecast with, which calibration would replace; "
             "remove the method, or federation.calibration"

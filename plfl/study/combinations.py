@@ -50,6 +50,25 @@ class Candidate:
         )
 
 
+def overrides(method: Method, *hooks: str) -> bool:
+    """Whether the class of a method has any of these hooks of its own."""
+    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in hooks)
+
+
+def refusal(method: Method, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    """Why a method does not work with these optimisers; None if it does."""
+    if reason := method.refuses(client_opt, server_opt):
+        return reason
+    if method.no_proximal and client_opt.proximal:
+        return f"{method.no_proximal}; use sgd for prox, adam for proxadam"
+    if method.own_server:
+        has_rate = method.server_lr is not None
+        if server_opt.name != "fedavg" or not (has_rate or server_opt.lr == 1):
+            fedavg = f"fedavg, whose lr is {method.server_lr}" if has_rate else "fedavg with lr 1"
+            return f"{method.own_server}; use {fedavg}"
+    return None
+
+
 def candidates(base: Candidate, search: Search, trials: int | None = None) -> list[Candidate]:
     """The combinations of values whose paths match the algorithms of `base`, at most `trials` (see
     `sample`). A value outside the bounds of its hyperparameter raises a ValueError with the path.
@@ -175,11 +194,9 @@ class Combinations:
         reasons, grid = {}, self.grid
         for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
             for candidate in self._candidates_of(*names):
-                refuses = candidate.method and candidate.method.refuses(
-                    candidate.client_opt, candidate.server_opt
-                )
-                if refuses:
-                    reasons[names] = refuses
+                optimisers = candidate.client_opt, candidate.server_opt
+                if reason := candidate.method and refusal(candidate.method, *optimisers):
+                    reasons[names] = reason
                     break
         return reasons
 

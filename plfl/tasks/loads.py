@@ -53,6 +53,10 @@ class LoadTask(Task):
         """The names that `columns` gives to the ends of each interval, in the order of `shares`."""
         raise NotImplementedError
 
+    def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
+        """Predictions as columns of a table, which begin with a `name`."""
+        raise NotImplementedError
+
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
         """Quantiles of the targets of all clients, and ρ of each client."""
         edges = quantile_edges(torch.cat(list(targets)), bins)

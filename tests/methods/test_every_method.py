@@ -28,6 +28,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
+from plfl.study.combinations import refusal
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
@@ -177,7 +178,8 @@ REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
 @pytest.mark.parametrize(("name", "client_opt", "server_opt", "word"), REFUSALS)
 def test_optimisers_that_make_no_sense_are_refused(name, client_opt, server_opt, word):
     parameters = CASES[name].parameters if name in CASES else {}
-    reason = available()[name.split(maxsplit=1)[0]](**parameters).refuses(client_opt, server_opt)
+    method = available()[name.split(maxsplit=1)[0]](**parameters)
+    reason = refusal(method, client_opt, server_opt)
     assert (reason is None) == (not word)
     assert word in (reason or "")
 

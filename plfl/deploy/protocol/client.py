@@ -51,6 +51,7 @@ from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
 from plfl.results.records import MODELS, ConformalWidths, Models, fill
 from plfl.study import Cell, Study
+from plfl.study.combinations import overrides
 
 log = logging.getLogger(__name__)
 
@@ -272,7 +273,8 @@ class DeployedClient:
     ) -> None:
         """Save the models that were scored last in the form that `plfl forecast` reads."""
         rows = {} if received_rows is None else {"global": received_rows}
-        if not f.method.mixes:  # such clients do not forecast with a model alone
+        # Clients that mix do not forecast with a model alone.
+        if not overrides(f.method, "mix_outputs"):
             rows = {"local": f.own_models(received_rows), **rows}
         if not rows:
             return
