@@ -218,12 +218,6 @@ def test_rows_in_json_are_a_table(shape: str, tmp_path: Path) -> None:
     assert "JSON, rows in" in exports.report()[0]
 
 
-def test_lines_of_influxdb_are_named(tmp_path: Path) -> None:
-    (path := tmp_path / "a.txt").write_text("kWh,entity_id=meter value=12.5 1700000000000000000\n")
-    with naming(DataError, "a.txt: is in the line protocol of InfluxDB; export CSV of one field"):
-        read(path)
-
-
 @pytest.mark.parametrize(
     ("line", "is_stated"),
     [

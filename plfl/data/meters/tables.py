@@ -26,11 +26,11 @@ from plfl.base.extras import install_command
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Meters
-from plfl.data.meters import quantities
+from plfl.data.meters import line_protocol, quantities
 from plfl.data.meters.formats import trees
 from plfl.data.meters.words import WORDS, is_known
 
-_IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".xml", ".json")
+_IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".lp", ".xml", ".json")
 SUFFIXES = (*_IN_ARCHIVES, ".parquet", ".xlsx", ".xls", ".zip")
 """Endings of the names of raw files."""
 
@@ -65,8 +65,6 @@ _MOST_COLUMNS = 30_000
 _HEAD = 2000  # characters of a long line that are looked at
 _ENCODINGS = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1255", "cp932")
 """Encodings of text that is not UTF-8, the most usual one first."""
-_LINE_PROTOCOL = re.compile(r"[^\s,]+(?:,[^\s=]+=[^\s,]+)* [^\s=]+=\S+ \d{10,19}\s*")
-"""A line in the protocol of InfluxDB."""
 _FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF"}
 """How files begin that are not read, and what they are."""
 
@@ -252,6 +250,8 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
                 f"is {raw.kind} in no known format (docs/own-data.md lists them)",
                 "export CSV instead",
             )
+        if raw.kind == line_protocol.NAME:
+            return RawTable(path, line_protocol.read_lines(path, raw.sheets[""]), raw.kind)
         failure = None
         for sheet, lines in raw.sheets.items():
             try:
@@ -310,6 +310,8 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
         return RawFile(path, "JSON", content=content)
     lines, encoding = _lines(path, content, meters)
+    if line_protocol.is_protocol(lines):
+        return RawFile(path, line_protocol.NAME, {"": lines}, encoding=encoding)
     return RawFile(path, "text", {"": lines}, encoding=encoding)
 
 
@@ -522,12 +524,6 @@ def _header(
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
-    if _LINE_PROTOCOL.fullmatch(" ".join(rows[0])):
-        raise data_error(
-            path,
-            "is in the line protocol of InfluxDB",
-            "export CSV of one field: `influx query --raw`, or `influx -format csv`",
-        )
     if not any(map(_dates_in, rows[:_SAMPLE])):
         raise data_error(
             path,
