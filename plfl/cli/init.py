@@ -60,10 +60,11 @@ def add(commands: Commands) -> None:
     text = "with `meters`: what they are, so that a model of public meters can be compared with"
     parser.add_argument("--kind", choices=KINDS, help=text)
     text = (
-        "with `meters`: test at so many times instead of on the last weeks, each four weeks after "
-        "readings that trained; the study takes as many times as long"
+        "with `meters`: test at so many times of the year, each four weeks after readings that "
+        "trained; 1: on the last weeks, which is faster; default: 3 if all "
+        "meters have 38 weeks of readings, or else 1"
     )
-    parser.add_argument("--origins", type=_positive, default=1, metavar="NUMBER", help=text)
+    parser.add_argument("--origins", type=_positive, metavar="NUMBER", help=text)
     text = (
         "with `meters`: have the model read the public holidays of a country (DE) or of one of its "
         "states or provinces (DE-BY)"
@@ -187,6 +188,7 @@ def _write_study_of_exports(
         print(f"{starter.save_format(format_file, exports_read, meters)}: the format of the files")
     for line in exports_read.report():
         print(line)
+    print(starter.describe_tests(exports_read, study))
     for name in starter.too_short(exports_read):
         command = (
             f"plfl forecast results/{path.stem} {shlex.quote(str(exports_read.files[name]))} --new"

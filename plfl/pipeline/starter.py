@@ -1,6 +1,6 @@
 """A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from glob import escape
 from pathlib import Path
@@ -11,10 +11,11 @@ import yaml
 
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
-from plfl.base.text import Progress, counted
+from plfl.base.text import Progress, counted, counted_names
 from plfl.config.sections import TESTED as TESTED_WEEKS
-from plfl.config.sections import Holidays, Meters
+from plfl.config.sections import Holidays, Meters, Rolling
 from plfl.data.dataset import WEEK
+from plfl.data.meters.cleaning import Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.paths import client_names, raw_files
@@ -26,6 +27,7 @@ from plfl.pipeline.shipped import root, write_new
 from plfl.public.inputs import DAY
 from plfl.public.models import Kind, load
 from plfl.public.seen import is_meter_seen
+from plfl.results.words import join_words
 from plfl.study import Study
 from plfl.study.keys import PAPER_SCHEMES
 
@@ -40,6 +42,8 @@ BEFORE_FIRST = 8
 """Weeks of readings before the first of several origins, at least."""
 QUARTER = 13
 """Weeks from one origin to the next, at most, so that they are in all seasons."""
+SEASONS = 3
+"""Test sets of a study whose readings have room for each in a season of its own."""
 
 
 def recognise(
@@ -49,15 +53,16 @@ def recognise(
     lead_time: LeadTime = "day",
     kind: Kind | None = None,
     holidays: Holidays | None = None,
-    origins: int = 1,
+    origins: int | None = None,
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study: their content, and the configuration.
 
     `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
     a UTC offset need `timezone`. `lead_time`: what is forecast. `kind`: of the meters; with it, the
     model of public meters is among the baselines. `origins`: the number of test sets, of several
-    each with a training before it. DataError: something is wrong or ambiguous, or there are too few
-    readings for these origins; the message lists all problems of all files.
+    each with a training before it; None: as many as `seasons` finds. DataError: something is wrong
+    or ambiguous, or there are too few readings for these origins; the message lists all problems of
+    all files.
     """
     paths = list(paths)
     raw = raw_files(paths)
@@ -69,8 +74,11 @@ def recognise(
     count = counted(len(exports.problems_of_study), "problem")
     exports.refuse(f"{count}, nothing was written")
     study = _study(exports, paths, meters, lead_time, kind)
-    if origins > 1:
-        _judge_at(study, rolling(exports, origins))
+    times = seasons(exports) if origins is None else None
+    if origins is not None and origins > 1:
+        times = rolling(exports, origins)
+    if times is not None:
+        _judge_at(study, times)
     if holidays is not None:
         study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
     return exports, study
@@ -218,6 +226,47 @@ def _split(exports: Exports) -> list[float]:
     return [round(0.9 - test, 2), 0.1, test]
 
 
+def seasons(exports: Exports) -> dict[str, Any] | None:
+    """The key `data.origins` of a study with `SEASONS` test sets of four weeks, a quarter of a year
+    from one to the next, the last one at the end of what all meters have; None unless every meter
+    that takes part begins `BEFORE_FIRST` weeks before the first and has a week of readings in each.
+    """
+    meters = [*_participants(exports).values()]
+    if not meters:
+        return None
+    end = min(meter.load.index[-1] for meter in meters)
+    times = _origins(meters, end, SEASONS, QUARTER)
+    first = Rolling.model_validate(times).dates[0] - timedelta(weeks=BEFORE_FIRST)
+    if any(_standard_time(meter, meter.load.index[0]).date() > first for meter in meters):
+        return None
+    week, tested = WEEK // meters[0].minutes, timedelta(weeks=TESTED_WEEKS)
+    starts = [end - timedelta(weeks=QUARTER * number) - tested for number in range(SEASONS)]
+    known_readings = [
+        meter.load[start : start + tested].count() for meter in meters for start in starts
+    ]
+    return times if min(known_readings) >= week else None
+
+
+def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
+    """When a study of `recognise` tests its forecasts, and how to change that, in a line."""
+    if times := study["data"].get("origins"):
+        dates = [date.isoformat() for date in Rolling.model_validate(times).dates]
+        return (
+            f"tested at {counted(len(dates), 'time')}, on the {TESTED_WEEKS} weeks from "
+            f"{join_words(dates)}; with --origins 1 on the last weeks only, which is faster"
+        )
+    needed = BEFORE_FIRST + TESTED_WEEKS + (SEASONS - 1) * QUARTER
+    text = f"tested on the last weeks; with {needed} weeks of all meters, at {SEASONS} times"
+    younger = [
+        name
+        for name, meter in _participants(exports).items()
+        if len(meter.load) * meter.minutes < needed * WEEK
+    ]
+    if not younger or len(younger) == len(_participants(exports)):
+        return text
+    return f"{text} ({counted_names(younger)} {'has' if len(younger) == 1 else 'have'} less)"
+
+
 def rolling(exports: Exports, count: int) -> dict[str, Any]:
     """The key `data.origins` of a study with several test sets of four weeks: the last one ends
     with the readings, and the others are as far before it as the readings allow, at most a quarter
@@ -226,7 +275,7 @@ def rolling(exports: Exports, count: int) -> dict[str, Any]:
     Raises:
         DataError: there are too few readings; the message says how many origins they allow.
     """
-    meters = [meter for name, meter in exports.meters.items() if name not in _short(exports)]
+    meters = [*_participants(exports).values()]
     ends: list[pd.Timestamp] = sorted(meter.load.index[-1] for meter in meters)
     end = ends[len(ends) // 10]  # one of ten meters may end long before the others
     weeks = max((end - meter.load.index[0]).days // 7 for meter in meters)
@@ -241,18 +290,34 @@ def rolling(exports: Exports, count: int) -> dict[str, Any]:
                 f"say --origins {most}" if most > 1 else "leave it out",
             )
         )
-    zone = meters[0].zone
-    last = end.tz_convert(zone).date() - timedelta(weeks=TESTED_WEEKS)
+    return _origins(meters, end, count, step)
+
+
+def _participants(exports: Exports) -> dict[str, Meter]:
+    """The meters that have enough readings to take part, by name."""
+    short = _short(exports)
+    return {name: meter for name, meter in exports.meters.items() if name not in short}
+
+
+def _origins(meters: Sequence[Meter], end: pd.Timestamp, count: int, step: int) -> dict[str, Any]:
+    """The key `data.origins` for this number of test sets, the last of which ends with the last
+    whole day before `end`. `step`: weeks from one to the next."""
+    last = _standard_time(meters[0], end).date() - timedelta(weeks=TESTED_WEEKS)
     return {"last": last.isoformat(), "count": count, "step": step}
+
+
+def _standard_time(meter: Meter, stamp: pd.Timestamp) -> pd.Timestamp:
+    """A time in UTC on the clock of a study, which never changes."""
+    return stamp.tz_localize(None) + standard_offset(meter.zone)
 
 
 def _judge_at(study: dict[str, Any], origins: dict[str, Any]) -> None:
     """Judge the claims of a study over several origins. Then the choice is made within what is
-    known before each of them, so there is no validation set, and no scheme for new meters with a
-    history of their own."""
+    known before each of them, so there is no validation set. At each, every meter is new in one of
+    two turns, and not of four, which would take three times as many trainings."""
     study["data"]["origins"] = origins
-    del study["windows"]["split"], study["sharing"]["new"]
-    study["grid"]["sharing"].remove("new")
+    del study["windows"]["split"]
+    study["sharing"]["new"]["turns"] = 2
 
 
 def save_format(path: Path, exports: Exports, meters: Meters) -> Path:

@@ -140,7 +140,7 @@ class Study(StudyKeys):
         if federation.privacy.clip is not None:
             yield from checks.check_private_schemes(self.grid, plan.schemes.joining)
         yield from checks.check_history(windows, data, task, federation, self.tuning)
-        yield from checks.check_joining(plan.schemes.joining, data, windows, federation)
+        yield from checks.check_joining(plan.schemes.joining, windows, federation)
         optimisers = "optimisers", len(self.grid.client_opt) * len(self.grid.server_opt)
         yield from checks.check_combinations(self.grid, plan.combinations.refusals, *optimisers)
         yield from checks.check_paths(self.tuning, self.grid)

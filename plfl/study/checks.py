@@ -378,7 +378,7 @@ def check_history(
 
 
 def check_joining(
-    schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: FederationSettings
+    schemes: Mapping[str, Scheme], windows: Windows, federation: FederationSettings
 ) -> Iterator[Problem]:
     """Report sharing schemes that contradict other keys."""
     for name, scheme in schemes.items():
@@ -392,12 +392,6 @@ def check_joining(
         if scheme.history and scheme.join == "raw":
             yield Problem(
                 Key(f"sharing.{name}.history"), "works only with join: unseen", "remove it"
-            )
-        elif scheme.history and (not windows.has_validation or data.cuts):
-            yield Problem(
-                Key(f"sharing.{name}.history"),
-                f"works only without {WITHOUT_VALIDATION}",
-                "remove it",
             )
         if scheme.history and len({s.history for s in schemes.values() if s.history}) > 1:
             yield Problem(

@@ -212,26 +212,28 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
     assert not own["bytes_up"].any()
 
 
-def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained() -> None:
+@pytest.mark.parametrize("data", [{"origins": []}, ORIGIN["data"]])
+def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(data) -> None:
+    """With an origin, the others train twice: at last on all readings before it."""
     schemes = {"P1": ["*"], "new": {"join": "unseen", "turns": 2, "history": 1}}
     of = study(
-        data={"origins": []},
+        data=data,
         windows={"history": None},
         sharing=schemes,
         grid={"sharing": ["P1", "new"], "seeds": [1]},
     )
-    data, results = trained(of)
-    short = study(data={"origins": []}, windows={"history": 1}, grid={"sharing": ["P1"]})
+    dataset, results = trained(of)
+    short = study(data=data, windows={"history": 1}, grid={"sharing": ["P1"]})
     week = windows_of(short, tables())
     found = next(result for cell, result in results.items() if cell.sharing == "new")
     for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
-        members = plain(of, data.select(np.array(others)), 6, [1], "P1")[0]
+        members = plain(of, dataset.refit().select(np.array(others)), 6, [1], "P1")[0]
         assert members.models is not None
         evaluator = Trainer.for_study(of, week).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.evaluate(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
-        for name in data.clients[late].tolist():
+        for name in dataset.clients[late].tolist():
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)
     assert of.plan.schemes.for_new == {"new": 1}
     assert of.plan.schemes.federated == ["P1"]
@@ -283,7 +285,6 @@ def test_what_cannot_be_chosen_within_a_history_is_refused() -> None:
         ({"windows": {"scaling": "pooled"}, "grid": {"sharing": ["unseen"]}}, "scaling"),
         ({"tuning": {"search": {"federation.rounds": [7]}}}, "rounds"),
         ({"task": {"name": "forecast", "conformal": "client"}}, "conformal"),
-        ({"sharing": {"P1": {"join": "unseen", "history": 1}}}, "sharing.P1.history"),
     ):
         with naming(ConfigError, word):
             study(**({"grid": {"sharing": ["P1"]}} | blocks))

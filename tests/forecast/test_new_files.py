@@ -18,8 +18,9 @@ from plfl.base.errors import DataError
 from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
+from plfl.data.sources import load_dataset
 from plfl.pipeline.file_patterns import FilePatterns
-from plfl.pipeline.starter import recognise, write
+from plfl.pipeline.starter import describe_tests, recognise, write
 from plfl.results.records import write_about
 from plfl.study import Study
 from tests.helpers.kept_baselines import write_results
@@ -231,7 +232,8 @@ def test_a_study_of_several_origins_forecasts_with_the_models_of_the_latest(
     _, content = recognise([Path("exports")], meters, origins=3)
     # 25 weeks: 8 before the first of three tests of 4 weeks, the last of which ends with them.
     assert content["data"]["origins"] == {"last": "2024-03-01", "count": 3, "step": 6}
-    assert "split" not in content["windows"] and "new" not in content["sharing"]
+    assert "split" not in content["windows"]
+    assert content["sharing"]["new"] == {"join": "unseen", "history": 1, "turns": 2}
     write(Path("meters.yaml"), content | {"baselines": {"trees": 2}})
     study = Study.load("meters.yaml")
     assert study.plan.latest_variant == "origins=2024-03-01"
@@ -245,6 +247,32 @@ def test_a_study_of_several_origins_forecasts_with_the_models_of_the_latest(
     latest = study.paths.results / "origins=2024-03-01"
     assert found == invoke("forecast", latest, *arguments).out
     assert select_meter(pd.read_csv(io.StringIO(found)))["made_at"][0].startswith("2024-04-10")
+
+
+def test_a_study_tests_in_three_seasons_if_all_meters_have_38_weeks(here: Path) -> None:
+    """Eight weeks before the first test, 26 from it to the last, and four of test."""
+    meters = Meters(timezone=ZONE)
+    export("exports", "2023-09-08", "2024-06-01")  # in standard time the last day lacks an hour
+    exports, content = recognise([Path("exports")], meters)
+    dates = "2023-11-03, 2024-02-02 and 2024-05-03"
+    assert f"tested at 3 times, on the 4 weeks from {dates};" in describe_tests(exports, content)
+    study = Study.load(write(Path("meters.yaml"), content))
+    assert len(study.variants) == 3
+    for origin, variant in zip(study.data.cuts, study.variants.values(), strict=True):
+        dataset = load_dataset(variant, "all")
+        test = dataset.stamps[slice(*dataset.view.bounds[0, 2:])]
+        assert test[0] == np.datetime64(origin) + np.timedelta64(1, "h")
+        assert len(test) == 28 * 24
+        assert np.ptp(dataset.with_view("new").view.bounds[0, [0, 2]]) == 7 * 24
+    _, content = recognise([Path("exports")], meters, origins=1)
+    assert "split" in content["windows"] and "origins" not in content["data"]
+    one = Path("exports", f"{NAMES[0]}.csv")
+    header, *rows = one.read_text().splitlines(keepends=True)
+    one.write_text("".join([header, *rows[72:]]))
+    exports, content = recognise([Path("exports")], meters)
+    assert "split" in content["windows"] and "origins" not in content["data"]
+    line = "tested on the last weeks; with 38 weeks of all meters, at 3 times (attic has less)"
+    assert describe_tests(exports, content) == line
 
 
 def test_a_study_in_a_known_format_says_the_date_order_that_the_format_leaves_open() -> None:
