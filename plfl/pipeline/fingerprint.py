@@ -71,18 +71,31 @@ def files_of(module: str) -> tuple[Path, ...]:
 
 def _read_by(source: Path) -> list[Path]:
     """The files beside a module, and the templates, whose names are strings in the module."""
+    if source.suffix != ".py":
+        return []
     folders = (source.parent, source.parent / "templates")
-    other_files = [path for folder in folders for path in sorted(folder.glob("*.*"))]
-    other_files = [path for path in other_files if path.suffix != ".py" and path.is_file()]
-    if not other_files or source.suffix != ".py":
+    content = source.read_bytes()
+    named_files = [
+        path
+        for folder in folders
+        for path in _other_files(folder)
+        if path.name.encode() in content
+    ]
+    if not named_files:
         return []
     constants = (
-        node.value
-        for node in ast.walk(ast.parse(source.read_bytes(), source))
-        if isinstance(node, ast.Constant)
+        node.value for node in ast.walk(ast.parse(content, source)) if isinstance(node, ast.Constant)
     )
     strings = {value for value in constants if isinstance(value, str)}
-    return [path for path in other_files if path.name in strings]
+    return [path for path in named_files if path.name in strings]
+
+
+@cache
+def _other_files(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder that are no Python files, in order."""
+    return tuple(
+        path for path in sorted(folder.glob("*.*")) if path.suffix != ".py" and path.is_file()
+    )
 
 
 _digest = cache(sha256)
@@ -90,7 +103,7 @@ _digest = cache(sha256)
 
 def forget() -> None:
     """Forget what was read of files, which may have changed since."""
-    for function in (imports, files_of, _digest):
+    for function in (imports, files_of, _other_files, _digest):
         function.cache_clear()
 
 
