@@ -1080,6 +1080,10 @@ class Baselines(Section):
             return find_baseline(name)()
         return {baseline.name: baseline for baseline in self.further}[name]
 
+    def are_of_plfl(self, names: Iterable[str]) -> bool:
+        """Whether none of the baselines with these names is of a plug-in."""
+        return all(type(self.find(name)).__module__.startswith("plfl.") for name in names)
+
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""

@@ -60,7 +60,8 @@ def seasonal_error(loads: NDArray[np.float64], season: int) -> float:
 
 
 class NaiveErrors(NamedTuple):
-    """Mean absolute errors of naive forecasts of a client in kWh; see `naive_error`."""
+    """Mean absolute errors of naive forecasts of a client in kWh, see `naive_error`, and its mean
+    loads."""
 
     persistence: float
     """Of persistence, over all targets of the windows in a split."""
@@ -68,6 +69,10 @@ class NaiveErrors(NamedTuple):
     """The same of each target (H,)."""
     seasonal: float
     """Of the load a day before, in the training set."""
+    mean_load: float
+    """Over all targets of the windows in a split."""
+    mean_absolute_load: float
+    """The same of absolute loads."""
 
 
 ROWS = ("features", "load", "stamps")
@@ -290,8 +295,8 @@ class Dataset:
         return last if self.horizons == 1 else np.repeat(last[:, None], self.horizons, axis=1)
 
     def naive_errors(self, client: int, split: Split) -> NaiveErrors:
-        """Errors of naive forecasts of a client, by which scores of a split divide. They are
-        computed once: models are scored after every round."""
+        """Errors of naive forecasts and mean loads of a client, by which scores of a split divide.
+        They are computed once: models are scored after every round."""
         if (client, split) not in self._naive_errors:
             starts, (first, end) = self.starts(client, split), self.view.bounds[client, :2]
             truth, persistence = self.truth(starts), self.persistence(starts)
@@ -300,6 +305,8 @@ class Dataset:
                 naive_error(truth, persistence),
                 np.array([naive_error(*pair) for pair in pairs]),
                 seasonal_error(self.load[first:end], WEEK // 7 // self.interval),
+                float(truth.mean()),
+                float(np.abs(truth).mean()),
             )
         return self._naive_errors[client, split]
 

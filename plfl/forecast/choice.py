@@ -117,8 +117,7 @@ class Forecasters:
     def are_of_plfl(self) -> bool:
         """Whether no code of a plug-in forecasts."""
         study, names = self.tables.study, self.index.loc[self.index["sharing"] == BASELINE, "name"]
-        modules = [type(study.baselines.find(str(name))).__module__ for name in names]
-        return not study.plugins and all(module.startswith("plfl.") for module in modules)
+        return not study.plugins and study.baselines.are_of_plfl(map(str, names))
 
     @property
     def any_model(self) -> ForecastModel:

@@ -76,15 +76,14 @@ def _read_by(source: Path) -> list[Path]:
     folders = (source.parent, source.parent / "templates")
     content = source.read_bytes()
     named_files = [
-        path
-        for folder in folders
-        for path in _other_files(folder)
-        if path.name.encode() in content
+        path for folder in folders for path in _other_files(folder) if path.name.encode() in content
     ]
     if not named_files:
         return []
     constants = (
-        node.value for node in ast.walk(ast.parse(content, source)) if isinstance(node, ast.Constant)
+        node.value
+        for node in ast.walk(ast.parse(content, source))
+        if isinstance(node, ast.Constant)
     )
     strings = {value for value in constants if isinstance(value, str)}
     return [path for path in named_files if path.name in strings]

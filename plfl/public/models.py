@@ -8,7 +8,7 @@ under which licences, and how they did at sites that took no part (docs/public.m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from lzma import LZMAError
@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.public.inputs import Floats, HourlyLoads, Integers, LeadTime, inputs_of
-from plfl.public.packing import unpack
+from plfl.public.packing import MadeWhenRead, unpack
 from plfl.training.forest import Forest
 
 Kind = Literal["homes", "buildings"]
@@ -51,14 +51,14 @@ class PublicModel:
     """Models of public meters that forecast any meter of their kind."""
 
     kind: Kind
-    boosters: dict[str, Any]
+    boosters: Mapping[str, Any]
     """LightGBM's boosters, as `hour_10` for the 0.1 quantile of the next hour."""
     marks: NDArray[np.uint64]
     """Marks of the days that it was trained on, see `plfl.public.seen`."""
 
     @cached_property
-    def _forests(self) -> dict[str, Forest]:
-        return {name: Forest(booster) for name, booster in self.boosters.items()}
+    def _forests(self) -> Mapping[str, Forest]:
+        return MadeWhenRead(self.boosters, lambda name: Forest(self.boosters[name]))
 
     def predict(
         self,
@@ -109,7 +109,7 @@ def load_file(kind: Kind, path: Path) -> PublicModel:
 
 def _unpacked(kind: Kind, content: bytes) -> PublicModel:
     texts, marks = unpack(content)
-    boosters = {name: lightgbm.Booster(model_str=text) for name, text in texts.items()}
+    boosters = MadeWhenRead(texts, lambda name: lightgbm.Booster(model_str=texts[name]))
     return PublicModel(kind, boosters, marks)
 
 

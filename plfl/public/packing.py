@@ -9,11 +9,13 @@ and weights are left out. The arrays are in the format of safetensors, compresse
 from __future__ import annotations
 
 import lzma
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors.numpy import load, save
+
+Value = TypeVar("Value")
 
 STEP = 1e-4
 """What the values of leaves are multiples of; they are shares of a meter's mean load."""
@@ -83,19 +85,41 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
     return lzma.compress(save(arrays), preset=9 | lzma.PRESET_EXTREME)
 
 
-def unpack(content: bytes) -> tuple[dict[str, str], np.ndarray]:
+class MadeWhenRead(Mapping[str, Value]):
+    """Values by name, each of which is made when it is read first: a forecast needs few of the
+    boosters, and reading one takes longer than forecasting a meter."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Value]):
+        self._names, self._make = tuple(names), make
+        self._values: dict[str, Value] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._values:
+            if name not in self._names:
+                raise KeyError(name)
+            self._values[name] = self._make(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def unpack(content: bytes) -> tuple[Mapping[str, str], np.ndarray]:
     """The boosters that `pack` packed, by name, as texts that LightGBM reads, and the marks."""
     arrays = load(lzma.decompress(content))
     names = sorted({key.partition("/")[0] for key in arrays if "/" in key})
-    texts = {}
-    for name in names:
+
+    def text(name: str) -> str:
         count = int(arrays[f"{name}/features"])
         ends = np.cumsum(arrays[f"edge counts {count}"].astype(int))
         table = np.split(arrays[f"edges {count}"].astype(float), ends[:-1])
         feature, threshold = arrays[f"{name}/feature"], arrays[f"{name}/threshold"]
-        decision, leaf = arrays[f"{name}/decision"], arrays[f"{name}/leaf"]
-        texts[name] = _text(feature, threshold, decision, leaf, table)
-    return texts, arrays["marks"]
+        return _text(feature, threshold, arrays[f"{name}/decision"], arrays[f"{name}/leaf"], table)
+
+    return MadeWhenRead(names, text), arrays["marks"]
 
 
 def _features(text: str) -> int:

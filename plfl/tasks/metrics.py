@@ -114,8 +114,8 @@ def score_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -
         "mae": error,
         "rmse": root,
         "mase": _ratio(error, naive.persistence),
-        "nrmse": _ratio(root, abs(float(truth.mean()))),
-        "wape": _ratio(error, float(np.abs(truth).mean())),
+        "nrmse": _ratio(root, abs(naive.mean_load)),
+        "wape": _ratio(error, naive.mean_absolute_load),
         "seasonal_mase": _ratio(error, naive.seasonal),
     }
     if columns := columns_of(dataset):
