@@ -59,7 +59,8 @@ NEW = {"map": {"2017-05-07", "2017-09-24"}}
 NEW_SITE = "a new site"
 SINGLE = (
     *(*ALONE, *WAYS["received"], "baseline-lightgbm_stacked", "P1", "P1-global"),
-    "baseline-public",
+    *("baseline-public", "baseline-combined_public", "baseline-combined_received_public"),
+    *("baseline-mean_received", "baseline-lightgbm_on_public"),
 )
 """Forecasters that the table has one by one, too."""
 SCORES = ("wape", "seasonal_mase", "nrmse", "peak_error")

@@ -64,7 +64,9 @@ def test_models_are_made_for_studies_that_list_the_public_one(tmp_path, monkeypa
 @pytest.mark.parametrize("file", sorted((ROOT / "config").glob("map*.yaml")), ids=lambda f: f.stem)
 def test_a_study_of_the_map_lists_a_public_model_of_each_site(file):
     study = Study.load(file)
-    (public,) = (b for b in study.baselines.further if isinstance(b, Public))
+    public, grown = (b for b in study.baselines.further if isinstance(b, Public))
+    assert (public.name, grown.name) == ("public", "lightgbm_on_public")
+    assert (grown.kind, grown.file) == (public.kind, public.file)
     files = public.file if isinstance(public.file, list) else [public.file]
     assert [path.stem for path in files] == [f"without-{state}" for state in study.data.states]
     assert public.kind == kind_of(study.data.states[0])
