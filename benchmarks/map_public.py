@@ -25,6 +25,7 @@ from plfl.data.windows import build
 from plfl.outside.frozen import opened
 from plfl.public.models import Kind, load_file
 from plfl.study import Study
+from plfl.tasks.quantiles import Quantiles
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ("map-homes", "map-homes-40", "map-cambridge", "map", "map-cambridge-day-ahead")
@@ -75,17 +76,20 @@ def predictions(study: Study, models: Path, kind: Kind) -> pd.DataFrame:
         tables = sources.source_of(study.data).load(study.data, state)
         for variant in study.variants.values():
             data = build(tables, variant.windows, origin=variant.data.cut)
-            fitted = PublicFit(data, model)
+            levels = study.task.levels if isinstance(study.task, Quantiles) else ()
+            fitted = PublicFit(data, model, levels)
             for client, name in enumerate(data.clients.tolist()):
                 starts = data.starts(client, "test")
+                forecasts = fitted.predict(client, starts).reshape(-1, max(1, len(levels)))
                 targets, made_at = data.target_rows(starts), data.persistence_rows(starts)
                 columns = {
                     "client": f"{state}/{name}" if len(study.data.states) > 1 else name,
                     "origin": str(variant.data.cut),
                     "made_at": np.repeat(data.stamps[made_at], data.horizons),
                     "stamp": data.stamps[targets].ravel(),
-                    "forecast": fitted.predict(client, starts).ravel(),
+                    "forecast": forecasts[:, levels.index(0.5) if levels else 0],
                 }
+                columns |= {f"forecast_{100 * q:g}": forecasts[:, k] for k, q in enumerate(levels)}
                 parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 
@@ -119,8 +123,10 @@ def main() -> None:
     if options.task:
         study, _ = opened(options.task)
         kind: Kind = "homes" if "home" in study.name else "buildings"
-        rounded = predictions(study, options.models, kind).round({"forecast": 3})
-        rounded.astype({"forecast": "float32"}).to_parquet(options.predictions, compression="zstd")
+        rows = predictions(study, options.models, kind)
+        numbers = {name: "float32" for name in rows if name.startswith("forecast")}
+        rounded = rows.round(dict.fromkeys(numbers, 3)).astype(numbers)
+        rounded.to_parquet(options.predictions, compression="zstd")
         return
     models = options.models
     whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})

@@ -10,7 +10,7 @@ reads, and `starter.csv`: for each site the errors and intervals of models that 
 same way on the other sites. docs/public.md has the claims. `--kinds` makes the file of a kind alone
 and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too.
 `--without` only makes the medians of models for these sites, `OUT/without-SITE.xz`, as the baseline
-`public` reads them.
+`public` reads them; with `--quantiles` also the ends of the intervals, for studies of quantiles.
 """
 
 from __future__ import annotations
@@ -157,13 +157,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
     parser.add_argument("--judge", action="store_true", help="judge the sites of --kinds")
     parser.add_argument("--without", nargs="+", choices=[*public.TABLES])
+    parser.add_argument("--quantiles", action="store_true", help="all quantiles of --without")
     options = parser.parse_args(arguments)
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.without:
         public.prepare(options.data, options.out / "models")
         for site in options.without:
-            boosters = [Booster(left_out(site), ahead, 0.5) for ahead in AHEADS]
+            levels = LEVELS if options.quantiles else (0.5,)
+            boosters = [Booster(left_out(site), ahead, q) for ahead in AHEADS for q in levels]
             content = pack({b.name: b.text() for b in boosters}, marks(left_out(site)))
             (options.out / f"without-{site}.xz").write_bytes(content)
             print(f"without-{site}.xz: {time.monotonic() - started:.0f} s", flush=True)

@@ -106,6 +106,15 @@ class Public(PretrainedElsewhere):
     ) -> FittedBaseline:
         public_fit, levels = self.choose_unseen(dataset), settings.levels
         if all(LEVELS[0] <= level <= LEVELS[-1] for level in levels):
+            if levels and public_fit.model.levels != LEVELS:
+                raise DataError(
+                    Problem(
+                        Key("baselines.further"),
+                        "public: its file has models of the median alone, and the study asks for "
+                        "quantiles",
+                        "make it with `python -m benchmarks.starter … --quantiles`",
+                    )
+                )
             return replace(public_fit, levels=levels)
         clients = range(len(dataset.clients))
         errors = [residuals(dataset, public_fit, client, levels) for client in clients]

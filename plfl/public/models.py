@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
-from plfl.public.inputs import Floats, HourlyLoads, Integers, LeadTime, inputs_of
+from plfl.public.inputs import LEADS, Floats, HourlyLoads, Integers, LeadTime, inputs_of
 from plfl.public.packing import MadeWhenRead, unpack
 from plfl.training.forest import Forest
 
@@ -59,6 +59,14 @@ class PublicModel:
     @cached_property
     def _forests(self) -> Mapping[str, Forest]:
         return MadeWhenRead(self.boosters, lambda name: Forest(self.boosters[name]))
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The quantiles of `LEVELS` that it has for both lead times."""
+        names = set(self.boosters)
+        return tuple(
+            q for q in LEVELS if names.issuperset(f"{ahead}_{round(100 * q)}" for ahead in LEADS)
+        )
 
     def predict(
         self,

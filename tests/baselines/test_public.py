@@ -175,6 +175,16 @@ def test_levels_beyond_its_quantiles_are_those_of_its_errors() -> None:
     np.testing.assert_array_equal(restored.predict(0, starts), fitted.predict(0, starts))
 
 
+def test_a_file_without_quantiles_forecasts_no_study_of_quantiles(tmp_path: Path) -> None:
+    texts, marks = unpack(file_of("homes").read_bytes())
+    path = tmp_path / "medians.xz"
+    path.write_bytes(pack({name: texts[name] for name in ("hour_50", "day_50")}, marks))
+    baseline, data = Public(kind="homes", file=path), dataset()
+    assert baseline.fit(data, SETTINGS, {}).model.levels == (0.5,)
+    with pytest.raises(DataError, match=r"of the median alone.*`python -m benchmarks\.starter"):
+        baseline.fit(data, replace(SETTINGS, levels=(0.1, 0.5, 0.9)), {})
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.xz"
     with pytest.raises(DataError, match=r"none\.xz: is missing; `python -m benchmarks\.starter`"):
