@@ -49,8 +49,9 @@ def check_load(
     check_finite(place, load, gaps=gaps)
     if not allow_negative:
         _refuse(place, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
-    load = load.dropna()
-    if load.empty:
+    is_known = load.notna().to_numpy()
+    values = load.to_numpy()[is_known]
+    if not len(values):
         raise DataError(
             Problem(
                 place,
@@ -58,12 +59,12 @@ def check_load(
                 "replace the file or leave this building out",
             )
         )
-    if (load == load.iloc[0]).all():
+    if (values == values[0]).all():
         raise DataError(
             Problem(
                 place,
-                f"column {load.name!r} is constant, all {len(load)} values from {load.index[0]} "
-                f"on are {load.iloc[0]:g}",
+                f"column {load.name!r} is constant, all {len(values)} values from "
+                f"{load.index[is_known][0]} on are {values[0]:g}",
                 "there is nothing to forecast, leave this building out",
             )
         )

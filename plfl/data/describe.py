@@ -62,8 +62,9 @@ def describe(
 
 def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
     load = table["load"]
-    usual = load[load > 0].quantile(0.99)
-    changes = (load != load.shift()).cumsum()
+    values = load.to_numpy()
+    usual = np.quantile(values[values > 0], 0.99) if (values > 0).any() else np.nan
+    changes = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1], [True]]))
     return {
         "rows": len(load),
         "first": load.index[0],
@@ -73,9 +74,9 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "mean": load.mean(),
         "min": load.min(),
         "max": load.max(),
-        "zeros": (load == 0).mean(),
-        "flat_hours": changes.value_counts().max() * interval / 60,
-        "outliers": int((load > OUTLIER * usual).sum()),
+        "zeros": (values == 0).mean(),
+        "flat_hours": np.diff(changes).max() * interval / 60,
+        "outliers": int((values > OUTLIER * usual).sum()),
         "far_inputs": [
             (str(name), values)
             for name in table

@@ -45,7 +45,9 @@ def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
     `series` is indexed by local timestamps at the end of each interval. It has `load` and the other
     columns of its source; the columns of the calendar are added.
     """
-    table = pd.concat([series, calendar(pd.DatetimeIndex(series.index))], axis=1)
+    table = series
+    if any(name not in series for name in features):
+        table = pd.concat([series, calendar(pd.DatetimeIndex(series.index))], axis=1)
     table = table[[name for name in features if name in table]].astype(float)
     table.attrs = dict(series.attrs)
     return table

@@ -123,6 +123,21 @@ def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> No
     assert len(exports.meters) == 80
 
 
+OCTOPUS = (
+    "Consumption (kWh), Start, End\n" + "0.1, 2023-01-02T00:00:00Z, 2023-01-02T00:30:00Z\n" * 4000
+)
+
+
+@pytest.mark.parametrize("text", ["\n".join(LINES), OCTOPUS], ids=["plain", "format"])
+@pytest.mark.parametrize("end", ["", '\nagain"'], ids=["never closed", "closed in the next line"])
+def test_the_line_of_a_quotation_mark_is_named(text: str, end: str, tmp_path: Path) -> None:
+    lines = text.split("\n")
+    lines[5] = lines[5].replace(",", ',"', 1) + end
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    with naming(DataError, "a.csv: line 6", "quotation mark"):
+        recognise([tmp_path / "a.csv"], Meters(timezone="UTC"))
+
+
 def test_too_little_memory_is_no_damage(tmp_path: Path) -> None:
     arrays.save(path := tmp_path / "a.npz", {"load": np.ones(3)})
 

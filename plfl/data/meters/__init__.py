@@ -259,7 +259,9 @@ def _tell(notes: list[Problem]) -> None:
 def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.DataFrame:
     """The load and the inputs of a meter in local standard time, with short gaps filled. Loads that
     cannot be used are refused."""
-    table = meter.load.to_frame().join(meter.inputs)
+    table = meter.load.to_frame()
+    if len(meter.inputs.columns):
+        table = table.join(meter.inputs)
     utc = pd.DatetimeIndex(table.index).tz_localize(None).as_unit("us")
     table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
     # Known features first, in their order.
@@ -277,7 +279,10 @@ def _fill_gaps(place: Path | Place, table: pd.DataFrame, meters: Meters) -> pd.D
     the number of `gaps` in the load, of readings `filled` there and of those left `missing`, and
     `notes` about the changes, for the user. A table without a complete row is refused.
     """
-    complete = table.notna().all(axis=1).to_numpy()
+    complete = table.notna().to_numpy().all(axis=1)
+    if complete.all():
+        table.attrs = {"gaps": 0, "filled": 0, "missing": 0, "notes": []}
+        return table
     if not complete.any():
         columns = ", ".join(repr(meters.columns.get(str(role), role)) for role in table)
         text = f"no row has a value in all of {columns}"

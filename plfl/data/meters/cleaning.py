@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -92,17 +93,22 @@ class Meter:
         """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, their
         span in standard time, and the changes."""
         offset, ends = standard_offset(self.zone), self.load.index
-        first, last = (end.tz_localize(None) + offset for end in (ends[0], ends[-1]))
         changes = [f"{change}: {number}" for change, number in self.changes.items()]
-        if self.load.isna().to_numpy().any():
+        if np.isnan(self.load.to_numpy()).any():
             local = pd.DatetimeIndex(ends).tz_localize(None) + offset
             gap = longest_gap(self.load.set_axis(local), self.minutes)
             changes.append(f"longest gap: {gap}")
         return (
-            f"{len(ends)} readings, {short_number(self.load.sum())} kWh, "
-            f"{first:%Y-%m-%d} to {last:%Y-%m-%d}; "
+            f"{len(ends)} readings, {short_number(np.nansum(self.load.to_numpy()))} kWh, "
+            f"{_local_day(ends[0], offset)} to {_local_day(ends[-1], offset)}; "
             f"{', '.join(changes) or 'nothing changed'}"
         )
+
+
+@lru_cache  # thousands of meters have the same
+def _local_day(instant: pd.Timestamp, offset: timedelta) -> str:
+    """The day of an instant on a clock with an offset."""
+    return f"{instant.tz_localize(None) + offset:%Y-%m-%d}"
 
 
 TOO_FEW = "fewer than two readings"
@@ -176,6 +182,7 @@ class Cleaner:
     def __init__(self, keys_of: Mapping[str, Meters], interval: int | None):
         """`keys_of`: the keys of each meter; `interval`: see `clean`."""
         self._keys_of, self._interval = keys_of, interval
+        self._plain_loads: dict[int, Mapping[str, NDArray[np.float64]]] = {}
         self._plain_meters: dict[int, Meter] = {}
 
     def clean(
@@ -183,7 +190,9 @@ class Cleaner:
     ) -> Meter:
         """The series of a meter; see `clean`."""
         keys, (piece, *other_pieces) = self._keys_of[name], pieces
-        if other_pieces or weather is not None or not _is_plain(piece, name, keys):
+        if id(piece) not in self._plain_loads:
+            self._plain_loads[id(piece)] = _plain_loads(piece, self._keys_of)
+        if other_pieces or weather is not None or name not in self._plain_loads[id(piece)]:
             return clean(name, pieces, zone, keys, self._interval, weather)
         plain_meter = self._plain_meters.get(id(piece))
         if plain_meter is None or plain_meter.zone != zone:
@@ -192,28 +201,37 @@ class Cleaner:
             if is_by_row and plain_meter.load.notna().all():  # nor an hour lost and one gained
                 self._plain_meters[id(piece)] = plain_meter
             return plain_meter
-        values = piece.readings[name].to_numpy() * _factor(keys, plain_meter.minutes)
+        values = self._plain_loads[id(piece)][name] * _factor(keys, plain_meter.minutes)
         load = pd.Series(values, plain_meter.load.index, name="load")
         return replace(plain_meter, load=load, changes=Counter(plain_meter.changes))
 
 
-def _is_plain(piece: Piece, name: str, keys: Meters) -> bool:
-    """Whether the loads of a meter need no look: they are known, vary, are those of no register and
-    in the unit of the keys, in rows in order of time, and no key changes single ones."""
-    values, stamps = piece.readings[name].to_numpy(), piece.times.stamps
-    changing_keys = (keys.cumulative, keys.max_jump, keys.zero_run, keys.since, keys.until)
-    return (
-        not any(changing_keys)
-        and len(piece.inputs.columns) == 0
-        and not piece.changes.get(name)
-        and len(stamps) == len(values)
-        and bool(0 <= values.min() < values.max() < np.inf)
-        and stamps.is_monotonic_increasing
-        and stamps.is_unique
-        and piece.table.unit_of(piece.columns[name]) in (None, keys.unit)
-        and not (len(values) > ENOUGH_CHANGES and is_register(piece.readings[name]))
-        and not are_two_registers(values)
-    )
+def _plain_loads(piece: Piece, keys_of: Mapping[str, Meters]) -> Mapping[str, NDArray[np.float64]]:
+    """The loads of a piece that need no look, by meter: they are known, vary, are those of no
+    register and in the unit of the keys, in rows in order of time, and no key changes single ones.
+    """
+    values, stamps = piece.readings.to_numpy(), piece.times.stamps
+    is_in_order = stamps.is_monotonic_increasing and stamps.is_unique
+    if not is_in_order or len(stamps) != len(values) or len(piece.inputs.columns):
+        return {}
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    may_be_plain = (lowest >= 0) & (lowest < highest) & (highest < np.inf)
+    return {
+        name: loads
+        for name, loads in zip(
+            piece.readings.columns[may_be_plain], values.T[may_be_plain], strict=True
+        )
+        if not piece.changes.get(name)
+        and not _has_changing_key(keys_of[name])
+        and piece.table.unit_of(piece.columns[name]) in (None, keys_of[name].unit)
+        and not (len(loads) > ENOUGH_CHANGES and is_register(pd.Series(loads)))
+        and not are_two_registers(loads)
+    }
+
+
+def _has_changing_key(keys: Meters) -> bool:
+    """Whether a key changes single loads."""
+    return any((keys.cumulative, keys.max_jump, keys.zero_run, keys.since, keys.until))
 
 
 def _factor(keys: Meters, minutes: int) -> float:

@@ -202,6 +202,8 @@ def _pieces(
 
 def _are_alike(keys: Meters, other_keys: Meters) -> bool:
     """Whether two files of a meter are read alike; the default unit is kWh."""
+    if keys is other_keys:
+        return True
     unit = {"unit": keys.unit or "kWh"}
     other_unit = {"unit": other_keys.unit or "kWh"}
     return keys.model_copy(update=unit) == other_keys.model_copy(update=other_unit)
@@ -252,8 +254,12 @@ def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumpti
     """Keep what was settled about a key of some meters."""
     exports.settled_keys[key] = assumption.value
     exports.assumptions += [assumption.words] if assumption.words else []
+    names_by_keys: dict[int, list[str]] = {}  # the meters of a file share theirs
     for name in names:
-        exports.keys[name] = exports.keys[name].model_copy(update={key: assumption.value})
+        names_by_keys.setdefault(id(exports.keys[name]), []).append(name)
+    for names_alike in names_by_keys.values():
+        keys = exports.keys[names_alike[0]].model_copy(update={key: assumption.value})
+        exports.keys |= dict.fromkeys(names_alike, keys)
 
 
 def _check_unique(

@@ -432,8 +432,10 @@ def _is_time(table: RawTable, name: str) -> bool:
 
 
 def _is_clock(table: RawTable, name: str) -> bool:
+    if name in table.plain and not names_hours(name):
+        return False
     column = table.cells[name]
-    if column.dtype.kind in "fbM" or (name in table.plain and not names_hours(name)):
+    if column.dtype.kind in "fbM":
         return False
     text = _sample(column)
     if text.str.fullmatch(r"\d{1,4}").all() and names_hours(name):

@@ -69,8 +69,7 @@ class LoadSearch:
     def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns that measure something else, by their unit, name or values."""
         reasons = {}
-        for column in columns:
-            values = self.table.cells[column]
+        for column, values in self.table.cells[list(columns)].items():
             unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
             if reason := quantities.why_not_load(column, unit):
                 reasons[column] = reason
@@ -146,7 +145,7 @@ class LoadSearch:
     def _sum_among(self, columns: Sequence[str]) -> str | None:
         """The column that is the sum of all others, such as phases; None if there is none."""
         try:
-            values = pd.DataFrame(read_numbers(self.table, columns, self.meters))
+            values = read_numbers(self.table, columns, self.meters)
         except DataError:  # said where the columns are read
             return None
         for column in values if len(columns) > 2 else ():
@@ -196,9 +195,8 @@ def _are_meters(columns: Sequence[str]) -> bool:
 def _is_number_of_meter(column: str, values: pd.Series) -> bool:
     """Whether a column has a single whole number, and is named like those of meters, or it is too
     long to be a reading."""
-    if len(values.unique()) != 1 or not is_whole(values):
-        return False
-    return names_meter(column) or len(str(values.iloc[0])) >= _LONG_NUMBER
+    may_be_number = names_meter(column) or len(str(values.iloc[0])) >= _LONG_NUMBER
+    return may_be_number and len(values.unique()) == 1 and is_whole(values)
 
 
 def names_meter(column: str) -> bool:

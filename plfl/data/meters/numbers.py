@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
@@ -42,11 +43,11 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
     first: dict[str, tuple[str, object, str]] = {}
     certain: set[str] = set()
     for name in columns:
-        if table.cells[name].dtype.kind in "iuf":
-            continue
         plain = table.plain.get(name)
         if plain and (not plain.mark or plain.mark in first):
             certain |= {plain.mark} if plain.is_decimal else set()
+            continue
+        if table.cells[name].dtype.kind in "iuf":
             continue
         text = as_text(table.cells[name])
         for mark, other_mark in (".,", ",."):
@@ -80,23 +81,23 @@ def _has_whole_numbers(table: RawTable, columns: Sequence[str]) -> bool:
     return any(
         table.plain[name].has_whole
         if name in table.plain
-        else as_text(table.cells[name]).str.fullmatch(WHOLE_NUMBER.pattern).any()
+        else table.cells[name].dtype.kind not in "iuf"
+        and as_text(table.cells[name]).str.fullmatch(WHOLE_NUMBER.pattern).any()
         for name in columns
-        if table.cells[name].dtype.kind not in "iuf"
     )
 
 
-def numbers(table: RawTable, name: str, mark: str, missing: Sequence[float | str]) -> pd.Series:
+def _numbers(
+    table: RawTable, name: str, mark: str, missing: Sequence[float | str]
+) -> NDArray[np.float64]:
     """A column as float64, NaN where a reading is missing and infinite where it is not a number."""
-    column = table.cells[name]
     words = [str(word).strip().lower() for word in missing]
     sentinels = [float(word) for word in words if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
     plain = table.plain.get(name)
-    if column.dtype.kind in "iuf" or (plain and plain.mark in ("", mark)):
-        plain_numbers = column.to_numpy(float) if plain is None else plain.numbers
-        values = pd.Series(plain_numbers, column.index, name=name)
-        return values.mask(values.isin(sentinels)) if sentinels else values
-    text = as_text(column)
+    if (plain and plain.mark in ("", mark)) or table.cells[name].dtype.kind in "iuf":
+        numbers = table.cells[name].to_numpy(float) if plain is None else plain.numbers
+        return np.where(np.isin(numbers, sentinels), np.nan, numbers) if sentinels else numbers
+    text = as_text(table.cells[name])
     is_missing = text.str.lower().isin([*_MISSING, *words])
     if mark == ",":
         for old, new in (",\0", ".,", "\0."):
@@ -108,7 +109,7 @@ def numbers(table: RawTable, name: str, mark: str, missing: Sequence[float | str
         grouped = odd.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
         odd = odd.mask(grouped, odd.str.replace(",", "", regex=False))
         values.loc[odd.index] = pd.to_numeric(odd, errors="coerce").astype(float).fillna(np.inf)
-    return values.mask(is_missing | values.isin(sentinels))
+    return values.mask(is_missing | values.isin(sentinels)).to_numpy()
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -118,27 +119,28 @@ def as_text(column: pd.Series) -> pd.Series:
     return column.fillna("").str.strip()
 
 
-def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:
+def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> pd.DataFrame:
     """The numbers in some columns. Text other than numbers and marks of missing readings is
     refused, with a line for each column."""
     mark = decimal(table, columns, meters)
-    values, problems = {}, []
-    for column in columns:
-        values[column] = numbers(table, column, mark, meters.missing)
-        wrong = np.isinf(values[column].to_numpy())
-        if wrong.any():
-            row = int(wrong.argmax())
-            value = str(table.cells[column].iloc[row]).strip()
-            problems.append(
-                Problem(
-                    table.place_of(table.cells.index[row]),
-                    f"{column} {value!r} is not a number "
-                    f"({counted(int(wrong.sum()), 'such value')})",
-                    "say that it means a missing reading with "
-                    f"{Key('data.meters.missing', f'[{typed(value)}]')}, or set "
-                    f"{Key('data.meters.decimal')}",
-                )
+    values = pd.DataFrame(
+        {column: _numbers(table, column, mark, meters.missing) for column in columns},
+        index=table.cells.index,
+    )
+    is_wrong, problems = np.isinf(values.to_numpy(float)), []
+    for position in np.flatnonzero(is_wrong.any(axis=0)):
+        column, row = values.columns[position], int(is_wrong[:, position].argmax())
+        value = str(table.cells[column].iloc[row]).strip()
+        problems.append(
+            Problem(
+                table.place_of(table.cells.index[row]),
+                f"{column} {value!r} is not a number "
+                f"({counted(int(is_wrong[:, position].sum()), 'such value')})",
+                "say that it means a missing reading with "
+                f"{Key('data.meters.missing', f'[{typed(value)}]')}, or set "
+                f"{Key('data.meters.decimal')}",
             )
+        )
     if problems:
         raise DataError(*problems)
     return values

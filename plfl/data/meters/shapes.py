@@ -44,8 +44,7 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         meters.columns[role] for role in ("timestamp", "time_of_day") if role in meters.columns
     ]
     for name in map(str, table.cells):
-        column = table.cells[name]
-        if name in table.plain or column.dtype.kind in "iufbM":
+        if name in table.plain or (column := table.cells[name]).dtype.kind in "iufbM":
             continue
         sample = as_text(column.head(50))
         if sample.str.fullmatch(_WITH_UNIT.pattern).mean() > 0.5:

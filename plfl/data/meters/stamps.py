@@ -344,6 +344,7 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
     )
 
 
+@cache  # thousands of meters have the same
 def zone_named(name: str) -> ZoneInfo:
     """The time zone with an IANA name; DataError if there is none."""
     try:
@@ -358,6 +359,7 @@ def may_be_clock_change(wall: pd.Timestamp) -> bool:
     return wall.day_of_week == 6 and wall.hour <= 3
 
 
+@cache
 def standard_offset(zone: ZoneInfo) -> timedelta:
     """UTC offset of standard time, in either hemisphere.
 

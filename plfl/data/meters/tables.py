@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import io
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,12 +97,11 @@ class RawTable:
     def plain(self) -> dict[str, "Plain"]:
         """The columns of text that have only plain numbers and empty cells. Wide files have
         thousands of them, and other ways of reading them take long."""
-        columns = {}
-        for name in map(str, self.cells):
-            column = self.cells[name]
-            if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist())):
-                columns[name] = plain
-        return columns
+        return {
+            str(name): plain
+            for name, column in self.cells.items()
+            if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist()))
+        }
 
     def unit_of(self, column: str) -> str | None:
         """The unit that the file states for a column, in its row of units or in the column's name;
@@ -634,47 +632,58 @@ def unique_names(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
 
 
 def _cells(
-    path: Path, lines: list[str], begin: int, separator: str, names: list[str], date: int
+    path: Path, lines: Sequence[str], begin: int, separator: str, names: Sequence[str], date: int
 ) -> tuple[pd.DataFrame, int]:
     """The rows of data, and how many rows without a date at the end are left out."""
-    kept_lines: list[int] = []
-    wrong: list[tuple[int, int]] = []
-    widest = len(names)
     last = [split_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
-    end = len(lines) - _undated(last, date, widest)
-    undated = sum(bool(line.strip(f"{separator} ")) for line in lines[end:])
-    for position in range(begin, end):
-        line = lines[position]
-        if not line.strip(f"{separator} "):
+    end = len(lines) - _undated(last, date, len(names))
+    empty = f"{separator} "
+    undated = sum(bool(line.strip(empty)) for line in lines[end:])
+    numbers = [number for number in range(begin, end) if lines[number].strip(empty)]
+    return cells_of(path, lines, numbers, separator, names), undated
+
+
+def cells_of(
+    path: Path,
+    lines: Sequence[str],
+    numbers: Sequence[int],
+    separator: str,
+    names: Sequence[str],
+    may_be_short: bool = False,
+) -> pd.DataFrame:
+    """The fields of some lines, given by their positions, as text in columns with these names, one
+    row per line. A line with more fields is refused, unless they are empty, and one with fewer,
+    unless it `may_be_short`: then the last ones are empty."""
+    try:
+        chosen_lines = [lines[number] for number in numbers]
+        rows = list(csv.reader(chosen_lines, delimiter=separator, skipinitialspace=True))
+    except csv.Error:  # a field without end
+        rows = []
+    if len(rows) != len(numbers):
+        odd = (number for number in numbers if lines[number].count('"') % 2)
+        raise data_error(
+            f"{path}: line {next(odd, numbers[0]) + 1}",
+            "a field has several lines, or a quotation mark is not closed",
+            "fix or remove it",
+        )
+    width = len(names)
+    wrong: list[tuple[int, int]] = []
+    for position, row in enumerate(rows):
+        if len(row) == width:
             continue
-        count = line.count(separator) + 1
-        if '"' in line or count > len(names):
-            fields = split_fields(line, separator)
-            count = max(len(_stripped(fields)), min(len(fields), len(names)))
-            widest = max(widest, len(fields))
-        if count == len(names):
-            kept_lines.append(position)
-        else:
-            wrong.append((position + 1, count))
+        count = max(len(_stripped(row)), min(len(row), width))
+        if count > width or (count < width and not may_be_short):
+            wrong.append((numbers[position] + 1, count))
+        rows[position] = row[:width] + [""] * (width - len(row))
     if wrong:
         number, count = wrong[0]
         raise data_error(
             path,
-            f"line {number} has {counted(count, 'field')}, the header has {len(names)} "
+            f"line {number} has {counted(count, 'field')}, the header has {width} "
             f"({counted(len(wrong), 'such line')})",
             "fix or remove them, or give the line of the header in "
             f"{Key('data.meters.header')} (decimal commas need semicolons as separators)",
         )
-    cells = pd.read_csv(
-        io.StringIO("\n".join(lines[position] for position in kept_lines)),
-        sep=separator,
-        header=None,
-        names=list(range(widest)),
-        dtype=str,
-        na_filter=False,
-        skipinitialspace=True,
-        index_col=False,
-    ).iloc[:, : len(names)]
-    cells.columns = pd.Index(names)
-    cells.index = pd.Index(kept_lines) + 1
-    return cells, undated
+    table = np.array(rows, dtype=object).reshape(len(rows), width)
+    # As columns of type str, thousands of them would take long.
+    return pd.DataFrame(table, pd.Index(numbers) + 1, list(names), dtype=object)

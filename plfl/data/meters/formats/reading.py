@@ -110,10 +110,7 @@ class _Reader:
             values = self._numbers(frame, [*loads, *inputs])
         if problems:
             raise DataError(*problems)
-        columns = np.array([values[column] for column in loads], float).reshape(
-            len(loads), len(frame)
-        )
-        readings = pd.DataFrame(columns.T, frame.index, loads)
+        readings = values[loads].set_axis(frame.index)
         if isinstance(factors, pd.Series):
             readings = readings.mul(frame["factor"], axis=0)
             self.is_scaled = bool((frame["factor"] != 1).any())
@@ -344,7 +341,7 @@ class _Reader:
         self.values = pd.DataFrame({"load": values}, index=pd.Index(lines))
         return long.set_axis(self.values.index)
 
-    def _numbers(self, frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.Series]:
+    def _numbers(self, frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
         """The numbers in columns, as in the file."""
         load, keys = self.form.load, self.meters
         update: dict[str, Any] = {"missing": [*keys.missing, *load.missing]}
@@ -466,10 +463,13 @@ class _Reader:
             (name,) = wanted_names or [""]
             columns_of = {name: list(map(str, whole_piece.readings))}
         columns_of = {name: columns for name, columns in columns_of.items() if name in wanted_names}
+        readings_of = dict(
+            zip(whole_piece.readings, whole_piece.readings.to_numpy().T, strict=True)
+        )
         sums = {
             name: self._sum(whole_piece.readings[columns], whole_piece.times, name)
             if len(columns) > 1
-            else whole_piece.readings[columns[0]].to_numpy()
+            else readings_of[columns[0]]
             for name, columns in columns_of.items()
         }
         first = {name: columns[0] for name, columns in columns_of.items()}

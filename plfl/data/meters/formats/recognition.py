@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 
-import numpy as np
 import pandas as pd
 
 from plfl.base.errors import data_error
@@ -22,7 +21,14 @@ from plfl.data.meters.formats.schema import (
     load_format,
     shipped_formats,
 )
-from plfl.data.meters.tables import SEPARATORS, RawFile, RawTable, split_fields, unique_names
+from plfl.data.meters.tables import (
+    SEPARATORS,
+    RawFile,
+    RawTable,
+    cells_of,
+    split_fields,
+    unique_names,
+)
 
 _LINES = 60
 """Lines at the beginning in which a header must be."""
@@ -282,8 +288,7 @@ def _nameless(raw: RawFile, form: Format) -> _Header:
 
 
 def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
-    """The rows below a header, as text. A row with more fields than names is refused, unless they
-    are empty."""
+    """The rows below a header, as text, without blank lines and repeated headers."""
     lines = raw.sheets[header.sheet]
     separator = header.separator
     begin = header.line + 1 + form.table.skip
@@ -297,27 +302,7 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
         if lines[number].strip(f'{separator}" ') and (lines[number] != repeated or header.line < 0)
     ]
     names, _ = unique_names(header.fields)
-    width = max((lines[number].count(separator) + 1 for number in numbers), default=len(names))
-    fields = csv.reader(
-        [lines[number] for number in numbers], delimiter=separator, skipinitialspace=True
-    )
-    rows = [row + [""] * (len(names) - len(row)) for row in fields]
-    if len(rows) != len(numbers):
-        raise data_error(
-            raw.path, "a field has several lines, or a quotation mark is not closed", "fix it"
-        )
-    if width > len(names):
-        for number, row in zip(numbers, rows, strict=True):
-            if any(cell.strip() for cell in row[len(names) :]):
-                raise data_error(
-                    raw.path,
-                    f"line {number + 1} has {len(row)} fields, the header has {len(names)}",
-                    "fix or remove it",
-                )
-    table = np.array([row[: len(names)] for row in rows], dtype=object)
-    return pd.DataFrame(
-        table.reshape(len(rows), len(names)), index=pd.Index(numbers) + 1, columns=names
-    )
+    return cells_of(raw.path, lines, numbers, separator, names, may_be_short=True)
 
 
 def _missing_columns(form: Format, headers: Sequence[_Header]) -> str:

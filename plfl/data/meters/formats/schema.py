@@ -109,7 +109,7 @@ class Time(Section):
     counts: Literal["clock", "elapsed"] = "clock"
     """What `number` and `of_day` count on the days when clocks change: times of the `clock`, or the
     intervals that have `elapsed` since midnight, of which these days have fewer or more."""
-    zone: Zone | Literal["place", "offset"] = "place"
+    zone: Literal["place", "offset"] | Zone = Field("place", union_mode="left_to_right")
     """The zone of the stamps: that of the `place`, which the user names; the `offset` in each of
     them (also Z, and counts of seconds since 1970); or a fixed one, such as `Etc/GMT-10`."""
     place: Zone | None = None
