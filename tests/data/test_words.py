@@ -13,7 +13,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters import words
+from plfl.data.meters import quantities, words
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
 from tests.helpers.refusals import naming
@@ -255,3 +255,31 @@ def test_numbered_meters_are_meters(names: list[str], tmp_path: Path) -> None:
     table.to_csv(path := tmp_path / "a.csv", index=False)
     assert [*read(path, unit="kWh").meters] == names
     assert [*read(path, "UTC", unit="kWh").meters] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("Rückspeisung (kW)", "kW"),
+        ("invoeding stand dal", None),
+        ("gas stand", None),
+        ("Fjärrvärme (MWh)", "MWh"),
+        ("Energia oddana", None),
+        ("Q+ Prejeta jalova moč", None),
+        ("Dogovorjena moč", None),
+        ("Mesec", None),
+    ],
+)
+def test_feed_in_heat_reactive_energy_and_dates_are_no_loads(name: str, unit: str | None) -> None:
+    assert quantities.unit_of(name) == unit
+    assert quantities.why_not_load(name, unit) == "by its name"
+
+
+@pytest.mark.parametrize("name", ["Bezug (kW)", "afname stand dal", "El fastighet (kWh)", "使用量"])
+def test_consumption_may_be_a_load(name: str) -> None:
+    assert quantities.why_not_load(name, quantities.unit_of(name)) is None
+
+
+def test_dutch_registers_can_be_added() -> None:
+    pattern = quantities.registers_among(["afname stand dal", "afname stand normaal"])
+    assert pattern == "[ _-]*(dal|normaal)$"

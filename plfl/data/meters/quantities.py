@@ -48,7 +48,7 @@ _REGISTER = re.compile(r"(?:\d-\d+:)?\d\.\d+\.\d|[ap]\+|\+[ap]")
 """Names of registers in small letters, such as those of OBIS."""
 _TARIFF = (
     r"(?:T|R|rate|tarif|tariff)[ _-]?[1-4]|day|night|dag|nacht|tag|jour|nuit|giorno|notte|"
-    r"HP|HC|HT|NT|(?:off[ -]?)?peak|laag|normaal|hoog|low|high"
+    r"HP|HC|HT|NT|VT|(?:off[ -]?)?peak|laag|dal|normaal|hoog|piek|punta|llano|valle|low|high"
 )
 _REGISTERS = (
     (re.compile(rf"(?:^|[ _-])({_TARIFF})$", re.IGNORECASE), "[ _-]*({})$"),
