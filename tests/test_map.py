@@ -1,6 +1,7 @@
 """The table of the map: the range of a site that took no part, the public rows and their models."""
 
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -12,9 +13,11 @@ from benchmarks.map_public import train_models
 from benchmarks.public import TABLES, kind_of
 from benchmarks.starter import Booster, shipped, write_shipped
 from plfl.baselines.public import Public
+from plfl.outside.score import score
 from plfl.public.models import file_of
 from plfl.public.packing import unpack
 from plfl.study import Study
+from tests.helpers.projects import OWN_DATA
 
 
 def test_the_range_of_a_new_site_is_that_of_a_prediction() -> None:
@@ -45,6 +48,21 @@ def test_models_for_a_row_are_trained_if_their_tables_are_there(tmp_path, monkey
     (models / "without-london.xz").touch()
     assert train_models(["london"], data, models) == []
     assert len(trained) == 1
+
+
+def test_forecasts_of_quantiles_are_those_that_are_scored(tmp_path, write_study):
+    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9]}
+    study = Study.load(
+        write_study(data=OWN_DATA | {"origins": ["2024-03-04"]}, task=task, days=100)
+    )
+    for state in study.data.states:
+        shutil.copy(file_of("buildings"), tmp_path / f"without-{state}.xz")
+    rows = map_public.predictions(study, tmp_path, "buildings")
+    assert (rows["forecast"] == rows["forecast_50"]).all()
+    assert (rows["forecast_10"] < rows["forecast_90"]).any()
+    rows.to_parquet(tmp_path / "rows.parquet")
+    scored = score(study, tmp_path / "rows.parquet", metric="scaled_crps", with_rivals=False)
+    assert 0 < scored.own_row["scaled_crps"] < scored.own_row["mase"]
 
 
 def test_models_are_made_for_studies_that_list_the_public_one(tmp_path, monkeypatch):
