@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.job_state import JobState
 from plfl.baselines.fitting import fit
 from plfl.baselines.groups import names_in_common
 from plfl.baselines.storage import WIDTHS, pack
@@ -68,9 +69,10 @@ def evaluate_in_groups(
 
     def score_group(number: int) -> GroupResults:
         members = groups[number]
-        earlier = {name: GroupBaseline(fitted, members) for name, fitted in common.items()}
+        earlier = {name: GroupBaseline(baseline, members) for name, baseline in common.items()}
         tables = _evaluate(state, dataset.select(members), keys, task, earlier)
-        log.info("%s: group %d of %d is scored", state, number + 1, len(groups))
+        progress = JobState("group", number + 1, len(groups))
+        log.info("%s: %s is scored", state, progress, extra=progress.as_extra())
         return _results(keys, tables, len(members))
 
     with ThreadPoolExecutor(threads) as pool:

@@ -1,47 +1,70 @@
-"""What the log of a job says: the only place that reads it, with the words that are read.
+"""What a job tells `plfl study`: its state, in a hidden JSON file beside its log.
 
-A job is a process of its own, and its log is all that `plfl study` sees of it.
+A job is a process of its own, and this file is all that `plfl study` reads of it. The log is for
+people; its last lines are shown if a job fails that has not written why.
 """
 
-import re
-from collections.abc import Iterable
+import json
+import logging
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
-WAITS = "another job trains the same cells: %s; this job waits until it has finished or is stopped"
-"""What a training job says that waits for an orphan, a job that outlived its Snakemake, about the
-process that holds the lock."""
-ROUND_DONE = "%s: round %d of %d"
-"""What a training job says after a round: of which cells, its number, and that of all rounds."""
-INTERRUPTED = "interrupted; run the workflow again to continue from here"
-"""What a job says that was stopped."""
-_PARTS_DONE = re.compile(r"(round|group) (\d+) of (\d+)")
-_HOLDER = re.compile(f"{WAITS.partition('%s')[0]}(.*);")
+from plfl.base.errors import PlflError
+from plfl.base.files import write_text
+from plfl.base.job_state import EXTRA, JobState
+
 _MOST_LINES = 5
-"""Lines of a log that are shown if none of them is an error."""
+"""Last lines of a log that are shown of a job without an error of its own."""
 
 
-def read_progress(logs: Iterable[Path]) -> tuple[str, float]:
-    """How far a job is by its logs: in words, such as `round 3 of 40` of a training or `group 2 of
-    9` of baselines, and the share that is done. Other jobs have no words."""
-    text = "".join(
-        path.read_text(encoding="utf-8", errors="replace") for path in logs if path.is_file()
-    )
-    if parts := _PARTS_DONE.findall(text):
-        kind, *counts = parts[-1]
-        parts_done, total = map(int, counts)
-        return f"{kind} {parts_done} of {total}", parts_done / total
-    if holder := _HOLDER.search(text):
-        return f"waits for {holder[1]}", 0.0
-    return "", 0.0
+class StateHandler(logging.Handler):
+    """Writes the state that goes with a message of a job into the file beside its log."""
+
+    def __init__(self, log: Path):
+        """Write beside `log`, and forget what an earlier job wrote there."""
+        super().__init__()
+        self.log = log
+        forget_state(log)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if state := getattr(record, EXTRA, None):
+            write_state(self.log, state)
 
 
-def read_error(log: Path) -> str:
-    """The last lines of the log of a job, from its error on; empty if it has no log."""
+def write_state(log: Path, state: JobState) -> None:
+    """Write the state of the job with this log; not where nothing can be written, such as on a full
+    disk, because the job does not need it."""
+    with suppress(PlflError):
+        write_text(_file(log), json.dumps(asdict(state)))
+
+
+def read_state(log: Path) -> JobState:
+    """The state of the job with this log; an empty one if it has written none."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    last_lines = max(0, len(lines) - _MOST_LINES)
-    first = next((i for i, line in enumerate(lines) if " ERROR " in line), last_lines)
-    message_lines = [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in lines[first:]]
-    return "\n".join([*message_lines, f"({log})\n"])
+        return JobState(**json.loads(_file(log).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return JobState()
+
+
+def forget_state(log: Path) -> None:
+    """Remove the state of an earlier job with this log."""
+    with suppress(OSError):
+        _file(log).unlink(missing_ok=True)
+
+
+def describe_error(log: Path) -> str:
+    """Why the job with this log failed, or the last lines of the log if it has not said it; empty
+    if there is no log."""
+    error = read_state(log).error
+    if not error:
+        try:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return ""
+        error = "\n".join(lines[-_MOST_LINES:])
+    return f"{error}\n({log})\n"
+
+
+def _file(log: Path) -> Path:
+    return log.with_name(f".{log.name}.json")

@@ -23,7 +23,8 @@ from tqdm import tqdm
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
-from plfl.pipeline.job_log import INTERRUPTED, read_error, read_progress
+from plfl.base.job_state import JobState
+from plfl.pipeline.job_log import describe_error, forget_state, read_state
 
 PROBE = 2**20
 """Bytes of a file that tells whether the disk has room for those of a study."""
@@ -141,15 +142,18 @@ class _Screen:
             self.planned = about["stats"]["total"]
         elif event == "job_info":
             self.running[about["jobid"]] = about
+            for log in _logs(about) if self.log else ():
+                forget_state(log)
         elif event == "job_finished":
             self.running.pop(about["job_id"], None)
             self.finished += 1
         elif event == "job_error":
-            errors = "".join(map(read_error, _logs(about)))
+            errors = "".join(map(describe_error, _logs(about)))
             # Without a word of the job, Snakemake may not have been able to start it.
             errors = errors or _fault_of_disk() or "\n".join(self.errors)
             self.failed = True
-            outcome = "stopped" if errors.startswith(INTERRUPTED) else "failed"
+            is_interrupted = any(read_state(log).is_interrupted for log in _logs(about))
+            outcome = "stopped" if is_interrupted else "failed"
             say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
         elif (message := record.getMessage()).startswith("Nothing to be done"):
             self.no_jobs = message
@@ -167,12 +171,10 @@ class _Screen:
         ) as bar:
             while not self.stop.wait(0.5 if has_bar else SECONDS_BETWEEN_LINES):
                 running = [*self.running.values()]
-                jobs = {_label(about): read_progress(_logs(about)) for about in running}
-                job_texts = [
-                    f"{label} ({words})" if words else label for label, (words, _) in jobs.items()
-                ]
+                jobs = [(_label(about), _state_of(about)) for about in running]
+                job_texts = [f"{label} ({state})" if str(state) else label for label, state in jobs]
                 # A round of training is a part of its job.
-                bar.n = self.finished + sum(share for _, share in jobs.values())
+                bar.n = self.finished + sum(state.share for _, state in jobs)
                 bar.total = self.planned
                 bar.set_postfix_str(", ".join(job_texts), refresh=False)
                 bar.set_description_str(f"{name}: {self.finished} of {self.planned} jobs done")
@@ -191,6 +193,12 @@ def _label(about: dict[str, Any]) -> str:
 def _logs(about: dict[str, Any]) -> list[Path]:
     """The logs of a job."""
     return list(map(Path, about.get("log") or []))
+
+
+def _state_of(about: dict[str, Any]) -> JobState:
+    """The state of a job, of which only one log has one."""
+    states = [read_state(log) for log in _logs(about)]
+    return next((state for state in states if state != JobState()), JobState())
 
 
 def _fault_of_disk() -> str:

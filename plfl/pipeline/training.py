@@ -13,6 +13,7 @@ from types import FrameType
 import torch
 
 from plfl.base.files import digest, hold, sha256
+from plfl.base.job_state import JobState
 from plfl.data import sources
 from plfl.data.dataset import Dataset, form_of
 from plfl.data.examples import Examples, on_one_table
@@ -21,7 +22,6 @@ from plfl.experiments.effort import COMMON_AXES
 from plfl.experiments.train import train
 from plfl.experiments.trainer import place_computation
 from plfl.federated.checkpoint import Checkpoint
-from plfl.pipeline.job_log import ROUND_DONE, WAITS
 from plfl.pipeline.training_jobs import training_code
 from plfl.results.records import TRAINED_FOLDER, Files
 from plfl.study import Cell, Study
@@ -59,7 +59,7 @@ def train_cells(
     cache = CellCache(folder)
     name = digest(list(digests.values()))
     lock = folder / f".{name}.lock"
-    with hold(lock, waiting=partial(log.warning, WAITS)):
+    with hold(lock, waiting=log_wait):
         new = study.plan.with_all_seeds(
             cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )
@@ -136,9 +136,19 @@ def _states(cells: Iterable[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.state for cell in cells))
 
 
+def log_wait(holder: str) -> None:
+    """Say in the log that the job waits for an orphan, a job that outlived its Snakemake."""
+    log.warning(
+        "another job trains the same cells: %s; this job waits until it has finished or is stopped",
+        holder,
+        extra=JobState(holder=holder).as_extra(),
+    )
+
+
 def log_round(label: str, first_round: int, rounds: int, t: int) -> None:
-    """Write a finished round of a training into the log, where `plfl study` reads it."""
-    log.info(ROUND_DONE, label, first_round + t, rounds)
+    """Write a finished round of a training into the log."""
+    state = JobState("round", first_round + t, rounds)
+    log.info("%s: %s", label, state, extra=state.as_extra())
 
 
 @contextmanager

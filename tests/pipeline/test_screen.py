@@ -1,5 +1,6 @@
 """What `plfl study` shows of a run, here of a small workflow: progress, errors, the log."""
 
+import logging
 import os
 import pty
 import re
@@ -8,11 +9,18 @@ import signal
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from plfl.base.errors import PlflError
+from plfl.base.job_state import JobState
 from plfl.pipeline import job_log
+from plfl.pipeline.jobs import job
+from plfl.pipeline.training import log_round, log_wait
 from tests.helpers.repository import ROOT
 
 WORKFLOW = """
@@ -123,14 +131,63 @@ def test_why_a_job_that_could_not_be_started_failed_is_told(tmp_path: Path, limi
     assert "Traceback" not in done.stderr
 
 
-def test_a_job_that_waits_says_for_whom(tmp_path: Path) -> None:
+def states_of(log: Path, *messages: Callable[[], None]) -> list[JobState]:
+    """The states of a job with this log after each of its messages."""
+    logger, handler = logging.getLogger("plfl"), job_log.StateHandler(log)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    states = []
+    try:
+        for message in messages:
+            message()
+            states.append(job_log.read_state(log))
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    return states
+
+
+def test_a_job_says_for_whom_it_waits_and_how_far_it_is(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
-    log.write_text(job_log.WAITS % "process 12 on homer" + "\n")
-    assert job_log.read_progress([log]) == ("waits for process 12 on homer", 0.0)
-    log.write_text(log.read_text() + "own: round 3 of 40\n")
-    assert job_log.read_progress([log]) == ("round 3 of 40", 3 / 40)
-    log.write_text("all: group 2 of 9 is scored\n")
-    assert job_log.read_progress([log]) == ("group 2 of 9", 2 / 9)
+    job_log.write_state(log, JobState(error="of an earlier job"))
+    waiting, training, silent = states_of(
+        log,
+        lambda: log_wait("process 12 on homer"),
+        lambda: log_round("own", 0, 40, 3),
+        lambda: logging.getLogger("plfl.other").info("round 5 of 6"),
+    )
+    assert (str(waiting), waiting.share) == ("waits for process 12 on homer", 0.0)
+    assert (str(training), training.share) == ("round 3 of 40", 3 / 40)
+    assert silent == training
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words", "is_interrupted"),
+    [
+        (PlflError("a.csv: ERROR in line 3"), 2, "a.csv: ERROR in line 3", False),
+        (KeyboardInterrupt(), 130, "interrupted; run the workflow again", True),
+        (ZeroDivisionError("by none"), None, "ZeroDivisionError: by none", False),
+    ],
+)
+def test_a_job_says_why_it_failed(
+    error: BaseException, status: int | None, words: str, is_interrupted: bool, tmp_path: Path
+) -> None:
+    log = tmp_path / "train.log"
+    config = yaml.safe_load((ROOT / "config" / "smoke.yaml").read_text())
+    run = SimpleNamespace(log=[str(log)], config=config, wildcards={})
+    handlers, level = logging.root.handlers[:], logging.getLogger("plfl").level
+    try:
+        with pytest.raises(SystemExit if status else type(error)) as raised, job(run):
+            raise error
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.getLogger("plfl").setLevel(level)
+        logging.captureWarnings(False)
+    assert status in (None, getattr(raised.value, "code", None))
+    state = job_log.read_state(log)
+    assert words in state.error
+    assert state.is_interrupted == is_interrupted
+    assert job_log.describe_error(log) == f"{state.error}\n({log})\n"
 
 
 def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:
