@@ -26,11 +26,6 @@ class ImageScoring(Scoring):
     """Classifiers of images, whose score is their accuracy."""
 
     name = EXAMPLES
-    modules: ClassVar = {
-        "baselines": ["plfl_images.baselines"],
-        "collect": ["plfl_images.results.collect"],
-        "compared": ["plfl_images.results.variants"],
-    }
     further: ClassVar = {"table_of_curves": "curves.csv"}
 
     def divided(self, study: Study) -> Any:
@@ -67,11 +62,6 @@ class ImageReporting(Reporting):
     """Classifiers of images, whose score is their accuracy."""
 
     name = EXAMPLES
-    modules: ClassVar = {
-        "figures": ["plfl_images.report.figures"],
-        "page": ["plfl_images.report.page"],
-        "overview": ["plfl_images.report.page"],
-    }
     drawn_files: ClassVar = ("overview", "accuracy")
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:

@@ -6,9 +6,14 @@ Snakemake tracks the script of a rule, but not the modules that the script impor
 
 import ast
 import importlib.util
-from collections.abc import Iterable, Iterator
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
 
 from plfl.base.files import digest, sha256
 
@@ -30,6 +35,73 @@ def code_digest(*modules: str) -> str:
     their own package. They may be those of plug-ins: of a package or of a user's file. Of a
     package, only the base classes are included that its `__init__.py` has."""
     return digest(sorted(file_digests(*modules).items()))
+
+
+def method_digest(method: Callable[..., Any], *modules: str) -> str:
+    """Digest of the code of a method of an object: of the method and of those methods of the object
+    that it calls, with the modules that they import or whose names they use, and of `modules`."""
+    assert isinstance(method, MethodType)
+    texts, names = [], {*modules}
+    for function in _functions_of(type(method.__self__), method.__name__):
+        texts.append(inspect.getsource(function))
+        names |= _modules_of(function)
+    return digest(texts, sorted(file_digests(*sorted(names)).items()))
+
+
+def _modules_of(function: FunctionType) -> set[str]:
+    """Names of the modules that the body of a function imports or whose names it uses; its own
+    module if the body uses what is defined there."""
+    module = sys.modules[function.__module__]
+    own_nodes = _body_of(function)
+    used_names = {node.id for node in own_nodes if isinstance(node, ast.Name)}
+    used_names -= {*function.__code__.co_varnames}
+    names: set[str] = set()
+    for node in own_nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(_imported(node, node.names, module.__package__ or ""))
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            aliases = [a for a in node.names if (a.asname or a.name).split(".")[0] in used_names]
+            if aliases:
+                names.update(_imported(node, aliases, module.__package__ or ""))
+        elif used_names & _defined(node):
+            names.add(module.__name__)
+    return names
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = [target for target in ast.walk(node) if isinstance(target, ast.Name)]
+    return {target.id for target in targets if isinstance(target.ctx, ast.Store)}
+
+
+def _functions_of(cls: type, name: str) -> list[FunctionType]:
+    """A method of a class, as the class and its parents define it, and the methods that it calls of
+    the same object."""
+    names, functions = [name], dict[FunctionType, None]()
+    for method_name in names:
+        for parent in cls.__mro__:
+            function = vars(parent).get(method_name)
+            if not isinstance(function, FunctionType) or function in functions:
+                continue
+            functions[function] = None
+            names += [
+                node.attr
+                for node in _body_of(function)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            ]
+    return [*functions]
+
+
+def _body_of(function: FunctionType) -> list[ast.AST]:
+    """All nodes of the body of a function."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(definition, ast.FunctionDef)
+    return [node for statement in definition.body for node in ast.walk(statement)]
 
 
 def file_digests(*modules: str) -> dict[str, tuple[str, ...]]:
@@ -113,15 +185,22 @@ def imports(file: Path, module: str) -> tuple[str, ...]:
     if file.suffix != ".py":
         return ()
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    names = []
+    names: list[str] = []
     for node in _statements(ast.parse(file.read_bytes(), file).body):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            relative = "." * node.level + (node.module or "")
-            base = importlib.util.resolve_name(relative, package)
-            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names += _imported(node, node.names, package)
     return tuple(names)
+
+
+def _imported(
+    node: ast.Import | ast.ImportFrom, aliases: Iterable[ast.alias], package: str
+) -> list[str]:
+    """Names of the modules that an import in a package names, and of what it imports from them, for
+    some of its aliases."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in aliases]
+    base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+    return [base, *(f"{base}.{alias.name}" for alias in aliases)]
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:

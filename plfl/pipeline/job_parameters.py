@@ -6,11 +6,11 @@ from typing import Any
 
 from plfl import plugins
 from plfl.data import sources
-from plfl.experiments.scoring import scoring_of
+from plfl.experiments.scoring import Scoring, scoring_of
 from plfl.pipeline.file_patterns import Wildcards
-from plfl.pipeline.fingerprint import code_digest, digests_of
+from plfl.pipeline.fingerprint import digests_of, method_digest
 from plfl.pipeline.jobs import variant_of_job
-from plfl.report import reporting
+from plfl.report.reporting import Reporting, reporting_of
 from plfl.study import Study
 
 
@@ -59,9 +59,9 @@ class JobParameters:
         return {
             "baselines": keys.model_dump(),
             "task": job.task.settings,
-            "divided": scoring_of(self.study).divided(job),
+            "divided": self.scoring.divided(job),
             "groups": self._groups(wildcards),
-            "code": self.scoring_code("baselines", *modules),
+            "code": method_digest(self.scoring.baselines, *modules),
         }
 
     def group_files(self, pattern: str) -> Callable[[Wildcards], list[str]]:
@@ -82,7 +82,7 @@ class JobParameters:
 
     def _groups(self, wildcards: Wildcards) -> int:
         job = variant_of_job(self.study, wildcards)
-        return scoring_of(self.study).baseline_groups(job, wildcards["state"])
+        return self.scoring.baseline_groups(job, wildcards["state"])
 
     def common_baselines_megabytes(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of the baselines that need all clients of a state together: 13 MB for each of the
@@ -115,16 +115,18 @@ class JobParameters:
 
     # -- tables, figures and page ----------------------------------------------------------------
 
-    def scoring_code(self, part: str, *modules: str) -> str:
-        """Digest of the code of a part of the scoring (`Scoring.modules`) and of modules."""
-        return code_digest(*scoring_of(self.study).modules[part], *modules)
+    @property
+    def scoring(self) -> Scoring:
+        """How the results are scored."""
+        return scoring_of(self.study)
 
-    def report_code(self, part: str, *modules: str) -> str:
-        """Digest of the code of a part of the reporting (`Reporting.modules`) and of modules."""
-        return code_digest(*reporting.reporting_of(self.study).modules[part], *modules)
+    @property
+    def reporting(self) -> Reporting:
+        """How the results are reported."""
+        return reporting_of(self.study)
 
     @property
     def figures_code(self) -> str:
         """Digest of the code of the figures, with the labels that plug-ins give their classes."""
         modules = [plugin.module.__name__ for plugin in plugins.active(self.study.plugins)]
-        return self.report_code("figures", *modules)
+        return method_digest(self.reporting.draw, *modules)

@@ -1,5 +1,8 @@
 """Which code a digest covers."""
 
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,12 +25,33 @@ FILES = {
     "templates/page.html.jinja": "",
     "alone.py": "",
     "relative.py": "if True:\n    try:\n        from . import deep\n    finally:\n        pass",
+    "parts.py": """
+import own.alone
+from own import b, relative, uses_plfl
+
+TITLE = own.alone
+
+class Part:
+    def write(self, relative):
+        from own import kernel
+        return self.draw(kernel, relative)
+
+    def draw(self, *_):
+        return b
+
+    def other(self):
+        return uses_plfl
+
+class Titled(Part):
+    def write(self, relative):
+        return TITLE, super().write(relative)
+""",
     "quoting.py": '"""import own.alone"""\nTEXT = """\nfrom own import alone\n"""',
 }
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package `own` that can be imported."""
     for name, text in FILES.items():
         file = tmp_path / "own" / name
@@ -35,7 +59,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     fingerprint.forget()
-    return tmp_path / "own"
+    yield tmp_path / "own"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "own"]:
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +85,29 @@ def test_a_change_shows_where_it_matters(package, module, changed, matters):
     path.write_text(path.read_text() + "\n# changed")
     fingerprint.forget()
     assert (fingerprint.code_digest(module) != before) == matters
+
+
+@pytest.mark.parametrize(
+    ("cls", "changed", "matters"),
+    [
+        ("Part", "kernel.py", True),
+        ("Part", "b.py", True),
+        ("Part", "deep/__init__.py", True),
+        ("Part", "relative.py", False),
+        ("Part", "uses_plfl.py", False),
+        ("Part", "alone.py", False),
+        ("Titled", "kernel.py", True),
+        ("Titled", "alone.py", True),
+    ],
+)
+def test_a_change_in_what_a_method_uses_shows(package, cls, changed, matters):
+    """What it imports, itself or in the methods that it calls or overrides, and what it names."""
+    part = getattr(import_module("own.parts"), cls)()
+    before = fingerprint.method_digest(part.write)
+    path = package / changed
+    path.write_text(path.read_text() + "\n# changed")
+    fingerprint.forget()
+    assert (fingerprint.method_digest(part.write) != before) == matters
 
 
 def test_the_file_of_a_user_counts_with_what_it_imports(tmp_path: Path) -> None:

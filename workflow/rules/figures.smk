@@ -34,7 +34,7 @@ rule page:
         f"{RESULTS}/benchmarks/page.tsv"
     localrule: True
     params:
-        code=jobs.report_code("page"),
+        code=method_digest(jobs.reporting.write),
     message:
         "Write the report of the study"
     script:

@@ -22,7 +22,10 @@ if study.plan.axes:
         localrule: True
         params:
             study=study.description(),
-            code=[jobs.report_code("overview"), jobs.scoring_code("compared")],
+            code=[
+                method_digest(jobs.reporting.write_overview),
+                method_digest(jobs.scoring.compared),
+            ],
         message:
             "Put the variants side by side"
         script:

@@ -62,7 +62,7 @@ rule collect:
     localrule: True
     params:
         study=jobs.description,
-        code=jobs.scoring_code("collect", "plfl.results.collect"),
+        code=method_digest(jobs.scoring.collect, "plfl.results.collect"),
     message:
         "Gather the cells into the study's tables"
     script:
@@ -81,7 +81,7 @@ rule comparisons:
         f"{RESULTS}/benchmarks/comparisons.tsv"
     localrule: True
     params:
-        code=jobs.scoring_code("compared", "plfl.results.comparisons"),
+        code=method_digest(jobs.scoring.compared, "plfl.results.comparisons"),
     message:
         "Compare the forecasters"
     script:

@@ -7,7 +7,7 @@ predicted. `plfl.report.reporting` draws and words the tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,11 +21,9 @@ from plfl.study import Study
 
 
 class Scoring(Algorithm):
-    """How results are scored. Its `name` is the kind of the examples that a task needs."""
+    """How results are scored. Its `name` is the kind of the examples that a task needs. A part is
+    made again if the code of its method changes, or a module that the method imports or names."""
 
-    modules: ClassVar[Mapping[str, Sequence[str]]]
-    """The modules that run for `baselines`, `collect` and `compared`, so that a change in one runs
-    these again."""
     further: ClassVar[Mapping[str, str]] = {}
     """Tables that `compared` makes besides `best.csv` and `comparisons.csv`, by a short name."""
 

@@ -17,11 +17,6 @@ class LoadScoring(Scoring):
     """Forecasts of loads, whose score is MASE."""
 
     name = "loads"
-    modules: ClassVar = {
-        "baselines": ["plfl.experiments.baseline_jobs"],
-        "collect": ["plfl.results.collect"],
-        "compared": ["plfl.results.overview"],
-    }
     further: ClassVar = {"map": "map.csv"}
 
     def baselines(

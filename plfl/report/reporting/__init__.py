@@ -7,7 +7,7 @@ predicted. `plfl.experiments.scoring` makes the tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -19,11 +19,9 @@ from plfl.study import Cell, Study
 
 
 class Reporting(Algorithm):
-    """How results are reported. Its `name` is the kind of the examples that a task needs."""
+    """How results are reported. Its `name` is the kind of the examples that a task needs. A part is
+    made again if the code of its method changes, or a module that the method imports or names."""
 
-    modules: ClassVar[Mapping[str, Sequence[str]]]
-    """The modules that run for `figures`, `page` and `overview`, so that a change in one runs these
-    again."""
     drawn_files: ClassVar[Sequence[str]] = ("overview",)
     """Stems of the figures of a study with further axes."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 from plfl.base.lazy import pandas as pd
 from plfl.report import figures
@@ -17,11 +16,6 @@ class LoadReporting(Reporting):
     """Forecasts of loads, whose score is MASE."""
 
     name = "loads"
-    modules: ClassVar = {
-        "figures": ["plfl.report.figures"],
-        "page": ["plfl.report.page"],
-        "overview": ["plfl.report.overview"],
-    }
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise
