@@ -13,6 +13,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from plfl.plugins import ROOMS, registry
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 INTERFACES = "plfl.interfaces"
@@ -164,25 +166,28 @@ def test_nothing_inside_imports_the_api() -> None:
 
 
 def test_reading_a_study_imports_what_it_names_only() -> None:
+    """Of every kind, with the classes from which it derives."""
     code = """
 import sys
 from plfl.study import Study
 study = Study.load("config/smoke.yaml")
 assert study.cells
 print(*sys.modules)
+algorithms = [type(algorithm) for _, algorithm in study.plan.combinations.algorithms]
+classes = [*algorithms, type(study.model), type(study.task), study.data.source_class]
+print(*{parent.__module__ for cls in classes for parent in cls.__mro__})
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code]
     output = subprocess.check_output(command, cwd=ROOT, env=environment, text=True)
-    names = set(output.split())
-    assert not names & {"torch", "pandas"}
-    assert not [name for name in names if name.startswith("plfl_reproductions.methods.")]
-    assert not [name for name in names if name.startswith("plfl_reproductions.models.")]
-    methods = {name for name in names if name.startswith("plfl.methods.")}
-    assert methods == {"plfl.methods.fedopt"}
-    optimisers = {name for name in names if name.startswith("plfl.optimizers.client.")}
-    assert optimisers >= {"plfl.optimizers.client.adam", "plfl.optimizers.client.prox"}
-    assert "plfl.optimizers.client.adamw" not in names
+    imported_names, named = ({*line.split()} for line in output.splitlines())
+    assert not imported_names & {"torch", "pandas"}
+    assert named >= {"plfl.methods.fedopt", "plfl.optimizers.client.prox", "plfl.models.lstm_mlp"}
+    for room in ROOMS:
+        of_room = {name for name, file in registry.files(room).items() if file in imported_names}
+        algorithms = {name for name in of_room if registry.algorithm(room, name)}
+        unnamed = {registry.files(room)[name] for name in algorithms} - named
+        assert unnamed == set(), room
 
 
 def test_no_test_imports_another_test_module() -> None:
