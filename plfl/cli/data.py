@@ -86,11 +86,11 @@ def run(options: argparse.Namespace) -> None:
             continue
         interval = study.data.interval
         description = describe(tables, interval, first.windows, first.data.cut)
-        clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
+        clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(first.windows.describe_times(interval))
         print(print_table(description[list(COLUMNS)].reset_index()))
-        warnings = judge(description, first.windows, first.data.cut, study.participant)
+        warnings = judge(description, first.windows, first.data.cut, study.client_word)
         refusals = _refusals_of(study, tables)
         problems += [problem.locate_in(state) for problem in refusals]
         lines = [f"- {warning}" for warning in warnings] or (

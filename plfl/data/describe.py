@@ -126,9 +126,9 @@ def judge(
     description: pd.DataFrame,
     windows: Windows,
     origin: date | None = None,
-    participant: str = "client",
+    client_word: str = "client",
 ) -> list[str]:
-    """Warnings about clients that may spoil a study, as sentences; see `describe`. `participant`:
+    """Warnings about clients that may spoil a study, as sentences; see `describe`. `client_word`:
     the word for one in them."""
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and not windows.is_relative
@@ -137,16 +137,16 @@ def judge(
         (
             warning
             for client in description.itertuples()
-            for warning in _warnings_of(client, largest, windows, participant)
+            for warning in _warnings_of(client, largest, windows, client_word)
         ),
-        noun=participant,
+        noun=client_word,
     )
     # From an origin on, all clients have the same test set.
-    return warnings if origin is not None else warnings + _spans(description, participant)
+    return warnings if origin is not None else warnings + _spans(description, client_word)
 
 
 def _warnings_of(
-    client: Any, largest: float, windows: Windows, participant: str
+    client: Any, largest: float, windows: Windows, client_word: str
 ) -> Iterator[Problem]:
     """What may spoil the study."""
     warn = partial(Problem, client.Index, meter=client.Index)
@@ -154,7 +154,7 @@ def _warnings_of(
         yield warn(
             "in the test set, the load hardly differs from that at the last input row, by less "
             f"than {100 * NEGLIGIBLE:g} % of it on average, so MASE is undefined and means over "
-            f"{participant}s leave this one out",
+            f"{client_word}s leave this one out",
             "leave it out of the study, or choose another period",
         )
     if client.weeks < ENOUGH_WEEKS:
@@ -202,13 +202,13 @@ def _warnings_of(
         )
     if client.max < SMALL * largest:
         yield warn(
-            f"its peak of {client.max:g} kWh is below {SMALL:.0%} of the largest {participant}'s "
+            f"its peak of {client.max:g} kWh is below {SMALL:.0%} of the largest {client_word}'s "
             f"{largest:g} kWh",
             f"pooled scaling compresses it, consider {Key('windows.scaling', 'per_client')}",
         )
 
 
-def _spans(description: pd.DataFrame, participant: str) -> list[str]:
+def _spans(description: pd.DataFrame, client_word: str) -> list[str]:
     day = pd.Timedelta(days=1)
     spans = [
         f"{verb} between {description[column].min()} and {description[column].max()}"
@@ -218,7 +218,7 @@ def _spans(description: pd.DataFrame, participant: str) -> list[str]:
     if not spans:
         return []
     return [
-        f"the {participant}s cover different periods, which {' and '.join(spans)}; each is split "
+        f"the {client_word}s cover different periods, which {' and '.join(spans)}; each is split "
         "by its "
         "own period, so their test sets have different dates"
     ]

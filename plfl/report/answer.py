@@ -225,7 +225,7 @@ class _Question:
             100 * value / error for value in (comparison.effect, *comparison.interval)
         )
         saved = float(self.clients["kwh_a_month"].mean())
-        participant, count = self.study.participant, len(self.clients)
+        client_word, count = self.study.client_word, len(self.clients)
         gaining, losing = (
             int((self.clients["gain"] > 0).sum()),
             int((self.clients["gain"] < 0).sum()),
@@ -239,12 +239,12 @@ class _Question:
             f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
         )  # fmt: skip
         direction = "less" if saved >= 0 else "more"
-        energy = f": {_energy(abs(saved))} of errors {direction} a month for each {participant}"
+        energy = f": {_energy(abs(saved))} of errors {direction} a month for each {client_word}"
         unchanged = len(self.clients) - gaining - losing
         return (
             f"{subject} {amount}{span if math.isfinite(low) else ''}"
             f"{'' if is_same else energy + self.doubt}. "
-            f"Of {count} {participant}s, {gaining or 'none'} gain{'s' * (gaining < 2)} and "
+            f"Of {count} {client_word}s, {gaining or 'none'} gain{'s' * (gaining < 2)} and "
             f"{losing or 'none'} lose{'s' * (losing < 2)}"
             + f"; for {unchanged} nothing changes." * bool(unchanged)
             + "." * (not unchanged)
@@ -273,7 +273,7 @@ class _Question:
             )
         return (
             f"Even two years of test would not decide it ({weeks} weeks now): the difference is "
-            f"too small, or varies too much between {self.study.participant}s."
+            f"too small, or varies too much between {self.study.client_word}s."
         )
 
     @property
@@ -317,7 +317,7 @@ class _Question:
         if crosses == {"nothing"} or not size:
             return "It costs nothing: nothing is sent."
         costs = (
-            f"Joining costs {_megabytes(size)} of messages for each {self.study.participant}, once "
+            f"Joining costs {_megabytes(size)} of messages for each {self.study.client_word}, once "
             "for a training, and reveals"
         )
         if "raw data" in crosses:
@@ -364,14 +364,14 @@ class _Question:
         yield (
             "The model of public meters alone, which needs no partners and sends nothing, "
             f"{share or 'was compared, too'}; the errors of {name} are {compared} "
-            f"({_energy(abs(saved))} a month for each {study.participant})."
+            f"({_energy(abs(saved))} a month for each {study.client_word})."
         )
 
     def details(self) -> Iterator[str]:
         """The same in MASE, the clients that gain and lose most, new clients, those left out."""
         assert self.contest is not None
         yield self.difference
-        yield _gainers_and_losers(self.clients, self.study.participant)
+        yield _gainers_and_losers(self.clients, self.study.client_word)
         yield from _explain_new_clients(self.study, self.comparisons)
         yield from dict.fromkeys(
             text for variant in self.variants for text in left_out(variant.tables)
@@ -501,15 +501,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
-def _gainers_and_losers(clients: pd.DataFrame, participant: str) -> str:
+def _gainers_and_losers(clients: pd.DataFrame, client_word: str) -> str:
     """How many clients gain and lose, and which most."""
     gaining, losing = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
     if clients["low"].isna().all():
         clearly = "The test set has too few weeks to say who clearly gains."
     elif not gaining and not losing:
-        clearly = f"None of the {len(clients)} {participant}s clearly gains or loses."
+        clearly = f"None of the {len(clients)} {client_word}s clearly gains or loses."
     else:
-        clearly = f"Of {len(clients)} {participant}s, {gaining or 'none'} clearly "
+        clearly = f"Of {len(clients)} {client_word}s, {gaining or 'none'} clearly "
         clearly += (
             f"gain{'s' * (gaining < 2)} and {losing or 'none'} clearly lose{'s' * (losing < 2)}."
         )

@@ -187,7 +187,7 @@ def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         .encode(y="mase:Q", tooltip=[_tip("label", "Rival", "N"), _tip("mase", "Validation MASE")])
     )
     about = (
-        f"Validation MASE over the rounds, mean over {tables.study.participant}s and seeds, of each"
+        f"Validation MASE over the rounds, mean over {tables.study.client_word}s and seeds, of each"
         " ClientOpt with the ServerOpt of lowest validation MASE at the last round. Solid: local"
         " models; dashed: global models; dash-dotted: the best baseline; dotted: persistence. A "
         "click on an entry"
@@ -266,7 +266,7 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         " targets, forecasts follow each other without overlap. Times are local standard time."
         + shaded
     )
-    params = [_choice("client", clients, clients, study.participant.capitalize())]
+    params = [_choice("client", clients, clients, study.client_word.capitalize())]
     return _chart(layers, params, about, 280), {"weeks": rows}
 
 

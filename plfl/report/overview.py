@@ -90,7 +90,7 @@ def draw(overview: Overview) -> Figure:
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
         _lines(study, panel, axis, part, codecs)
         titles = [
-            words.value(one_axis, str(label), study.participant)
+            words.value(one_axis, str(label), study.client_word)
             for one_axis, label in zip(apart, place[1:], strict=True)
         ]
         panel.set_title(fit(", ".join([str(place[0]), *titles]), 34, lines=2), fontsize=7)
@@ -244,7 +244,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
             note=undecidable(study),
             lead=describe_places(overview),
             answer=_answer(overview),
-            one=study.participant,
+            one=study.client_word,
             keeps_models=True,
             found=list(describe_axes(overview)),
             map=_map(overview),

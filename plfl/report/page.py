@@ -58,7 +58,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             "page.html.jinja",
             tables.about,
             tables=tables,
-            one=study.participant,
+            one=study.client_word,
             study=study,
             source=source_of(study),
             standings=standings(best_cells(variant), pretraining_notes=pretraining_notes),
@@ -118,7 +118,7 @@ def _gaps(tables: Tables) -> str:
     clients = tables.clients
     if "skipped" not in clients or not (touched := clients[clients["skipped"] > 0]).size:
         return ""
-    number = f"{len(touched)} {tables.study.participant}{'s' * (len(touched) > 1)}"
+    number = f"{len(touched)} {tables.study.client_word}{'s' * (len(touched) > 1)}"
     share = clients["skipped"].sum() / clients[["windows", "skipped"]].sum().sum()
     return (
         f"{clients['skipped'].sum():,} windows of {number} touch a gap in the readings and are "

@@ -58,7 +58,7 @@ class Verdict:
 def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """The claims of a study with their verdicts: rows of `plfl.results.comparisons`."""
     verdicts = settle(
-        [_judged(claim, study, variants) for claim in study.claims], study.participant
+        [_judged(claim, study, variants) for claim in study.claims], study.client_word
     )
     rows = []
     for i, (claim, verdict) in enumerate(zip(study.claims, verdicts, strict=True), 1):
@@ -160,22 +160,22 @@ def _evidence(deciding: Contest, different: Sequence[Contest], supporting: int) 
     return f"{sides}: {', '.join(effects)}" if len(effects) > 1 else sides
 
 
-def settle(verdicts: Sequence[Verdict], participant: str = "client") -> list[Verdict]:
+def settle(verdicts: Sequence[Verdict], client_word: str = "client") -> list[Verdict]:
     """Correct the p values for their number; make verdicts undecided that are not significant.
-    `participant`: the word for one in what they need."""
+    `client_word`: the word for one in what they need."""
     adjusted = iter(holm([v.p for v in verdicts if v.p is not None]).tolist())
     settled = [v if v.p is None else replace(v, p=next(adjusted)) for v in verdicts]
     # Holm's level for the next verdict, corrected for all that are undecided.
     open_ones = sum(v.p is not None and v.p >= ALPHA for v in settled)
     level = ALPHA / max(1, open_ones)
-    return [v if v.p is None or v.p < ALPHA else _undecided(v, level, participant) for v in settled]
+    return [v if v.p is None or v.p < ALPHA else _undecided(v, level, client_word) for v in settled]
 
 
-def _undecided(verdict: Verdict, level: float, participant: str) -> Verdict:
+def _undecided(verdict: Verdict, level: float, client_word: str) -> Verdict:
     """The verdict as undecided, with what would decide it at this `level`."""
     if verdict.deciding is None:
         return replace(verdict, answer="undecided")
-    remedy = verdict.remedy or advice(verdict.deciding, level, verdict.sufficient, participant)
+    remedy = verdict.remedy or advice(verdict.deciding, level, verdict.sufficient, client_word)
     return replace(verdict, answer="undecided", remedy=remedy)
 
 
@@ -211,7 +211,7 @@ def _loads(variant: Variant, strong: float) -> Verdict:
         if (client_rows[column] > 0).sum() > 1
     }
     if not spreads:
-        raise NotInStudyError(f"no state has two {variant.tables.study.participant}s")
+        raise NotInStudyError(f"no state has two {variant.tables.study.client_word}s")
     contrary = {name: spread for name, spread in spreads.items() if spread[0] <= strong}
     if contrary:
         name = min(contrary, key=lambda name: contrary[name][3])

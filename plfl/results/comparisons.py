@@ -237,7 +237,7 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
                     sides = [[f"{axis.short}={label}/{name}"] for label in (value, first)]
                     if contest := contest_of(study, group, *sides):
                         labels = [
-                            words.value(axis, label, study.participant) for label in (value, first)
+                            words.value(axis, label, study.client_word) for label in (value, first)
                         ]
                         yield {
                             "about": "axis",

@@ -163,9 +163,9 @@ def _comparable(among: Sequence[Contender]) -> None:
     first = among[0].forecaster
     for _, contender in among:
         if {*contender.clients} != {*first.clients} or not contender.is_comparable(first):
-            participant = among[0].variant.tables.study.participant
+            client_word = among[0].variant.tables.study.client_word
             raise NotInStudyError(
-                f"the variants that it compares have other {participant}s or test sets"
+                f"the variants that it compares have other {client_word}s or test sets"
             )
 
 

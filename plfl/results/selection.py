@@ -83,7 +83,7 @@ class Contender(NamedTuple):
 
     def _mixture(self, labels: list[str]) -> str:
         """What it is called, given the label of the forecaster of each client."""
-        return words.mixture(labels, self.variant.tables.study.participant)
+        return words.mixture(labels, self.variant.tables.study.client_word)
 
     @property
     def validation(self) -> float:

@@ -58,7 +58,7 @@ ABOUT_EQUAL = 1.05
 """Ratio of two differences below which `describe_power` says one for both."""
 _REMEDIES = {
     "seeds": "seeds (grid.seeds)",
-    "clients": "{participant}s in every state (data.clients)",
+    "clients": "{client_word}s in every state (data.clients)",
     "weeks": "weeks of test (windows.split or data.origins)",
 }
 Parts = Mapping[str, "VariancePart"]
@@ -295,47 +295,47 @@ def describe_power(study: Study, weeks: int | None = None) -> str:
             levels, key=lambda name: smallest_difference(level | {name: 2 * levels[name]}, claims)
         )
         about = f"{max(shares):.1f} % with {join_words(names, 'or')} weeks of test: the number of "
-        about += f"{_levels_of(limiting, study.participant)} limits it"
+        about += f"{_levels_of(limiting, study.client_word)} limits it"
     few = ""
     if weeks is not None and weeks < 2:
         few = f"{('no', 'one')[weeks]} whole week of test decides nothing; "
     return (
-        f"{few}the smallest difference between two forecasters that {clients} {study.participant}s "
+        f"{few}the smallest difference between two forecasters that {clients} {study.client_word}s "
         f"could confirm, in percent of the error, is about {about} (docs/claims.md)"
     )
 
 
-def too_few(missing_factors: list[str], participant: str = "client") -> str:
+def too_few(missing_factors: list[str], client_word: str = "client") -> str:
     """A sentence: what a study needs because its factors `missing_factors` have too few levels.
-    `participant`: the word for one, here and below."""
+    `client_word`: the word for one, here and below."""
     remedies = (
-        f"{FEWEST[factor]} {_REMEDIES[factor].format(participant=participant)}"
+        f"{FEWEST[factor]} {_REMEDIES[factor].format(client_word=client_word)}"
         for factor in missing_factors
     )
     return f"Run at least {' and '.join(remedies)}."
 
 
-def _levels_of(factor: str, participant: str) -> str:
+def _levels_of(factor: str, client_word: str) -> str:
     """The levels of a factor in words, in the plural."""
-    return f"{participant}s" if factor == "clients" else factor
+    return f"{client_word}s" if factor == "clients" else factor
 
 
 def undecidable(study: Study) -> str:
     """What comparisons of cells in a study cannot decide, and what they need; empty if it has many
     clients. The number of weeks of its test sets is known only from the data."""
-    numbers, participant = {"seeds": len(study.grid.seeds)}, study.participant
+    numbers, client_word = {"seeds": len(study.grid.seeds)}, study.client_word
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
     if missing_factors := [factor for factor, n in numbers.items() if n < 2]:
-        levels = " and ".join(f"one {_levels_of(f, participant)[:-1]}" for f in missing_factors)
-        needed_numbers = too_few(missing_factors, participant)
+        levels = " and ".join(f"one {_levels_of(f, client_word)[:-1]}" for f in missing_factors)
+        needed_numbers = too_few(missing_factors, client_word)
         return f"no comparison is decided with {levels}. {needed_numbers}"
     clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY_CLIENTS or not study.task.forecasts:
         return ""
     return (
-        f"with {clients} {participant}s only large differences are decided; "
-        f"smaller ones need more {participant}s, not more seeds"
+        f"with {clients} {client_word}s only large differences are decided; "
+        f"smaller ones need more {client_word}s, not more seeds"
     )
 
 
@@ -353,18 +353,18 @@ def needed_levels(comparison: Comparison, factor: str, level: float = ALPHA) -> 
 
 
 def advice(
-    comparison: Comparison, level: float, sufficient: int = 1, participant: str = "client"
+    comparison: Comparison, level: float, sufficient: int = 1, client_word: str = "client"
 ) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least. `level`: the
     significance level after correction for all other claims; `sufficient`: of how many comparisons
     any one could have decided it."""
     variance_parts, level = comparison.parts, level / sufficient
     if comparison.missing_factors:
-        return too_few(comparison.missing_factors, participant)
+        return too_few(comparison.missing_factors, client_word)
     needed_numbers = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
     levels = {name: number for name, number in needed_numbers.items() if number}
     if not levels:
-        factors = [_levels_of(factor, participant) for factor in variance_parts]
+        factors = [_levels_of(factor, client_word) for factor in variance_parts]
         alone = join_words([f"more {levels} alone" for levels in factors], "or")
         return (
             f"{alone.capitalize()} would not decide it: the difference is too small for how much "
@@ -372,7 +372,7 @@ def advice(
         )
     factor = min(levels, key=lambda name: levels[name] / variance_parts[name].levels)
     return (
-        f"With about {levels[factor]} {_levels_of(factor, participant)}"
+        f"With about {levels[factor]} {_levels_of(factor, client_word)}"
         f"{' of test' * (factor == 'weeks')} "
         f"({variance_parts[factor].levels} now) it would be decided, if the difference stays as it "
         "is; fewer do not suffice."

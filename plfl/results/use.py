@@ -47,7 +47,7 @@ def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
                 continue
             assignments = variant.assignments[name, state]
             names = [assignments[client].forecaster for client in use.forecaster.clients]
-            method = words.mixture(names, tables.study.participant)
+            method = words.mixture(names, tables.study.client_word)
             if method in used:
                 continue
             used.append(method)

@@ -71,10 +71,10 @@ LOADS = "loads"
 """The score of a claim about the loads of the clients."""
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
-# `{participant}` is the word of the study for a participant.
+# `{client_word}` is the word of the study for a client_word.
 _VERBS = {
     "": "has a lower error than",
-    "spread": "has errors that differ less between {participant}s than those of",
+    "spread": "has errors that differ less between {client_word}s than those of",
     "bytes": "sends fewer bytes than",
     "bytes_down": "receives fewer bytes than",
     "seconds": "takes less time than",
@@ -83,14 +83,14 @@ _VERBS = {
 _OF_CLASSIFIERS = {
     "": "is more accurate than",
     "quarter": "is more accurate after a quarter of the rounds than",
-    "own": "is more accurate on the {participant}s' own labels than",
+    "own": "is more accurate on the {client_word}s' own labels than",
 }
 _SHARES = {"bytes": "sends", "bytes_down": "receives", "seconds": "takes", "waiting": "waits"}
 FEDERATION, LOCAL, RAW = WHOLE_KINDS
 _KINDS = {
     FEDERATION: "the best federation",
     LOCAL: "the best without a federation",
-    RAW: "the best on the raw data of all {participant}s",
+    RAW: "the best on the raw data of all {client_word}s",
 }
 IN_USE, IN_USE_ALONE = USE_NAMES
 USES = {IN_USE: "in use", IN_USE_ALONE: "in use without a federation"}
@@ -113,13 +113,13 @@ def place(study: Study, labels: Mapping[str, str], excluded_keys: Iterable[str] 
     """A place on the axes, given its labels by column: "1 week of history, 12 clients". Axes with a
     single value, and those whose keys are in `excluded_keys`, are not mentioned."""
     return ", ".join(
-        value(axis, labels[axis.column], study.participant)
+        value(axis, labels[axis.column], study.client_word)
         for axis in study.plan.axes
         if len(axis.choices) > 1 and axis.key not in excluded_keys and axis.column in labels
     )
 
 
-def value(axis: Axis, label: str, participant: str = "client") -> str:
+def value(axis: Axis, label: str, client_word: str = "client") -> str:
     """A value of an axis: "1 week of history"."""
     if axis.key == "windows.history":
         plural = "" if label == "1" else "s"
@@ -127,7 +127,7 @@ def value(axis: Axis, label: str, participant: str = "client") -> str:
     if axis.key == "windows.horizons":
         return f"{label} step{'' if label == '1' else 's'} ahead"
     if axis.key == "data.clients":
-        return f"{label} {participant}s"
+        return f"{label} {client_word}s"
     if axis.key == "data.federations":
         return f"federations of {label}"
     if axis.key == "data.origins":
@@ -146,7 +146,7 @@ def shares(study: Study, sharing: str) -> str:
     if isinstance(block, Scheme):
         if block.history:
             weeks = f"{block.history} week{'s' * (block.history > 1)}"
-            return f"a new {study.participant} with {weeks} of readings"
+            return f"a new {study.client_word} with {weeks} of readings"
         raw = block.join == "raw"
         return "a network on the raw data of all" if raw else "received without taking part"
     if not block:
@@ -169,7 +169,7 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     """A forecaster as claims name it, without a value of an axis; global models are not told from
     local ones. `scheme_told`: whether to name the sharing scheme beside a method."""
     if name in _KINDS | _USES:
-        return (_KINDS | _USES)[name].format(participant=study.participant)
+        return (_KINDS | _USES)[name].format(client_word=study.client_word)
     sharing, *algorithms = name.removesuffix("-global").split("-")
     if sharing == BASELINE:
         return baseline("-".join(algorithms))
@@ -189,13 +189,13 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     return ", ".join(words) or "any forecaster"
 
 
-def mixture(labels: Sequence[str], participant: str = "client") -> str:
+def mixture(labels: Sequence[str], client_word: str = "client") -> str:
     """What is in use, given the label of the forecaster of each client: "LightGBM" or "LightGBM for
     50 of 56 meters, ridge for 4, others for 2"."""
     (first, count), *other_labels = Counter(labels).most_common()
     if not other_labels:
         return first
-    parts = [f"{first} for {count} of {len(labels)} {participant}s"]
+    parts = [f"{first} for {count} of {len(labels)} {client_word}s"]
     parts += [f"{label} for {number}" for label, number in other_labels[:1]]
     other_count = sum(number for _, number in other_labels[1:])
     return ", ".join([*parts, *([f"others for {other_count}"] if other_count else [])])
@@ -215,7 +215,7 @@ def side(
     words = []
     for full in names:
         labels, name = parsed(full, study.plan.axes)
-        parts = [value(by_key[key], label, study.participant) for key, label in labels.items()]
+        parts = [value(by_key[key], label, study.client_word) for key, label in labels.items()]
         text = forecaster(study, name, len(schemes) > 1)
         if name.startswith(BASELINE) and len(names) > 1:
             text = text.partition(",")[0]
@@ -259,7 +259,7 @@ def claim(study: Study, named_claim: Claim) -> str:
         join_words(named_claim.labels(key), "or")
         if key not in by_key
         else join_words(
-            (value(by_key[key], label, study.participant) for label in named_claim.labels(key)),
+            (value(by_key[key], label, study.client_word) for label in named_claim.labels(key)),
             "or",
         )
         for key in named_claim.where
@@ -269,7 +269,7 @@ def claim(study: Study, named_claim: Claim) -> str:
         start = f"in {conditions[0]}: "
     if named_claim.score == "loads":
         sides = (
-            f"the {study.participant}s' loads differ by more than a factor of "
+            f"the {study.client_word}s' loads differ by more than a factor of "
             f"{named_claim.share or 1:g} in their mean and in their spread (geometric standard "
             "deviation)"
         )
@@ -279,7 +279,7 @@ def claim(study: Study, named_claim: Claim) -> str:
         pairs = (named_claim.better, named_claim.than), (named_claim.than, named_claim.better)
         side_texts = [side(study, *pair, has_every_name) for pair in pairs]
         verbs = _VERBS if study.task.forecasts else _VERBS | _OF_CLASSIFIERS
-        verb = verbs[named_claim.score].format(participant=study.participant)
+        verb = verbs[named_claim.score].format(client_word=study.client_word)
         if named_claim.share is not None:
             amount = (
                 f"{100 * named_claim.share:.4g} %"
@@ -352,7 +352,7 @@ def claims_as_text(study: Study, rows: Iterable[Any], about: str) -> str:
     lines = [f"{study.name}{study.data.sample_suffix}: {about}"]
     for row in rows:
         p = "" if pd.isna(row["p"]) else f"p = {row['p']:.2g}"
-        told_of = filter(None, [estimate(row), p, scope(row, study.participant == "meter")])
+        told_of = filter(None, [estimate(row), p, scope(row, study.client_word == "meter")])
         lines += ["", f"({row['claim']}) {row['text']}"]
         lines.append(f"  {row['verdict'].upper()}" + "".join(f"; {fact}" for fact in told_of))
         lines += [f"      {row[column]}" for column in ("reason", "needed") if row[column]]

@@ -251,8 +251,8 @@ class Study(StudyKeys):
     # -- words ---------------------------------------------------------------------------------
 
     @property
-    def participant(self) -> str:
-        """The word for a participant: "meter" or "client"."""
+    def client_word(self) -> str:
+        """The word for a client: "meter" or "client"."""
         return "meter" if self.data.source == "meters" else "client"
 
 

@@ -27,7 +27,7 @@ class FigureText(NamedTuple):
     stems: tuple[str, ...]
     """Stems of its files."""
     caption: str
-    """The text below it; `{participant}` is the word of a study for a participant."""
+    """The text below it; `{client_word}` is the word of a study for a client."""
     has: Callable[[Study], bool] = lambda study: True
     """Whether a study has it."""
 
@@ -35,13 +35,13 @@ class FigureText(NamedTuple):
 FIGURES = {
     "fig1_loads": FigureText(
         ("fig1_loads",),
-        "Mean and standard deviation of each {participant}'s load over its whole series. More than"
-        " twelve {participant}s of a state are numbered in the order of the study.",
+        "Mean and standard deviation of each {client_word}'s load over its whole series. More than"
+        " twelve {client_word}s of a state are numbered in the order of the study.",
     ),
     "fig2_bytes": FigureText(
         ("fig2_bytes",),
-        "Bytes exchanged between server and {participant} per round and participating"
-        " {participant}, both directions together (number) and their parts (colours), by sharing "
+        "Bytes exchanged between server and {client_word} per round and participating"
+        " {client_word}, both directions together (number) and their parts (colours), by sharing "
         "scheme and, where the"
         " study has several, by method; mean over states, optimisers, seeds and rounds. The bytes"
         " are counted in the channel; they include parameters and whatever else a method sends.",
@@ -49,9 +49,9 @@ FIGURES = {
     ),
     "fig3_mase": FigureText(
         ("fig3_mase_local", "fig3_mase_global"),
-        "Test MASE of every combination of optimisers at the last round, mean over {participant}s"
+        "Test MASE of every combination of optimisers at the last round, mean over {client_word}s"
         " (and seeds). A forecast with a MASE below 1 beats persistence. A local model is a"
-        " {participant}'s own model after its last local steps; a global model has the shared "
+        " {client_word}'s own model after its last local steps; a global model has the shared "
         "parameters of the"
         " server. On the right: baselines that need no federation, without persistence, whose MASE"
         " is 1. Framed: the lowest MASE of each panel, and the baseline of lowest validation MASE"
@@ -62,7 +62,7 @@ FIGURES = {
     ),
     "ranks": FigureText(
         ("ranks",),
-        "Critical-difference diagram: mean rank over {participant}s of every combination of sharing"
+        "Critical-difference diagram: mean rank over {client_word}s of every combination of sharing"
         " scheme and ClientOpt, by test MASE at the last round (mean over seeds); the best is on"
         " the left. Each has the ServerOpt of lowest validation MASE in its state; a diverged"
         " combination ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does"
@@ -82,7 +82,7 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 
 def caption(name: str, study: Study) -> str:
     """The caption of figure `name`, in the words of a study."""
-    return FIGURES[name].caption.format(participant=study.participant)
+    return FIGURES[name].caption.format(client_word=study.client_word)
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:

@@ -29,7 +29,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         lines = axis.get_legend_handles_labels()
         axis.get_legend().remove()
         axis.set_title(fit(state, 26, lines=2))
-        axis.set_xlabel(tables.study.participant.capitalize())
+        axis.set_xlabel(tables.study.client_word.capitalize())
         axis.set_xlim(0.4, len(state_clients) + 0.6)
         if len(state_clients) <= 12:
             labels = [fit(str(name), 24) for name in state_clients["client"]]

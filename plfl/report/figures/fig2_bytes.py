@@ -14,8 +14,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     """A bar for each sharing scheme and method: both directions, one after the other."""
     study, traffic = tables.study, mean_traffic(tables)
     parts = {
-        "bytes_down": f"server → {study.participant}",
-        "bytes_up": f"{study.participant} → server",
+        "bytes_down": f"server → {study.client_word}",
+        "bytes_up": f"{study.client_word} → server",
     }
     has_several_methods = len(study.grid.method) > 1
     names = [
@@ -49,7 +49,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     axis.set_xlim(0, 1.35 * max(total.max(), 1.0))
     axis.locator_params(axis="x", nbins=4, integer=True)
     axis.xaxis.set_major_formatter(lambda value, _: spaced(value))
-    axis.set(xlabel=f"Bytes per round and {study.participant}, both directions", ylabel="")
+    axis.set(xlabel=f"Bytes per round and {study.client_word}, both directions", ylabel="")
     axis.tick_params(axis="y", length=0)
     figure.legend(
         axis.get_legend().legend_handles[::-1], parts.values(), loc="outside lower center", ncols=2
