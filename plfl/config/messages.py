@@ -66,8 +66,8 @@ def read(path: str | Path, problems: list[Problem] | None = None) -> object:
             str(path), [Problem("", "is a folder", "name the YAML file of a study")]
         ) from None
     except Exception as error:  # a malformed value can raise any error inside PyYAML
-        message = " ".join(str(error).split())
-        raise ConfigError(str(path), [f"cannot be read as YAML: {message}"]) from None
+        text = " ".join(str(error).split())
+        raise ConfigError(str(path), [f"cannot be read as YAML: {text}"]) from None
     if problems is not None:
         problems += misread
     elif misread:

@@ -109,8 +109,8 @@ class Session:
         """Models that begin at `start` (n, P) and take one step after the other."""
         return Learner(self, start)
 
-    def pieces(self, mask: Tensor | None = None) -> Iterator[slice]:
-        """The clients of the mask `mask` (n,), or all, in pieces for operations on each parameter:
+    def slices(self, mask: Tensor | None = None) -> Iterator[slice]:
+        """The clients of the mask `mask` (n,), or all, in slices for operations on each parameter:
         one after the other on a CPU, where a row then stays in the cache."""
         if mask is None and self.start.device.type != "cpu":
             yield slice(None)
@@ -157,7 +157,7 @@ class Learner:
         """Take the next step along `gradient` (n, P), which may be overwritten."""
         pull, optimiser = self._pull(), self._optimiser
         self._steps_taken += 1
-        for block in self._session.pieces():
+        for block in self._session.slices():
             y, g = self.rows[block], gradient[block]
             moments = {name: values[block] for name, values in self._moments.items()}
             g = optimiser.decayed(y, g if pull is None else g + pull[block])

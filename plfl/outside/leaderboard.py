@@ -136,18 +136,18 @@ def rows_of(
         for model in variants[0].models(sharing, method):
             submission: dict[str, Any] = {"exchanged": "nothing" if trains_alone else models}
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
-            pieces, summaries = [], []
+            score_sets, summaries = [], []
             for variant in variants:
                 for scores in variant.scored(metric)[model].values():
                     if best_cells := best(select(scores, sharing=sharing, method=method)):
-                        pieces.append(best_cells)
+                        score_sets.append(best_cells)
                         summaries.append(variant.summarised(model, best_cells.name))
-            if len(pieces) == len(variants) * len(first_study.data.states):
-                submission["seeds"] = len(pieces[0].seeds)
-                submission["trials"] = first_study.plan.combinations.trials(*pieces[0].axes)
+            if len(score_sets) == len(variants) * len(first_study.data.states):
+                submission["seeds"] = len(score_sets[0].seeds)
+                submission["trials"] = first_study.plan.combinations.trials(*score_sets[0].axes)
                 shared = variants[0].shares_tests
                 partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
-                yield _row(submission, pieces, summaries, partners)
+                yield _row(submission, score_sets, summaries, partners)
     yield from _baseline_entries(variants, metric)
 
 
@@ -158,11 +158,11 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         table = table[table["split"] == "test"]
         for name, rows in table.groupby("baseline", sort=False):
             by_seed = 100 * rows.groupby("seed")["error"].mean().to_numpy()
-            piece = WeeklyScores(str(rows["state"].iloc[0]), "", ("",), by_seed[None, :, None])
+            score_set = WeeklyScores(str(rows["state"].iloc[0]), "", ("",), by_seed[None, :, None])
             exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
             seeds = {"method": name, "seeds": len(by_seed)}
             no_bytes = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
-            yield _row(submission | exchanged | seeds, [piece], [no_bytes], 1)
+            yield _row(submission | exchanged | seeds, [score_set], [no_bytes], 1)
         return
     trees = "lightgbm_federated"
     baselines = variants[0].tables.study.baselines
@@ -171,10 +171,10 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
     settings = baselines.fit_settings
     trials = len(settings.leaves) * len(settings.learning_rate)
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
-        pieces, means = [], []
+        score_sets, means = [], []
         for variant in variants:
             for state, scores in variant.scored(metric)["local"].items():
-                pieces += select(scores, sharing=BASELINE, method=name)
+                score_sets += select(scores, sharing=BASELINE, method=name)
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
             continue  # it cannot forecast every window
@@ -183,7 +183,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         about |= {"exchanged": "sums"} if name in sums else {}
         about |= {"trials": trials} if "lightgbm" in name or name in grown else {}
         tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
-        row = _row(submission | about, pieces, tables, 0)
+        row = _row(submission | about, score_sets, tables, 0)
         yield row | {metric: row["score"]} if metric in COLUMNS else row
 
 
@@ -244,17 +244,20 @@ def _data_of(study: Study) -> list[Any]:
 
 def _row(
     submission: Mapping[str, Any],
-    pieces: Sequence[WeeklyScores],
+    score_sets: Sequence[WeeklyScores],
     summaries: Sequence[pd.DataFrame],
     partners: int,
 ) -> dict[str, Any]:
-    """A row, given the pieces and rows of summaries of each state and origin. `partners`: the
-    number of clients, if they share one test set; otherwise 0."""
+    """A row, given the sets of scores and rows of summaries of each state and origin. `partners`:
+    the number of clients, if they share one test set; otherwise 0."""
     shared = partners > 0
-    pooled_scores = pooled(pieces, shared=shared)
+    pooled_scores = pooled(score_sets, shared=shared)
     points = 100 if shared else 1
-    (low, high), weekly = pooled_scores.interval, [np.round(piece.weekly, 9) for piece in pieces]
-    counts = [partners or len(piece.clients) for piece in pieces]
+    (low, high), weekly = (
+        pooled_scores.interval,
+        [np.round(score_set.weekly, 9) for score_set in score_sets],
+    )
+    counts = [partners or len(score_set.clients) for score_set in score_sets]
     scores: dict[str, Any] = {"low": low / points, "high": high / points}
     for column in ("wape", "scaled_crps"):
         if all(f"{column}_mean" in table for table in summaries):

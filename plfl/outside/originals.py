@@ -23,7 +23,7 @@ from plfl.base.text import counted
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
 
-PIECE = 1 << 20
+CHUNK = 1 << 20
 """Bytes that are read and written at a time."""
 TIMEOUT = 60.0
 """Seconds without a byte after which a server counts as gone."""
@@ -205,9 +205,9 @@ def _go_on(source: str, part: Path, file: OriginalFile) -> None:
         is_continued = start > 0 and answer.status == 206 and begins
         with part.open("ab" if is_continued else "wb") as target:
             missing_bytes = file.size - (start if is_continued else 0)
-            while missing_bytes > 0 and (piece := answer.read(min(PIECE, missing_bytes))):
-                target.write(piece)
-                missing_bytes -= len(piece)
+            while missing_bytes > 0 and (chunk := answer.read(min(CHUNK, missing_bytes))):
+                target.write(chunk)
+                missing_bytes -= len(chunk)
             if missing_bytes == 0 and answer.read(1):
                 raise DataError(
                     Problem(

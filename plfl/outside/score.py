@@ -108,14 +108,14 @@ def score(
                 rows.append(keys | task.scores(dataset, i, "test", predictions))
     score_table = pd.DataFrame(rows)
     score_table["wape"] = score_table["mae"] / _loads(data, score_table)
-    pieces = {
-        SUBMISSION: list(_pieces(_select_metric(pd.concat(errors), metric), ["seed", "client"]))
+    score_sets = {
+        SUBMISSION: list(_score_sets(_select_metric(pd.concat(errors), metric), ["seed", "client"]))
     }
     other_rows, numbers = _rival_rows(study, data, results, metric) if with_rivals else ({}, {})
     names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
     numbers[SUBMISSION] = {name: float(score_table[name].mean()) for name in names}
     means = pd.DataFrame(numbers).T.drop(columns=metric)
-    table = _ranked(pieces | other_rows, metric).join(means, on="forecaster")
+    table = _ranked(score_sets | other_rows, metric).join(means, on="forecaster")
     clients = score_table.groupby(["origin", "state", "client"], sort=False)[names].mean()
     return ScoredPredictions(table, clients.reset_index(), len(seeds), metric, sha256(file))
 
@@ -232,8 +232,8 @@ def _loads(data: Datasets, rows: pd.DataFrame) -> Floats:
     return np.array([means[key] for key in keys])
 
 
-def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]:
-    """The piece of each origin and state, given errors by day; its first key tells the seeds
+def _score_sets(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]:
+    """The scores of each origin and state, given errors by day; its first key tells the seeds
     apart."""
     for (origin, state), state_errors in errors.groupby(["origin", "state"], sort=False):
         wide = weekly(state_errors, state_errors["day"].unique(), keys)
@@ -248,8 +248,8 @@ def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]:
 def _rival_rows(
     study: Study, data: Datasets, results: Path | None, metric: str
 ) -> tuple[dict[str, list[WeeklyScores]], dict[str, dict[str, float]]]:
-    """The baselines, and with `results` the best cell of each sharing scheme: pieces and scores."""
-    pieces: dict[str, list[WeeklyScores]] = {}
+    """The baselines, and with `results` the best cells: sets of scores, and means."""
+    score_sets: dict[str, list[WeeklyScores]] = {}
     rows, errors = [], []
     if results is None:
         for (origin, state), dataset in data.items():
@@ -273,22 +273,24 @@ def _rival_rows(
             for forecasters in variant.scored(metric)["local"].values():
                 for scheme in tables.study.grid.sharing:
                     if best_cells := best(select(forecasters, sharing=scheme)):
-                        piece = replace(best_cells, origin=origin)
-                        pieces.setdefault(f"best {scheme}", []).append(piece)
+                        score_set = replace(best_cells, origin=origin)
+                        score_sets.setdefault(f"best {scheme}", []).append(score_set)
     for name, method_errors in pd.concat(errors).groupby("method", sort=False):
-        pieces[baseline_label(str(name))] = list(_pieces(method_errors, ["method", "client"]))
+        score_sets[baseline_label(str(name))] = list(
+            _score_sets(method_errors, ["method", "client"])
+        )
     score_table = pd.concat(rows)
     test = score_table[score_table["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))
     names = [name for name in ("mase", "wape", "scaled_crps") if name in test]
     means = test.groupby("baseline")[names].mean()
-    return pieces, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
+    return score_sets, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 
 
-def _ranked(pieces: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
+def _ranked(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
-    rows, submission = [], pieces[SUBMISSION]
-    for name, parts in pieces.items():
+    rows, submission = [], score_sets[SUBMISSION]
+    for name, parts in score_sets.items():
         row: dict[str, Any] = {"forecaster": name}
         own_scores = pooled(parts)
         if len(parts) == len(submission) and own_scores.scored:
@@ -307,7 +309,7 @@ _LEAD = ["lead", "lead_low", "lead_high"]
 
 
 def _lead(submission: WeeklyScores, rival: WeeklyScores) -> WeeklyScores:
-    """How much higher the MASE of another piece is. Seeds of different programs do not pair."""
+    """How much higher the MASE of another set is. Seeds of different programs do not pair."""
     count = submission.weekly.shape[1]
     mean = rival.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)
     return submission.lead(replace(rival, weekly=mean))

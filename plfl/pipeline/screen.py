@@ -123,12 +123,12 @@ class _Screen:
             errors = [] if self.failed else self.errors
             say("\n".join([*errors, f"log: {self.log}"]))
             return
-        message = f"{self.no_jobs}\n{self.existing()}" if self.no_jobs else "\n".join(self.errors)
-        message = f"plfl: {self.refusal}" if self.refusal else message
-        message = message or self._held_back().decode(errors="replace")
-        if self.exit_code and (not message.strip() or _OF_DISK.search(message)):
-            message = _fault_of_disk() or message
-        say(message.rstrip("\n"))
+        text = f"{self.no_jobs}\n{self.existing()}" if self.no_jobs else "\n".join(self.errors)
+        text = f"plfl: {self.refusal}" if self.refusal else text
+        text = text or self._held_back().decode(errors="replace")
+        if self.exit_code and (not text.strip() or _OF_DISK.search(text)):
+            text = _fault_of_disk() or text
+        say(text.rstrip("\n"))
 
     def _held_back(self) -> bytes:
         sys.stderr.flush()
@@ -155,10 +155,10 @@ class _Screen:
             is_interrupted = any(read_state(log).is_interrupted for log in _logs(about))
             outcome = "stopped" if is_interrupted else "failed"
             say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
-        elif (message := record.getMessage()).startswith("Nothing to be done"):
-            self.no_jobs = message
+        elif (text := record.getMessage()).startswith("Nothing to be done"):
+            self.no_jobs = text
         elif record.levelno >= logging.ERROR:
-            self.errors.append(message)
+            self.errors.append(text)
         return True
 
     def _tick(self, name: str) -> None:

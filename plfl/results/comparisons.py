@@ -126,26 +126,26 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
     of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of the second
     set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
-    for state in dict.fromkeys(piece.state for piece in contest.pieces):
+    for state in dict.fromkeys(score_set.state for score_set in contest.score_sets):
         parts = [
-            (pair, piece)
-            for pair, piece in zip(contest.pairs, contest.pieces, strict=True)
-            if piece.state == state
+            (pair, score_set)
+            for pair, score_set in zip(contest.pairs, contest.score_sets, strict=True)
+            if score_set.state == state
         ]
-        pieces = [piece for _, piece in parts]
+        score_sets = [score_set for _, score_set in parts]
         energies = [_kwh_of_error(better.variant, state) for (better, _), _ in parts]
-        for client in pieces[0].clients:
-            if not all(client in piece.clients for piece in pieces):
+        for client in score_sets[0].clients:
+            if not all(client in score_set.clients for score_set in score_sets):
                 continue
-            own_pieces = [
+            own_score_sets = [
                 replace(
-                    piece,
+                    score_set,
                     clients=(client,),
-                    weekly=piece.select([client]).mean(axis=1, keepdims=True),
+                    weekly=score_set.select([client]).mean(axis=1, keepdims=True),
                 )
-                for piece in pieces
+                for score_set in score_sets
             ]
-            comparison = replace(pooled(own_pieces, is_trained=False), sampled=False)
+            comparison = replace(pooled(own_score_sets, is_trained=False), sampled=False)
             if not comparison.scored:
                 continue
             mean_error = float(
@@ -159,8 +159,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
             has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST
             low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
             saved = [
-                piece.weekly.sum() * float(energy[client])
-                for piece, energy in zip(own_pieces, energies, strict=True)
+                score_set.weekly.sum() * float(energy[client])
+                for score_set, energy in zip(own_score_sets, energies, strict=True)
             ]
             yield {
                 "state": state,

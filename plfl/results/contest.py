@@ -39,7 +39,7 @@ class Contest:
     """What is added to the errors of the second set, as a share of them."""
 
     @cached_property
-    def pieces(self) -> list[WeeklyScores]:
+    def score_sets(self) -> list[WeeklyScores]:
         """The differences, positive where the first set has the lower error."""
         return [a.forecaster.lead(b.forecaster, self.margin) for a, b in self.pairs]
 
@@ -49,12 +49,12 @@ class Contest:
         contenders = [contender for pair in self.pairs for contender in pair]
         is_trained = any(not contender.forecaster.is_baseline for contender in contenders)
         shared = any(contender.variant.shares_tests for contender in contenders)
-        return pooled(self.pieces, is_trained, shared)
+        return pooled(self.score_sets, is_trained, shared)
 
     def error(self, number: int) -> float:
         """The test error of a side, mean over clients and seeds."""
-        pieces = [pair[number].forecaster for pair in self.pairs]
-        return pooled(pieces).effect if pooled(pieces).scored else np.nan
+        score_sets = [pair[number].forecaster for pair in self.pairs]
+        return pooled(score_sets).effect if pooled(score_sets).scored else np.nan
 
     def mean(self, number: int, score: str) -> float:
         """A score of a side, mean over clients and seeds (see `Contender.mean`)."""

@@ -37,7 +37,7 @@ class WeeklyScores:
         return self.weekly[[self.clients.index(client) for client in clients]]
 
     def lead(self, rival: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
-        """(1 + margin) times the scores of another piece minus these, for common clients: positive
+        """(1 + margin) times the scores of another set minus these, for common clients: positive
         where these are lower."""
         common = tuple(client for client in self.clients if client in rival.clients)
         lead = (1 + margin) * rival.select(common) - self.select(common)
@@ -45,24 +45,26 @@ class WeeklyScores:
 
 
 def pooled(
-    pieces: Sequence[WeeklyScores], is_trained: bool = True, shared: bool = False
+    score_sets: Sequence[WeeklyScores], is_trained: bool = True, shared: bool = False
 ) -> Comparison:
-    """The comparison over states and origins: in each state, of the clients that all pieces have,
+    """The comparison over states and origins: in each state, of the clients that all sets have,
     the mean over the variants of each origin, and one origin after the other. `shared`: all clients
     share one test set, so that nothing varies over clients and weeks."""
     differences: dict[str, Array] = {}
     weeks_of: dict[str, tuple[int, ...]] = {}
-    for state in dict.fromkeys(piece.state for piece in pieces):
-        pieces_of_state = [piece for piece in pieces if piece.state == state]
+    for state in dict.fromkeys(score_set.state for score_set in score_sets):
+        sets_of_state = [score_set for score_set in score_sets if score_set.state == state]
         clients = [
             c
-            for c in pieces_of_state[0].clients
-            if all(c in piece.clients for piece in pieces_of_state)
+            for c in sets_of_state[0].clients
+            if all(c in score_set.clients for score_set in sets_of_state)
         ]
         tables: list[Array] = []
-        for origin in dict.fromkeys(piece.origin for piece in pieces_of_state):
+        for origin in dict.fromkeys(score_set.origin for score_set in sets_of_state):
             origin_tables = [
-                piece.select(clients) for piece in pieces_of_state if piece.origin == origin
+                score_set.select(clients)
+                for score_set in sets_of_state
+                if score_set.origin == origin
             ]
             weeks = range(
                 min(table.shape[2] for table in origin_tables)

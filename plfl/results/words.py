@@ -71,7 +71,7 @@ LOADS = "loads"
 """The score of a claim about the loads of the clients."""
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
-# `{client_word}` is the word of the study for a client_word.
+# `{client_word}` is the word of the study for a client.
 _VERBS = {
     "": "has a lower error than",
     "spread": "has errors that differ less between {client_word}s than those of",

@@ -129,7 +129,7 @@ class FaFed(FedOpt):
                     session.gradient(y, k, active_rows),
                     session.gradient(y_before, k, active_rows),
                 )
-                for i in session.pieces(active_rows):
+                for i in session.slices(active_rows):
                     m_i[i].sub_(old[i]).mul_(1 - self.a).add_(g[i])
                     v_i[i].mul_(self.beta).addcmul_(g[i], g[i], value=1 - self.beta)
                     y_before[i] = y[i]

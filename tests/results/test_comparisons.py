@@ -226,12 +226,12 @@ def test_the_page_says_places_in_words(study: Study) -> None:
 def test_weeks_vary_within_origins_only() -> None:
     rng = np.random.default_rng(1)
     noise = rng.normal(0, 0.01, (2, 5, 3, 4))
-    pieces = [
+    score_sets = [
         WeeklyScores("CA", str(i), tuple("abcde"), level / 4 + part)
         for i, (level, part) in enumerate(zip((0.0, 1.0), noise, strict=True))
     ]
-    weeks = pooled(pieces).parts["weeks"]
-    assert (weeks.levels, pooled(pieces).effect) == (8, pytest.approx(0.5, abs=0.02))
+    weeks = pooled(score_sets).parts["weeks"]
+    assert (weeks.levels, pooled(score_sets).effect) == (8, pytest.approx(0.5, abs=0.02))
     own = noise.mean(axis=2).mean(axis=1)  # (origins, weeks)
     expected = sum(4 * part.var(ddof=1) for part in own) / 4
     assert weeks.variance == pytest.approx(expected)

@@ -23,8 +23,8 @@ def split(
     # 16 more bytes than a number has make all numbers below the prime equally likely.
     size = (prime.bit_length() + 7) // 8 + 16
     data = draw(size * (threshold - 1))
-    pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
-    coefficients = [int.from_bytes(piece, "little") % prime for piece in pieces]
+    chunks = [data[begin : begin + size] for begin in range(0, len(data), size)]
+    coefficients = [int.from_bytes(chunk, "little") % prime for chunk in chunks]
     return values(secret, coefficients, count, prime)
 
 

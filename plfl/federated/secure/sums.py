@@ -36,7 +36,7 @@ class DropoutError(Exception):
 
 
 def _cut(data: bytes, size: int) -> list[bytes]:
-    """Pieces of equal size.
+    """Chunks of equal size.
 
     Raises:
         ValueError: they do not fit.
@@ -133,9 +133,9 @@ class SumServer:
 
     def deliver(self, sealed: Sequence[bytes]) -> list[bytes]:
         """Step 2: the sealed shares from the neighbours of each client."""
-        pieces = [_cut(client_shares, SEALED) for client_shares in sealed]
+        chunks = [_cut(client_shares, SEALED) for client_shares in sealed]
         return [
-            b"".join(pieces[j][self._places[j][i]] for j in row)
+            b"".join(chunks[j][self._places[j][i]] for j in row)
             for i, row in enumerate(self.neighbours)
         ]
 
