@@ -57,8 +57,8 @@ def assign(
     names = list(axes_of) if names is None else [name for name in names if name in axes_of]
     clients = [str(c) for c in tables.clients.loc[tables.clients["state"] == state, "client"]]
     errors_of = {
-        score: validation_errors(tables, state, axes_of, score).reindex(clients, columns=names)
-        for score in SCORES
+        score: errors.reindex(clients, columns=names)
+        for score, errors in validation_errors(tables, state, axes_of).items()
     }
     mase = errors_of["mase"].dropna(how="all")
     chosen_names, reasons = _choose(mase, _validation_days(tables, state).reindex(mase.index))
@@ -155,23 +155,30 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
 
 
 def validation_errors(
-    tables: Tables, state: str, axes_of: Mapping[str, tuple[str, ...]], score: str = "mase"
-) -> pd.DataFrame:
-    """A score of the validation sets of a state: a row per client, a column for each of the
-    forecasters, given by name with their values on `AXES`; mean over seeds, NaN without a score."""
+    tables: Tables, state: str, axes_of: Mapping[str, tuple[str, ...]]
+) -> dict[str, pd.DataFrame]:
+    """Each of the `SCORES` of the validation sets of a state: a row per client, a column for each
+    of the forecasters, given by name with their values on `AXES`; mean over seeds, NaN without a
+    score."""
     equal = {"state": state, "split": "validation"}
     last = tables.study.federation.rounds
-    cells = tables.records(["client", score, *AXES], **equal, model="local", round=last)
+    cells = tables.records(["client", *SCORES, *AXES], **equal, model="local", round=last)
     baselines = tables.baselines
-    baselines = baselines[(baselines[[*equal]] == pd.Series(equal)).all(axis=1)]
-    by_client: dict[str, pd.Series] = {}
-    for name, axes in axes_of.items():
-        if axes[0] == BASELINE:
-            rows = baselines[baselines["baseline"] == name]
-        else:
-            rows = cells[(cells[AXES] == list(axes)).all(axis=1)]
-        by_client[name] = rows.groupby("client")[score].mean()
-    return pd.DataFrame(by_client, dtype=float)
+    baselines = baselines[(baselines["state"] == state) & (baselines["split"] == "validation")]
+    cell_means = cells.groupby([*AXES, "client"])[[*SCORES]].mean()
+    baseline_means = baselines.groupby(["baseline", "client"])[[*SCORES]].mean()
+
+    def errors(score: str) -> pd.DataFrame:
+        by_axes = cell_means[score].unstack(AXES)
+        by_name = baseline_means[score].unstack("baseline")
+        columns = {
+            name: by_name.get(name) if axes[0] == BASELINE else by_axes.get(axes)
+            for name, axes in axes_of.items()
+        }
+        known_columns = {name: column for name, column in columns.items() if column is not None}
+        return pd.DataFrame(known_columns, dtype=float).reindex(columns=[*axes_of])
+
+    return {score: errors(score) for score in SCORES}
 
 
 def mixture(

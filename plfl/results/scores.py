@@ -172,6 +172,8 @@ def scores(
     summary = summary[summary["model"] == model]
     model_errors, cut = tables.errors_of(model, score), tables.study.data.cut
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
+    has_baselines = baselines and not tables.baseline_scores.empty
+    baseline_errors = tables.errors_of(BASELINE, score) if has_baselines else None
     by_state = {}
     for state in tables.study.data.states:
         state_rows = model_errors[model_errors["state"] == state]
@@ -186,17 +188,16 @@ def scores(
         by_state[state] = _cell_forecasters(
             state_rows, days, summary[summary["state"] == state], common
         )
-        if baselines and not tables.baseline_scores.empty:
-            by_state[state] += _baseline_forecasters(days, tables, score, common)
+        if baseline_errors is not None:
+            by_state[state] += _baseline_forecasters(baseline_errors, days, tables, common)
     return by_state
 
 
 def _baseline_forecasters(
-    days: NDArray[Any], tables: Tables, score: str, common: dict[str, Any]
+    errors: pd.DataFrame, days: NDArray[Any], tables: Tables, common: dict[str, Any]
 ) -> list[Forecaster]:
     means, state = tables.baseline_scores, common["state"]
     state_means = means[means.index.get_level_values("state") == state].droplevel("state")
-    errors = tables.errors_of(BASELINE, score)
     wide = weekly(errors[errors["state"] == state], days, ["method", "client"])
     names = state_means.index[state_means["mae_mean"].notna()]
     rows = pd.MultiIndex.from_product([state_means.index, common["clients"]])

@@ -290,15 +290,24 @@ class Tables:
         Combinations with a diverged seed are excluded. `equal` restricts the search: state="CA",
         sharing=["P1"].
         """
-        table = self.scores(model).reset_index()
+        if model not in self._options:
+            table = self.scores(model).reset_index()
+            table = table.rename(columns={"validation_mase": "validation"})
+            self._options[model] = [*table.itertuples(index=False)]
+        options = self._options[model]
         for axis, value in equal.items():
-            table = table[table[axis].isin([value] if isinstance(value, str) else value)]
-        rows = table.rename(columns={"validation_mase": "validation"})
-        row = best(rows.itertuples(index=False))
+            allowed_values = [value] if isinstance(value, str) else value
+            options = [option for option in options if getattr(option, axis) in allowed_values]
+        row = best(options)
         if row is None:
             return None
         axes = {axis: str(getattr(row, axis)) for axis in CELL[:-1]}
         return Cell(**axes, seed=self.study.grid.seeds[0])
+
+    @cached_property
+    def _options(self) -> dict[ModelKind, list[Any]]:
+        """The rows of `scores` from which `best` has chosen, by model."""
+        return {}
 
     @cached_property
     def load_unit(self) -> str:
