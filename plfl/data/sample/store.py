@@ -6,6 +6,7 @@ are generated and compares them with NREL's.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -42,7 +43,7 @@ def generate(
             )
         )
     layout = _layout(release, upgrade)
-    all_buildings = [describe(state, i, seed) for i in known_ids]
+    all_buildings = _describe_all(state, len(known_ids), seed)
     chosen_buildings = [all_buildings[i - known_ids[0]] for i in ids]
     paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in chosen_buildings]
     paths.append(_write_metadata(root / layout.metadata(state), all_buildings, upgrade))
@@ -54,6 +55,12 @@ def generate(
 def describe(state: str, bldg_id: int, seed: int) -> SampleBuilding:
     """The sample building of this id, as the metadata describe it."""
     return draw(state, bldg_id, kind(state, bldg_id), seed)
+
+
+@lru_cache(maxsize=4)
+def _describe_all(state: str, count: int, seed: int) -> list[SampleBuilding]:
+    """The first `count` sample buildings of a state."""
+    return [describe(state, i, seed) for i in buildings(state, count)]
 
 
 def _layout(release: str, upgrade: int) -> ReleaseKeys:
