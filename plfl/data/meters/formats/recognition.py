@@ -4,7 +4,7 @@ import csv
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 
 import pandas as pd
@@ -132,6 +132,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
     return _read(raw, shipped_formats()[best[0]], best[0], headers) if best else None
 
 
+@lru_cache(maxsize=1 << 14)
 def normalise(cell: str) -> str:
     """A header cell without differences that do not matter: case, blanks, quotes."""
     return " ".join(cell.replace("\ufeff", "").strip("\"' \t").split()).casefold()
