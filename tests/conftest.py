@@ -1,5 +1,6 @@
 """What tests of several rooms share."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -14,12 +15,18 @@ from hypothesis import settings
 
 from tests.helpers.projects import WriteStudy, write_own_study
 
+# Python looks for garbage after every 700 new objects, which takes a twentieth of the time.
+gc.set_threshold(10_000, 20, 20)
+
 # How long an example takes is up to the machine, which others may keep busy.
 settings.register_profile("plfl", deadline=None)
 settings.load_profile("plfl")
 
 
-LONGEST = ("test_workflow.py", "report/test_page.py", "report/test_figures.py")
+LONGEST = (
+    *("deploy/test_flower.py", "test_workflow.py", "forecast/test_export.py"),
+    *("results/test_comparisons.py", "report/test_figures.py", "report/test_page.py"),
+)
 """The files of tests that take longest, longest first."""
 
 
@@ -28,6 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     the others have nothing to do."""
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays, so Python need not look for garbage there."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

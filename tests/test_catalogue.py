@@ -18,7 +18,7 @@ import yaml
 
 import plfl
 from plfl.pipeline import shipped
-from tests.helpers.projects import write_meters
+from tests.helpers.projects import run_snakemake, write_meters
 from tests.helpers.repository import ROOT, blocks, tracked
 
 pytest.importorskip("snakemake", reason="the extra study")
@@ -42,15 +42,13 @@ TAG = f"v{plfl.__version__}"
 """The tag of this version."""
 
 
-def snakemake(
-    folder: Path, *arguments: str, without: str = "nothing", **environment: str
-) -> tuple[int, str]:
-    """The exit status of Snakemake and what it prints."""
-    command = [sys.executable, "-P", "-c", HIDDEN.format(package=without), *arguments]
+def snakemake_without(folder: Path, package: str, *arguments: str) -> tuple[int, str]:
+    """The exit status of Snakemake where a package is not installed, and what it prints."""
+    command = [sys.executable, "-P", "-c", HIDDEN.format(package=package), *arguments]
     process = subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -99,7 +97,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("package", ["plfl", "filelock"])
 def test_lint_says_what_is_not_installed(clone: Path, package: str) -> None:
-    status, said = snakemake(clone, "--lint", without=package)
+    status, said = snakemake_without(clone, package, "--lint")
     assert status == 1
     assert "Traceback" not in said
     assert f"need the package '{package}'" in said
@@ -110,7 +108,7 @@ def test_the_workflow_and_that_of_a_clone_are_the_same(clone: Path) -> None:
     options = ["--dry-run", "--configfile", str(ROOT / "config" / "smoke.yaml")]
     plans = []
     for snakefile in ("Snakefile", "workflow/Snakefile"):
-        status, said = snakemake(clone, "--snakefile", snakefile, *options)
+        status, said = run_snakemake(clone, "--snakefile", snakefile, *options)
         assert status == 0, said
         plans.append(dict(re.findall(r"^([a-z_]+) +(\d+)$", said, re.MULTILINE)))
     assert plans[0] == plans[1]
@@ -136,7 +134,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_another_workflow_uses_the_rules(own: Path) -> None:
-    status, said = snakemake(own, "--cores", "1")
+    status, said = run_snakemake(own, "--cores", "1")
     assert status == 0, said
     summary = (own / "results" / "mine" / "summary.csv").read_text(encoding="utf-8")
     best = (own / "best.csv").read_text(encoding="utf-8").splitlines()
@@ -166,7 +164,7 @@ def test_the_rules_come_from_github_as_the_guide_says(
         "GIT_CONFIG_VALUE_0": f"https://github.com/{repository}",
         "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
     }
-    status, said = snakemake(own, "--dry-run", **redirection)
+    status, said = run_snakemake(own, "--dry-run", **redirection)
     assert status == 0, said
     assert re.search(r"^loads_train +1$", said, re.MULTILINE), said
 
@@ -183,7 +181,7 @@ def test_a_module_that_cannot_be_used_says_why(own: Path, old: str, new: str, me
     text = (own / "Snakefile").read_text(encoding="utf-8")
     assert old in text
     (own / "Snakefile").write_text(text.replace(old, new), encoding="utf-8")
-    status, said = snakemake(own, "--dry-run")
+    status, said = run_snakemake(own, "--dry-run")
     assert status == 1
     assert message in said
     assert "Traceback" not in said

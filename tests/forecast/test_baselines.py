@@ -15,8 +15,8 @@ from plfl.base.errors import DataError
 from plfl.baselines.storage import storable
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
-from plfl.experiments.baselines import BaselineTables
 from plfl.forecast.model import ForecastModel, load
+from plfl.interfaces.baseline import Arrays
 from plfl.results.records import read_arrays, write_models
 from plfl.study import Study
 from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
@@ -26,8 +26,7 @@ WINDOWS = {"scaling": "per_client", "horizons": 3}
 QUANTILES = {"name": "quantiles", "conformal": "personal"}
 
 
-def kept(study: Study, dataset: Dataset, found: BaselineTables, name: str) -> ForecastModel:
-    packed = pack_all(study, dataset, found)
+def kept(study: Study, dataset: Dataset, packed: Arrays, name: str) -> ForecastModel:
     return load(keep(study, dataset, name, Path(f"{name}.safetensors"), packed))
 
 
@@ -60,8 +59,9 @@ def test_stored_baselines_give_the_recorded_scores(
     scores = found.scores[found.scores["split"] == "test"].set_index(["baseline", "client"])["mae"]
     with_score = {name for name, _ in scores.dropna().index}
     assert {"lightgbm_lags", "ridge_lags", *wanted} <= with_score
+    packed = pack_all(study, dataset, found)
     for name in with_score.intersection([*STANDARD, *wanted]).intersection(names):
-        model = kept(study, dataset, found, name)
+        model = kept(study, dataset, packed, name)
         for i, client in enumerate(model.clients):
             readings = model.read(Path(f"meters/{client}.csv"))
             forecasts = model.predict(readings, client)
@@ -80,7 +80,7 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     study = make_study(baselines={"trees": 5})
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    model = kept(study, dataset, score(study, dataset), "lightgbm_lags")
+    model = kept(study, dataset, pack_all(study, dataset, score(study, dataset)), "lightgbm_lags")
     arrays, _ = read_arrays(Path("lightgbm_lags.safetensors"))
     assert arrays["0.trees_0"].tobytes().startswith(b"tree\n")
     assert {array.dtype for array in arrays.values()} == {np.dtype("u1"), np.dtype(float)}
@@ -106,8 +106,9 @@ def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch)
     dataset = plfl.load_dataset(study, "XX")
     found = score(study, dataset)
     monkeypatch.setattr("plfl.baselines.trees.train", None)  # nothing is trained any more
-    kept(study, dataset, found, "combined_received")
-    kept(study, dataset, found, "lightgbm_bagged")
+    packed = pack_all(study, dataset, found)
+    kept(study, dataset, packed, "combined_received")
+    kept(study, dataset, packed, "lightgbm_bagged")
     members = read_arrays(Path("combined_received.safetensors"))[0]
     arrays = read_arrays(Path("lightgbm_bagged.safetensors"))[0]
     for name, array in arrays.items():
@@ -120,7 +121,7 @@ def test_a_kept_model_with_an_impossible_tree_is_refused() -> None:
     study = make_study(baselines={"trees": 5})
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    kept(study, dataset, score(study, dataset), "lightgbm_lags")
+    kept(study, dataset, pack_all(study, dataset, score(study, dataset)), "lightgbm_lags")
     arrays, about = read_arrays(Path("lightgbm_lags.safetensors"))
     text = arrays["0.trees_0"].tobytes().decode()
     forged = re.sub(r"tree_sizes=\d+", "tree_sizes=99999999", text)

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,6 +72,35 @@ def write_own_study(days: int = 21, **blocks: Any) -> Path:
     return Path("own.yaml")
 
 
+def run_snakemake(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+    """The exit status of Snakemake in a folder and what it says.
+
+    It runs in a fork of this process, which has imported most that it needs.
+    """
+    import snakemake.cli  # noqa: F401 (so that no fork has to; an extra)
+
+    log = folder / "said.txt"
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=_main_of_snakemake, args=(folder, arguments, log, environment))
+    process.start()
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode, log.read_text()
+
+
+def _main_of_snakemake(
+    folder: Path, arguments: Sequence[str], log: Path, environment: dict[str, str]
+) -> None:
+    from snakemake.cli import main
+
+    os.environ.update(environment)
+    with log.open("w") as file, chdir(folder):
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
+        main([*arguments])
+
+
 class Project:
     """A working directory with meters and a configuration."""
 
@@ -90,31 +120,11 @@ class Project:
             write_meters(folder / "meters" / state)
 
     def snakemake(self, *arguments: str) -> tuple[int, str]:
-        """The exit status of Snakemake and what it says.
-
-        It runs in a fork of this process, which has imported most that it needs.
-        """
+        """The exit status of Snakemake and what it says."""
         (self.folder / "my.yaml").write_text(yaml.safe_dump(self.config))
         command = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "2", "--nocolor", *arguments]
         command += [] if "--configfile" in arguments else ["--configfile", "my.yaml"]
-        log = self.folder / "said.txt"
-        import snakemake.cli  # noqa: F401 (so that no fork has to; an extra)
-
-        fork = multiprocessing.get_context("fork")
-        process = fork.Process(target=self._snakemake, args=(command, log))
-        process.start()
-        process.join()
-        assert process.exitcode is not None
-        return process.exitcode, log.read_text()
-
-    def _snakemake(self, command: list[str], log: Path) -> None:
-        from snakemake.cli import main
-
-        with log.open("w") as file, chdir(self.folder):
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-            sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
-            main(command)
+        return run_snakemake(self.folder, *command)
 
     def make(self, *arguments: str) -> None:
         """Have Snakemake make what is asked for."""
