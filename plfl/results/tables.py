@@ -255,8 +255,8 @@ class Tables:
 
     def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
         filters = [(column, "==", value) for column, value in equal.items()] or None
-        path = self._file(name)
-        if missing_columns := [c for c in [*columns, *equal] if c not in self._columns(name)]:
+        path, existing_columns = self._file(name), self._columns(name)
+        if missing_columns := [c for c in [*columns, *equal] if c not in existing_columns]:
             raise ResultsError(
                 Problem(
                     path,

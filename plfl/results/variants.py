@@ -107,8 +107,13 @@ class Variant:
     def summarised(self, model: ModelKind, name: str) -> pd.DataFrame:
         """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
         table = self.tables.summary
-        names = table[["state", *AXES]].agg("-".join, axis=1)
-        return table[(names == name) & (table["model"] == model)]
+        return table[(self._names == name) & (table["model"] == model)]
+
+    @cached_property
+    def _names(self) -> pd.Series[str]:
+        """The name of the cell of each row of the summary, without its seed."""
+        names: pd.Series[str] = self.tables.summary[["state", *AXES]].agg("-".join, axis=1)
+        return names
 
 
 V = TypeVar("V", bound=Variant)
