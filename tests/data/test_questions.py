@@ -126,6 +126,15 @@ def test_whole_days_say_what_stamps_mark(
     assert exports.settled_keys["stamp"] == ("start" if shift else "end")
 
 
+@pytest.mark.parametrize("begin", ["2025-03-24", "2024-09-20"])
+def test_whole_days_are_those_of_offsets_that_change(tmp_path: Path, begin: str) -> None:
+    hours = pd.date_range(begin, periods=30 * 24 + 1, freq="h", tz="Australia/Sydney")
+    days = hours[hours.normalize() < (hours[0] + pd.DateOffset(days=25)).normalize()]
+    stamps = [stamp.isoformat() for stamp in days]
+    exports = read(tmp_path, pd.DataFrame({"t": stamps, "kWh": np.arange(len(days)) % 7 + 0.5}))
+    assert exports.settled_keys["stamp"] == "start"
+
+
 def quarters(name: str, loads: Any) -> pd.DataFrame:
     return pd.DataFrame(
         {"end": HOURS[0] + pd.to_timedelta(range(15, 15 * 401, 15), "m"), name: loads}

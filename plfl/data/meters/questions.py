@@ -174,7 +174,8 @@ def _mark_of_days(piece: Piece, zone: str) -> str | None:
     if minutes is None:
         return None
     span, step = pd.DatetimeIndex([stamps.min(), stamps.max()]), pd.Timedelta(minutes=minutes)
-    walls = [span.tz_localize(None) + (piece.times.offset or timedelta(0))]
+    offsets = (piece.times.offset, piece.times.last_offset)  # clocks may change between
+    walls = [span.tz_localize(None) + pd.to_timedelta([o or timedelta(0) for o in offsets])]
     if span.tz is not None:
         walls.append(span.tz_convert(zone).tz_localize(None))
     for first, last in walls:

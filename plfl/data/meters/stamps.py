@@ -56,6 +56,8 @@ class Times:
     """The format, given or detected."""
     offset: timedelta | None = None
     """The UTC offset of the earliest stamp; None: the stamps are local times."""
+    last_offset: timedelta | None = None
+    """That of the latest stamp."""
 
 
 def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
@@ -81,7 +83,8 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
         )
     if stamps.dt.tz is None:
         return _move_midnights(table, Times(stamps, form), meters)
-    return Times(stamps, form, _offset_of(str(text.iloc[int(stamps.argmin())])))
+    first, last = (_offset_of(str(text.iloc[int(n)])) for n in (stamps.argmin(), stamps.argmax()))
+    return Times(stamps, form, first, last)
 
 
 def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series, str]:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -591,7 +591,7 @@ class _Reader:
             starts = starts.dt.tz_localize(time.zone).dt.tz_convert("UTC")
         if offset is None and starts.dt.tz is not None:
             offset = timedelta(0)
-        return frame, stamps.Times(starts, times.format, offset)
+        return frame, replace(times, stamps=starts, offset=offset)
 
     def _parsed(self, frame: pd.DataFrame, keys: Meters) -> stamps.Times:
         """The stamps, or the dates, in the first format of which all can be read."""
