@@ -171,7 +171,7 @@ class SizedSgd(Sgd):
         (FedSplit(s=0.5), SizedSgd(), 1, [2, 1.3333333333, 1.0, 0.8518518519, 0.7962962963]),
         (FedSplit(s=0.5), SizedSgd(), 3, [2, 0.8333333333, 0.6875, 0.7685185185]),
         (
-            in_turns(FedSplit(s=0.5), *[[0], [1]] * 30),
+            in_turns(FedSplit(s=0.5), *[[0], [1]] * 13),
             SGD,
             150,
             [2, 1.3333333333, 0.8888888889, 0.7407407407],
@@ -180,7 +180,7 @@ class SizedSgd(Sgd):
     ids=str,
 )
 def test_fedsplit_goes_to_the_minimum(method, client_opt, steps, expected):
-    path = server_path(client_opt, AVG, method, steps=steps, rounds=60 if steps > 3 else 120)
+    path = server_path(client_opt, AVG, method, steps=steps, rounds=26 if steps > 3 else 120)
     assert path[: len(expected)] == pytest.approx(expected, abs=1e-9)
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
 
