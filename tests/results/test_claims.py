@@ -12,6 +12,7 @@ from plfl.results import claims, words
 from plfl.results.comparisons import read
 from plfl.results.scores import select
 from plfl.results.statistics import ALPHA, holm
+from plfl.results.variants import Variant
 from plfl.study import Study
 from tests.helpers.constructed import PAPER, config, judged, scored, study, variant, wrong_verdicts
 from tests.helpers.fake_results import METHODS, write
@@ -110,6 +111,18 @@ def test_two_names_of_one_training_are_left_out() -> None:
     assert "3 further pairs have equal results" in row["reason"]
 
 
+MANY_METHODS: dict[str, Any] = METHODS | {
+    "grid": METHODS["grid"] | {"seeds": [1, 2, 3]},
+    "data": METHODS["data"] | {"clients": 8},
+}
+
+
+@pytest.fixture(scope="module")
+def methods(tmp_path_factory: pytest.TempPathFactory) -> Variant:
+    """The only variant of `MANY_METHODS`."""
+    return Variant("", {}, write(tmp_path_factory.mktemp("methods"), MANY_METHODS, noise=0.002))
+
+
 @pytest.mark.parametrize(
     ("named", "verdict"),
     [
@@ -128,11 +141,9 @@ def test_two_names_of_one_training_are_left_out() -> None:
     ],
     ids=str,
 )
-def test_claims_about_methods(named: dict[str, Any], verdict: str, tmp_path: Path) -> None:
-    grid = METHODS["grid"] | {"seeds": [1, 2, 3]}
-    data = METHODS["data"] | {"clients": 8}
-    tables = write(tmp_path, METHODS | {"grid": grid, "data": data, "claims": [named]}, noise=0.002)
-    found = read(tmp_path, tables.study)
+def test_claims_about_methods(named: dict[str, Any], verdict: str, methods: Variant) -> None:
+    of = Study.parse(MANY_METHODS | {"claims": [named]}, "methods")
+    found = read(methods.tables.folder, of, [methods])
     (row,) = found[found["about"] == "claim"].to_dict("records")
     assert row["verdict"] == verdict, row
     others = found[found["about"] != "claim"]

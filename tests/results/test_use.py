@@ -1,7 +1,5 @@
 """The rows of summary.csv of what is in use, against means that are taken by hand."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -17,10 +15,10 @@ from plfl.results.variants import Variant
 from tests.helpers import fake_results
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """A study whose summary has the rows of what is in use."""
-    folder = tmp_path / "small"
+    folder = tmp_path_factory.mktemp("small")
     tables = fake_results.write(folder, fake_results.SMALL)
     rows = summarise_use(Variant("", {}, tables))
     summary = pd.read_csv(folder / "summary.csv")
