@@ -28,7 +28,10 @@ from plfl.study import Study
 from plfl.tasks.quantiles import Quantiles
 
 ROOT = Path(__file__).parents[1]
-STUDIES = ("map-homes", "map-homes-40", "map-cambridge", "map", "map-cambridge-day-ahead")
+STUDIES = (
+    *("map-homes", "map-homes-40", "map-cambridge", "map"),
+    *("map-homes-day-ahead", "map-cambridge-day-ahead", "map-day-ahead"),
+)
 """Studies whose tables have a row of the public model."""
 LONGEST = 4
 """Weeks of history from which on the forecasts are the same."""
