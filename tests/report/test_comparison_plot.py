@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.report.comparison_plot import Scale, plot_comparisons
+from plfl.report.comparison_plot import ComparisonPlot, Scale, plot_comparisons
 from plfl.results.comparisons import COLUMNS, NUMBERS
 from tests.helpers import tiny
 
@@ -32,7 +32,9 @@ def test_positions_are_linear_and_zero_is_inside() -> None:
     assert all(b - a >= 13 for a, b in pairwise(places))
 
 
-def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
+@pytest.fixture(scope="module")
+def plot() -> ComparisonPlot:
+    """Of two claims and a comparison."""
     plot = plot_comparisons(
         tiny.study(),
         comparisons(
@@ -45,14 +47,30 @@ def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
             | {"difference": 0.0581, "verdict": "holds", "low": 0.0581, "high": 0.0581},
         ),
     )
-    assert plot is not None and plot.judged
+    assert plot is not None
+    return plot
+
+
+def rows_of(plot: ComparisonPlot) -> list[dict[str, Any]]:
+    return [row for rows in plot.groups.values() for row in rows]
+
+
+def test_only_a_claim_has_a_verdict(plot: ComparisonPlot) -> None:
+    assert plot.judged
     assert [len(rows) for rows in plot.groups.values()] == [2, 1]
-    first, counted, second = (row for rows in plot.groups.values() for row in rows)
+    first, _, second = rows_of(plot)
     assert (first["text"], first["mark"], first["p"]) == ("A beats B (c1)", "✓", "0.004")
+    assert (second["text"], second["verdict"]) == ("1 week of history: A against B", "")
+
+
+def test_a_row_has_its_numbers_and_their_evidence(plot: ComparisonPlot) -> None:
+    first, counted, second = rows_of(plot)
     assert (first["effect"], plot.data) == ("+0.5 [+0.2, +0.8]", "12 clients, 5 weeks, 3 seeds")
     assert counted["evidence"] == "Based on 12 clients, 5 weeks, 5 seeds."
-    assert (second["text"], second["verdict"]) == ("1 week of history: A against B", "")
     assert first["evidence"] == second["evidence"] == "A against b."
     assert second["end"] < plot.scale.position_of(0) < first["start"] < first["at"] < first["end"]
     assert (counted["effect"], counted["at"]) == ("5.81% [5.81%, 5.81%]", None)
+
+
+def test_nothing_to_compare_has_no_plot() -> None:
     assert plot_comparisons(tiny.study(), comparisons().head(0)) is None

@@ -397,9 +397,12 @@ def test_intervals_have_columns_where_quantiles_were_forecast(tmp_path: Path) ->
         assert row[column["Least covered, 90 %"]] == "78.0"
 
 
-def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(parsed, tmp_path):
+def test_comparisons_without_claims_have_no_verdicts(parsed):
     assert "names no claims" in parsed.text
     assert "Verdict" not in parsed.table("Differences of test MASE")[0]
+
+
+def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(tmp_path):
     named = [{"better": "P2", "than": "P1"}, {"better": "P1-moon", "than": "P1"}]
     grid = fake_results.SMALL["grid"] | {"method": ["fedopt", "moon"], "client_opt": ["adam"]}
     out = _write(tmp_path, fake_results.SMALL | {"claims": named, "grid": grid})

@@ -225,13 +225,20 @@ def test_where_a_factor_is_unknown_it_comes_first() -> None:
     assert told.startswith("Run at least 4 weeks of test (") and "and 3 seeds (grid.seeds)" in told
 
 
-def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
-    def study(clients: int, seeds: list[int]) -> Study:
-        data = {"source": "sample", "clients": clients}
-        return Study.parse({"data": data, "grid": {"seeds": seeds}}, "small")
+def study(clients: int, seeds: list[int]) -> Study:
+    """A study of sample data."""
+    data = {"source": "sample", "clients": clients}
+    return Study.parse({"data": data, "grid": {"seeds": seeds}}, "small")
 
+
+def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
     assert undecidable(study(30, [1, 2])) == ""
     assert "with 6 clients only large differences" in undecidable(study(2, [1, 2]))
+    assert "one seed and one client" in undecidable(study(1, [4]))
+    assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
+
+
+def test_a_study_says_before_it_runs_which_differences_it_can_decide() -> None:
     assert re.search(
         r"3 clients .* \d+\.\d % with 4, 8 or 16 weeks of test: the number of clients limits it",
         describe_power(study(1, [1, 2, 3])),
@@ -241,12 +248,13 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
     assert re.search(r"\d\.\d % with 4, \d\.\d % with 6 \(this study\), .* 16 weeks of test", own)
     assert "the number of seeds limits it" in describe_power(study(20, [1, 2]), 6)
     assert describe_power(study(20, [1, 2, 3, 4]), 8).count(" % with") == 3
+
+
+def test_a_test_set_without_enough_weeks_decides_nothing() -> None:
     assert describe_power(study(2, [1, 2]), 1).startswith(
         "one whole week of test decides nothing; "
     )
     assert describe_power(study(2, [1, 2]), 0).startswith("no whole week of test decides nothing; ")
-    assert "one seed and one client" in undecidable(study(1, [4]))
-    assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
 
 
 def test_the_smallest_difference_is_confirmed_in_four_of_five_studies() -> None:
