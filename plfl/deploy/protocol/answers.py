@@ -251,7 +251,7 @@ def _read(
         if coder is not None:
             coder.check("up", message.arrays["0"])
     except CodecError as error:
-        raise MessageError(str(error)) from None
+        raise MessageError(*error.problems) from None
     return CheckedAnswer(facts, message.arrays)
 
 
