@@ -13,6 +13,7 @@ from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.keys import word_keys
 from plfl.base.lazy import avoid
 from plfl.base.lazy import pandas as pd
+from plfl.base.text import counted_names
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
 from plfl.cli.init import KINDS
@@ -47,8 +48,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
     add_with(parser)
     text = (
-        "the meters did not take part in the study: choose a forecaster for each by its weeks of "
-        "readings; a network may train on these first"
+        "also meters that did not take part in the study: a forecaster for each by its weeks of "
+        "readings; a network may train on these first; those that took part keep theirs"
     )
     parser.add_argument("--new", dest="newcomer", action="store_true", help=text)
     text = "with --new: keep its model (safetensors)"
@@ -140,20 +141,26 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
             )
         )
 
+    participants = kept_forecasters.clients if kept_forecasters else reader.clients
+    known_names = [name for name in tables if name in participants]
+    if options.newcomer and known_names:
+        _name_participants(known_names, options.save)
+
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-        model = _model(kept_forecasters, reader, name, readings, options, say)
-        if kept_forecasters and not (options.newcomer or options.all):
+        is_new = options.newcomer and name not in participants
+        model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
+        if kept_forecasters and not (is_new or options.all):
             readings = kept_forecasters.with_earlier(name, readings, model.look_back)
         table = _forecasts(model, name, readings, options)
-        if not (kept_forecasters or options.newcomer or options.accept_misfits):
+        if not (kept_forecasters or is_new or options.accept_misfits):
             check_fit(name, readings["load"], None, model.highest_load(name))
         return table, model.short_name
 
     forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
     if options.remember:
         first_day.remember(options.file, keys)
-    if kept_forecasters and not (options.newcomer or options.all):
-        readings_used = {name: tables[name] for name in forecasts_of_meters}
+    if kept_forecasters and known_names and not options.all:
+        readings_used = {name: tables[name] for name in forecasts_of_meters if name in participants}
         print_by_text(kept_forecasters.remarks(readings_used))
         if options.keep_readings:
             keep_recent(options.file, readings_used)
@@ -190,11 +197,28 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
                 "add --new, or leave it out",
             )
         )
-    if options.keep_readings and (not is_folder or options.newcomer or options.all):
-        raise DataError(
-            Problem("--keep-readings", "only with a results folder, without --new and --all")
-        )
+    if options.keep_readings and (not is_folder or options.all):
+        raise DataError(Problem("--keep-readings", "only with a results folder, without --all"))
     check_with(options, is_folder)
+
+
+def _name_participants(names: list[str], model_file: Path | None) -> None:
+    """Say with `--new` that meters took part in the study, so that they are not new. DataError if
+    the model of one of them is to be kept in a file."""
+    if model_file is not None:
+        raise DataError(
+            Problem(
+                "--save",
+                f"keeps the model of a new meter, but {names[0]} took part",
+                "leave it out, or choose another meter with --client",
+            )
+        )
+    is_one = len(names) == 1
+    print(
+        f"{counted_names(names)}: took part in the study, so {'it is' if is_one else 'they are'} "
+        f"not new and {'keeps its' if is_one else 'keep their'} forecaster",
+        file=sys.stderr,
+    )
 
 
 def check_with(options: argparse.Namespace, is_folder: bool) -> None:
@@ -219,11 +243,12 @@ def _model(
     reader: ForecastModel,
     client: str,
     readings: pd.DataFrame,
+    is_new: bool,
     options: argparse.Namespace,
     say: Callable[[str, str], None],
 ) -> ForecastModel:
     """The model for a meter; of a results folder, a line says why."""
-    if not options.newcomer:
+    if not is_new:
         return (
             choose_model(kept_forecasters, client, options.wanted, say)
             if kept_forecasters

@@ -447,13 +447,37 @@ def test_a_short_gap_before_new_readings_is_filled_like_one_among_them(
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "later"), expected)
 
 
-@pytest.mark.parametrize("option", ["--new", "--all"])
-def test_readings_are_kept_of_meters_of_the_study_only(
-    option: str, results: Path, invoke: Callable
-) -> None:
+def test_readings_are_kept_of_the_next_forecasts_only(results: Path, invoke: Callable) -> None:
     export("april", "2024-03-29", "2024-04-10")
-    printed = invoke("forecast", results, "april", "--keep-readings", option, status=2)
+    printed = invoke("forecast", results, "april", "--keep-readings", "--all", status=2)
     assert printed.err.startswith("plfl: --keep-readings: only with a results folder")
+
+
+def test_meters_that_took_part_are_not_new(results: Path, invoke: Callable) -> None:
+    """They are forecast as without `--new`: a file of a few hours is enough, and only their
+    readings are kept."""
+    export("april", LAST, "2024-04-10")
+    expected = print_forecasts(invoke, results, "april")
+    shutil.copy("april/cellar.csv", "april/dairy.csv")
+    without_new = invoke("forecast", results, "april", "--with", "naive_day", status=3)
+    assert "dairy: did not take part" in without_new.err
+    for name in NAMES:
+        pd.read_csv(f"april/{name}.csv")[-3:].to_csv(f"april/{name}.csv", index=False)
+    export("until", LAST, "2024-04-10")
+    print_forecasts(invoke, results, "until", "--keep-readings")
+    arguments = ("forecast", results, "april", "--new", "--with", "naive_day")
+    printed = invoke(*arguments, "--keep-readings")
+    line = "3 meters (attic, barn, cellar): took part in the study, so they are not new"
+    assert line in printed.err
+    table = pd.read_csv(io.StringIO(printed.out))
+    is_new = table["client"] == "dairy"
+    pd.testing.assert_frame_equal(table[~is_new].reset_index(drop=True), expected)
+    truth = table.loc[table["client"] == "cellar", "forecast"].tolist()
+    assert table.loc[is_new, "forecast"].tolist() == truth  # yesterday's load of the same readings
+    kept_readings = pd.read_parquet(results / "data/recent.parquet")
+    assert {*kept_readings["client"]} == {*NAMES}
+    refused = invoke(*arguments, "--client", "barn", "--save", "barn.safetensors", status=2)
+    assert "--save: keeps the model of a new meter, but barn took part" in refused.err
 
 
 def test_what_many_files_share_is_told_once(results: Path, invoke: Callable) -> None:
