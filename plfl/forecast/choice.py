@@ -33,6 +33,11 @@ which on: models as received, then their weighted mean with own ones. With each,
 its errors."""
 
 
+def names_by_age(weeks: float) -> dict[str, str]:
+    """The forecasters of `BY_AGE` for a meter with so many weeks of readings, and their pages."""
+    return BY_AGE[max(weeks_known for weeks_known in BY_AGE if weeks_known <= weeks)]
+
+
 def is_results_folder(path: Path) -> bool:
     """Whether a path is that of a results folder, which need not exist, and not of a file of
     models."""
@@ -181,8 +186,7 @@ class Forecasters:
         """What was found best for meters of this age; None if nothing of it is kept."""
         weeks = len(readings) * self.any_model.interval / WEEK
         kept_names = {*self.index["name"]}
-        fewest = max(weeks_known for weeks_known in BY_AGE if weeks_known <= weeks)
-        for name, page in BY_AGE[fewest].items():
+        for name, page in names_by_age(weeks).items():
             if name in kept_names:
                 reason = (
                     f"best on average of what is kept, with {weeks:.1f} weeks of readings ({page})"

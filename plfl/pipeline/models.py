@@ -17,7 +17,8 @@ from plfl.baselines.storage import restore, settings_of, storable, unpack, width
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
-from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE, KeptErrors
+from plfl.forecast.kept_errors import LEADS_FILE, NEW, NEW_FILE, SUMS_FILE, KeptErrors
+from plfl.forecast.new_meters import score_as_new
 from plfl.interfaces.baseline import Arrays
 from plfl.results.assignment import IN_USE, assign
 from plfl.results.checksums import write_sums
@@ -42,7 +43,7 @@ def keep_models(
     """Write the models of the best cell of each state and sharing scheme but those `for_new`
     clients, who get the models of all; the best baselines; `index`, a table of them as CSV:
     `state`, `sharing`, `cell`, `file`; and beside it the tables of `plfl.forecast.kept_errors`,
-    from what was added up where the forecasts were scored.
+    from what was added up where the forecasts were scored, and of `plfl.forecast.new_meters`.
 
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
@@ -55,6 +56,7 @@ def keep_models(
     tables = Tables(study.paths.results)
     rows: list[dict[str, str]] = []
     kept_errors = KeptErrors()
+    scores_as_new: list[dict[str, Any]] = []
     for state, path in datasets.items():
         dataset = Dataset.load_file(path)
         schemes = [name for name in study.grid.sharing if name not in study.plan.schemes.for_new]
@@ -90,13 +92,16 @@ def keep_models(
             kept_errors.add(state, IN_USE, dataset, mixture)
         for name, forecaster_totals in totals.items():
             kept_errors.add(state, name, dataset, forecaster_totals)
+        scores_as_new += score_as_new(study, state, dataset, [*totals], packed)
     kept_files = {row["file"] for row in rows}
     for old in index.parent.glob("*.safetensors"):
         if old.name not in kept_files:
             old.unlink()
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
-    for name, table in {LEADS_FILE: kept_errors.leads, SUMS_FILE: kept_errors.sums}.items():
-        if rows:
+    new_table = pd.DataFrame(scores_as_new, columns=[*NEW])
+    files = {LEADS_FILE: kept_errors.leads, SUMS_FILE: kept_errors.sums, NEW_FILE: new_table}
+    for name, table in files.items():
+        if rows and (len(table) or name != NEW_FILE):
             write_csv(table.round(6), index.parent / name)
         else:
             (index.parent / name).unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from plfl.base.errors import PlflError, Problem, ResultsError
 from plfl.base.files import sha256
 from plfl.base.text import list_names
 from plfl.federated.privacy.statement import state_for_readers
-from plfl.forecast.kept_errors import LEADS_FILE, SUMS_FILE
+from plfl.forecast.kept_errors import LEADS_FILE, NEW_FILE, SUMS_FILE
 from plfl.plugins import digests_of
 from plfl.report import overview, page
 from plfl.report.rendering import as_yaml
@@ -43,6 +43,7 @@ DESCRIPTIONS = {
     "index.csv": "which cell each file of models belongs to",
     LEADS_FILE: "errors of the kept forecasters by lead time",
     SUMS_FILE: "errors of the kept forecasters for the sum of the meters",
+    NEW_FILE: "errors of the kept forecasters for each meter as if it were new",
 }
 """What the files of a crate contain, by name."""
 
@@ -147,7 +148,8 @@ def _choose_files(
                 "run it with `plfl study`",
             )
         )
-    kinds = ["*.csv", "*.parquet", "study.json", f"models/{LEADS_FILE}", f"models/{SUMS_FILE}"]
+    kinds = ["*.csv", "*.parquet", "study.json"]
+    kinds += [f"models/{name}" for name in (LEADS_FILE, SUMS_FILE, NEW_FILE)]
     kinds += ["models/*"] * models
     kinds += [] if own_meters else ["index.html"]
     files = {

@@ -23,6 +23,7 @@ from plfl.baselines.public import Public
 from plfl.data.dataset import NEGLIGIBLE
 from plfl.public.models import card
 from plfl.report.comparison_plot import Scale
+from plfl.report.kept_errors import describe_as_new
 from plfl.results import words
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest
@@ -373,6 +374,8 @@ class _Question:
         yield self.difference
         yield _gainers_and_losers(self.clients, self.study.client_word)
         yield from _explain_new_clients(self.study, self.comparisons)
+        if text := describe_as_new(Path(self.variants[-1].tables.folder), self.study):
+            yield f"{text} Tested on the last weeks." if len(self.variants) > 1 else text
         yield from dict.fromkeys(
             text for variant in self.variants for text in left_out(variant.tables)
         )

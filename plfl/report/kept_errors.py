@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 
 from plfl.base.errors import Problem, ResultsError
-from plfl.forecast.kept_errors import LEADS, LEADS_FILE, SUMS, SUMS_FILE
+from plfl.forecast.kept_errors import (
+    LEADS,
+    LEADS_FILE,
+    NEW,
+    NEW_FILE,
+    RIVAL,
+    SUMS,
+    SUMS_FILE,
+)
 from plfl.report.rendering import score
 from plfl.results import words
 from plfl.results.words import baseline_label
@@ -75,6 +83,40 @@ def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def describe_as_new(results: Path, study: Study) -> str:
+    """The error of what `plfl forecast --new` takes, for each meter as if it were new, beside those
+    of its rivals, in a sentence; empty without any."""
+    table = _read(results, NEW_FILE, NEW).dropna()
+    if table.empty:
+        return ""
+    errors = table.pivot_table(index=["state", "client"], columns="forecaster", values="mase")
+    errors = errors[table["forecaster"].drop_duplicates().tolist()].dropna()
+    taken, *rivals = errors.columns
+    means = errors.mean()
+    weeks, count = int(table["weeks"].iloc[0]), len(errors)
+    parts = [
+        f"With {weeks} week{'s' * (weeks > 1)} of readings, what `plfl forecast --new` takes, "
+        f"{_with_label(taken)}, had an error of {means[taken]:.3f}"
+    ]
+    parts += [
+        f"{_with_label(name)}{', which needs no partners,' * (name == RIVAL)} had {means[name]:.3f}"
+        for name in rivals
+    ]
+    text = "; ".join(parts)
+    if RIVAL in rivals:
+        ahead = int((errors[taken] < errors[RIVAL]).sum())
+        text += (
+            f". The first was better than the public model for {ahead or 'none'} of {count} "
+            f"{study.participant}s"
+        )
+    return f"{text}."
+
+
+def _with_label(name: str) -> str:
+    """The name of a baseline in files and commands, with its label."""
+    return f"{name} ({words.baseline(name)})"
 
 
 def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:

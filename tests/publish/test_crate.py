@@ -204,7 +204,7 @@ def test_models_are_included_on_demand(own, cited, crate, tmp_path):
         publish(own, tmp_path / "new", cited, DAY, models=True)
     (own / "models").mkdir()
     (own / "models" / "CA-P2.safetensors").write_bytes(b"rows")
-    errors = {f"models/{name}" for name in ("lead_times.csv", "sums.csv")}
+    errors = {f"models/{name}" for name in ("lead_times.csv", "new_meters.csv", "sums.csv")}
     for name in errors:
         (own / name).write_text("state\nCA\n")
     publish(own, tmp_path / "without", cited, DAY)

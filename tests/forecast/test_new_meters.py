@@ -1,0 +1,128 @@
+"""The errors of meters as if they were new, against those of models that `--new` would make."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import plfl
+from plfl.experiments.baseline_jobs import evaluate_all
+from plfl.forecast.choice import Forecasters, readings_of
+from plfl.forecast.kept_errors import NEW, NEW_FILE
+from plfl.forecast.model import load
+from plfl.forecast.new_meters import score_as_new
+from plfl.pipeline.models import keep_models
+from plfl.pipeline.training import train_cells
+from plfl.report.kept_errors import describe_as_new
+from plfl.results.assignment import IN_USE
+from plfl.results.collect import JobFiles, collect, write_tables
+from plfl.results.records import Files, write_models, write_table
+from plfl.study import Study
+from tests.helpers.kept_baselines import keep, pack_all, score
+from tests.helpers.meter_models import make_new_meter, make_study, write_readings
+
+RECEIVED = ["lightgbm_federated", "public"]
+FURTHER = [
+    {"name": "lightgbm_federated", "turns": 2},
+    {"name": "public", "kind": "homes"},
+    {"name": "mean_received", "of": RECEIVED},
+]
+
+
+def make_study_of_new(**windows: int) -> Study:
+    schemes = {"P1": ["*"], "new": {"join": "unseen", "history": 1}}
+    return make_study(
+        windows={"look_ahead": 1, "scaling": "per_client", **windows},
+        baselines={"trees": 3, "further": FURTHER},
+        sharing=schemes,
+        grid={"sharing": ["P1", "new"]},
+    )
+
+
+def test_errors_are_those_of_the_models_that_a_new_meter_gets() -> None:
+    write_readings(96 * 35)
+    study = make_study_of_new()
+    dataset = plfl.load_dataset(study, "XX")
+    packed = pack_all(study, dataset, score(study, dataset, ["naive_day"]))
+    names = ["mean_received", "public", "lightgbm_federated"]
+    rows = [*score_as_new(study, "XX", dataset, ["naive_day", *reversed(names)], packed)]
+    assert [row["forecaster"] for row in rows[::3]] == names  # in order of preference
+    table = pd.DataFrame(rows).set_index(["forecaster", "client"])["mase"]
+    file = Path("m.safetensors")
+    readings = readings_of(dataset, dataset.columns.tolist())["a"]  # whose trees are kept first
+    test = int(dataset.view.bounds[0, 2])
+    known = readings.iloc[test - 7 * 96 :]
+    for name in names:
+        model = load(keep(study, dataset, name, file, packed))
+        adapted = model.adapt(readings.iloc[test - 7 * 96 : test], "d")
+        forecasts = adapted.predict(known, "d")
+        forecasts = forecasts[
+            forecasts["made_at"] >= dataset.stamps[test + study.windows.look_back - 1]
+        ]
+        truth = readings["load"].reindex(forecasts.index)
+        last = readings["load"].reindex(pd.DatetimeIndex(forecasts["made_at"])).to_numpy()
+        expected = (forecasts["forecast"] - truth).abs().sum() / (last - truth).abs().sum()
+        assert table[name, "a"] == pytest.approx(expected, rel=1e-6), name
+
+
+def test_without_a_scheme_for_new_meters_there_is_no_row() -> None:
+    write_readings(96 * 30)
+    study = make_study()
+    assert not [*score_as_new(study, "XX", plfl.load_dataset(study, "XX"), ["public"], {})]
+
+
+def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(tmp_path: Path) -> None:
+    assert describe_as_new(tmp_path, make_study()) == ""
+    errors = {"mean_received": (0.5, 0.7), "public": (0.6, 0.65), "lightgbm_federated": (0.8, 1.0)}
+    rows = [
+        ("XX", client, 1, name, error)
+        for name, both in errors.items()
+        for client, error in zip("ab", both, strict=True)
+    ]
+    (tmp_path / "models").mkdir()
+    pd.DataFrame(rows, columns=[*NEW]).to_csv(tmp_path / "models" / NEW_FILE, index=False)
+    assert describe_as_new(tmp_path, make_study()) == (
+        "With 1 week of readings, what `plfl forecast --new` takes, mean_received (mean of "
+        "received models), had an error of 0.600; public (public model), which needs no partners, "
+        "had 0.625; lightgbm_federated (LightGBM, federated) had 0.900. The first was better than "
+        "the public model for 1 of 2 meters."
+    )
+
+
+def keep_models_of(study: Study) -> Path:
+    """Train and score a study of one state, and keep its models; its results folder."""
+    folder = study.paths.results
+    dataset, receipt, fitted = (folder / name for name in ("XX.npz", "XX.json", "fitted"))
+    folder.mkdir(parents=True)
+    plfl.load_dataset(study, "XX").save(dataset)
+    receipt.write_text(json.dumps({"source": "meters", "files": {}}))
+    cells = {cell: Files.in_folder(folder, str(cell)) for cell in study.cells}
+    train_cells(study, cells, {"XX": dataset}, study.name)
+    baselines = Files.in_folder(folder, "XX")
+    *tables, arrays = evaluate_all(study, "XX", dataset)
+    for table, path in zip(tables, baselines, strict=True):
+        write_table(table, path)
+    write_models(fitted, arrays)
+    files = JobFiles(cells, [baselines], {"XX": dataset}, {"XX": receipt})
+    collect(study, files, folder, None, write_tables)
+    keep_models(study, {"XX": dataset}, {"XX": fitted}, folder / "models" / "index.csv")
+    return folder
+
+
+def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
+    write_readings(96 * 35)
+    study = make_study_of_new(horizons=2)
+    folder = keep_models_of(study)
+    table = pd.read_csv(folder / "models" / "lead_times.csv")
+    errors = table.pivot_table(index="forecaster", columns="minutes", values="percent_of_load")
+    forecasters = Forecasters(folder)
+    used = {forecasters.choose(client).name for client in "abc"}
+    assert errors.columns.tolist() == [15, 30]
+    assert used <= {*errors.index} and len(used) == 1
+    assert errors.loc[IN_USE].tolist() == errors.loc[used.pop()].tolist()
+    as_new = pd.read_csv(folder / "models" / NEW_FILE)
+    assert as_new["forecaster"].tolist()[::3] == ["mean_received", *reversed(RECEIVED)]
+    name, model = forecasters.choose_for_new("d", make_new_meter(rows=96 * 7))
+    assert name.name == "mean_received" and model.clients == ["d"]
+    assert "`plfl forecast --new` takes, mean_received" in describe_as_new(folder, study)
