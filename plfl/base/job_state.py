@@ -13,7 +13,7 @@ class JobState:
 
     part: str = ""
     """What it does one after the other, such as `round`; empty if it has no such parts."""
-    done: int = 0
+    parts_done: int = 0
     """How many of them are done."""
     total: int = 0
     """How many there are."""
@@ -27,7 +27,7 @@ class JobState:
     @property
     def share(self) -> float:
         """The share of the job that is done, from 0 to 1."""
-        return self.done / self.total if self.total else 0.0
+        return self.parts_done / self.total if self.total else 0.0
 
     def as_extra(self) -> dict[str, Any]:
         """The argument `extra` of a message about this state."""
@@ -37,4 +37,4 @@ class JobState:
         """How far it is, such as `round 3 of 40`; empty if that is not known."""
         if self.holder:
             return f"waits for {self.holder}"
-        return f"{self.part} {self.done} of {self.total}" if self.total else ""
+        return f"{self.part} {self.parts_done} of {self.total}" if self.total else ""
