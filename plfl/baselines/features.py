@@ -38,13 +38,12 @@ def season_lags(dataset: Dataset, client: int, starts: Starts) -> Floats:
     """Loads (W, 15) around one day, two days and a week before the target. A load that is unknown,
     because it is before the client's first row, after the last input row or in a gap, is replaced
     by the load of the last input row."""
-    last_rows = last(dataset, starts)
-    lags = [
-        naive.loads_before(dataset, client, starts, season - step * dataset.interval)
-        for season in SEASONS
-        for step in STEPS_AROUND
-    ]
-    return np.stack([np.where(np.isnan(lag), last_rows, lag) for lag in lags], axis=1)
+    targets, last_rows = dataset.target_rows(starts), dataset.persistence_rows(starts)[:, None]
+    steps = [season // dataset.interval - step for season in SEASONS for step in STEPS_AROUND]
+    rows = targets[:, None] - np.array(steps)
+    is_known = (rows >= dataset.view.bounds[client, 0]) & (rows <= last_rows)
+    lags = dataset.load[np.where(is_known, rows, last_rows)]
+    return np.where(np.isnan(lags), dataset.load[last_rows], lags)
 
 
 def target_time_of_day(dataset: Dataset, starts: Starts, harmonics: int) -> Floats:

@@ -163,7 +163,9 @@ class TreeWindows:
         """Features (W, K). If windows have several targets, the number of the target is a
         feature."""
         design = self.design.features(self.by_target[h], client, starts, self.unit(client))
-        return design if len(self.by_target) == 1 else np.insert(design, 0, h, axis=1)
+        if len(self.by_target) == 1:
+            return design
+        return np.concatenate([np.full((len(design), 1), float(h)), design], axis=1)
 
     def all_features(self, client: int, starts: Starts) -> list[Floats]:
         """The features for each target."""
