@@ -26,7 +26,7 @@ from plfl.data.meters.loads import (
     is_whole,
     names_meter,
 )
-from plfl.data.meters.numbers import as_text, is_number
+from plfl.data.meters.numbers import as_text, is_number, share_of
 from plfl.data.meters.questions import choices, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
@@ -36,6 +36,7 @@ from plfl.data.meters.words import WORDS
 
 _IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
 """Names of columns with times in UTC."""
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?")
 _OF_QUERY = ("_start", "_stop")
 """Columns of InfluxDB with the span of the whole query."""
 _MOST_QUALITIES = 12
@@ -424,11 +425,10 @@ def _is_time(table: RawTable, name: str) -> bool:
     text = _sample(column)
     if not len(text):
         return False
-    digits = text.str.fullmatch(DIGITS.pattern).mean() > 0.5
+    digits = share_of(text, DIGITS.fullmatch) > 0.5
     if column.dtype.kind in "iu" or digits:
         return bool(digits and WORDS.times.has_word_of(name))
-    is_dated = text.str.match(DATED.pattern, case=False)
-    return bool(is_dated.mean() > 0.5 and not text.str.fullmatch(DATES.pattern, case=False).any())
+    return share_of(text, DATED.match) > 0.5 and not share_of(text, DATES.fullmatch)
 
 
 def _is_clock(table: RawTable, name: str) -> bool:
@@ -438,13 +438,12 @@ def _is_clock(table: RawTable, name: str) -> bool:
     if column.dtype.kind in "fbM":
         return False
     text = _sample(column)
-    if text.str.fullmatch(r"\d{1,4}").all() and names_hours(name):
+    if names_hours(name) and text.str.fullmatch(r"\d{1,4}").all():
         numbers = text.astype(int)
         return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
     if names_hours(name) and text.str.fullmatch(r"(?:[01]?\d|2[0-4])\.[0-5]\d").all():
         return bool(len(text))
-    clock = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?"
-    return bool(len(text) and text.str.fullmatch(clock).mean() > 0.5)
+    return share_of(text, _CLOCK.fullmatch) > 0.5
 
 
 def _name(

@@ -1,7 +1,8 @@
 """Converts readings to numbers: decimal commas, separators of thousands, values for "missing"."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -117,6 +118,13 @@ def as_text(column: pd.Series) -> pd.Series:
     if column.dtype.kind == "O" or not pd.api.types.is_string_dtype(column):
         column = column.astype(object).where(column.notna(), "").astype(str)
     return column.fillna("").str.strip()
+
+
+def share_of(cells: pd.Series, match: Callable[[str], object]) -> float:
+    """The share of cells of text that have a match; NaN without cells. Of few cells, pandas takes
+    longer to read the pattern than to look at them."""
+    matches = [match(cell) is not None for cell in cells.tolist()]
+    return sum(matches) / len(matches) if matches else math.nan
 
 
 def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from zoneinfo import ZoneInfo
@@ -20,6 +20,8 @@ from plfl.data.meters.tables import WEEKDAY, RawTable
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
+_MOST_ROWS = 100_000
+"""Rows of a table whose stamps are kept for the next table."""
 _STANDARD = 2025
 """Year whose standard time is that of a zone."""
 
@@ -60,9 +62,35 @@ class Times:
     """That of the latest stamp."""
 
 
+@dataclass(frozen=True)
+class _Written:
+    """The stamps of a table as written. The files of a portal often have the same, which are read
+    once."""
+
+    cells: tuple[tuple[str, ...], ...]
+    lines: tuple[float, ...]
+    meters: Meters = field(hash=False)
+    table: RawTable = field(compare=False)
+    columns: tuple[str, ...] = field(compare=False)
+
+
 def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     """The stamps of a table in one column, or in two of date and time. Stamps that cannot be read,
     or in more than one way, are refused."""
+    cells = [table.cells[column] for column in columns]
+    if len(table.cells) > _MOST_ROWS or not all(map(pd.api.types.is_string_dtype, cells)):
+        return _parse(table, columns, meters)
+    texts = tuple(tuple(column.tolist()) for column in cells)
+    times = _parse_once(_Written(texts, tuple(table.cells.index.tolist()), meters, table, columns))
+    return replace(times, stamps=times.stamps.copy())
+
+
+@lru_cache(maxsize=2)
+def _parse_once(written: _Written) -> Times:
+    return _parse(written.table, written.columns, written.meters)
+
+
+def _parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     text = table.cells[columns[0]]
     if len(columns) == 1 and text.dtype.kind == "M":
         stamps, form = text, "as stored"
