@@ -22,6 +22,17 @@ WITHOUT = {
     ),
 }
 """Code, and libraries that it does without."""
+JOB = f"""
+import yaml
+from types import SimpleNamespace
+from plfl.base.lazy import lightgbm
+from plfl.pipeline.jobs import job
+config = yaml.safe_load(open({str(ROOT / "config/recipe.yaml")!r}))
+with job(SimpleNamespace(config=config, log=["/dev/null"], wildcards={{}})):
+    lightgbm.Booster
+"""
+"""A job of a study without plug-ins that trains trees."""
+WITHOUT[JOB] = "sklearn torch"
 
 
 @pytest.mark.parametrize("code", WITHOUT)

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Data
+from plfl.config.sections import Data, Meters
 from plfl.data import meters
+from plfl.data.meters.stamps import parse
+from plfl.data.meters.tables import RawTable
 
 HOUR = pd.Timedelta(hours=1)
 
@@ -461,3 +463,19 @@ def test_hours_from_1_to_24(tmp_path: Path, form: str, stamp: str) -> None:
     (found,) = study(tmp_path, stamp=stamp).values()
     assert found.index.equals(ends.rename("timestamp"))
     np.testing.assert_array_equal(found["load"], content["load"])
+
+
+def test_files_with_the_same_stamps_are_read_alike_and_refused_by_name() -> None:
+    cells = pd.DataFrame({"t": ["05/06/2024 00:00", "05/06/2024 01:00"]}, index=[2, 3], dtype=str)
+    raw_tables = [RawTable(Path(name), cells.copy(), "text") for name in ("a.csv", "b.csv")]
+    days_first, months_first = (
+        Meters(timezone="UTC", date_format=form) for form in ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
+    )
+    for keys, day in ((days_first, "2024-06-05"), (months_first, "2024-05-06")):
+        for raw in raw_tables:
+            stamps = parse(raw, ("t",), keys).stamps
+            assert stamps.to_list() == [*pd.date_range(day, periods=2, freq="h")]
+            stamps[:] = pd.NaT  # what one caller does to its stamps reaches no other
+    for raw in raw_tables:
+        with pytest.raises(DataError, match=f"{raw.path}: line 2"):
+            parse(raw, ("t",), Meters(timezone="UTC", date_format="%Y-%m-%d"))

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.public import models
+from plfl.public import models, packing
 from plfl.public.inputs import HourlyLoads
 from plfl.public.models import Kind
 
@@ -22,6 +23,17 @@ def test_they_take_less_than_a_megabyte_together() -> None:
 def test_every_quantile_of_both_horizons_is_there(kind: Kind) -> None:
     names = {f"{ahead}_{level}" for ahead in ("hour", "day") for level in (10, 50, 90)}
     assert {*models.load(kind).boosters} == names
+
+
+def test_a_forecast_of_the_median_reads_no_other_quantile(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Mock(side_effect=packing._text)
+    monkeypatch.setattr(packing, "_text", read)
+    models.load.cache_clear()
+    stamps = np.datetime64("2024-01-01T01", "s") + np.arange(400) * np.timedelta64(3600, "s")
+    loads = HourlyLoads.ending_at(stamps, np.random.default_rng(0).gamma(2.0, 1.0, 400))
+    for _ in range(2):
+        models.load("homes").predict(loads, "day", np.array([370]), np.array([24]), levels=(0.5,))
+    assert read.call_count == 1
 
 
 def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
