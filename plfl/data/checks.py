@@ -94,8 +94,8 @@ def rises_like_register(readings: pd.Series) -> bool:
 
 
 def are_two_registers(values: NDArray[np.float64]) -> bool:
-    """Whether known readings are those of two registers in turns: those in even and odd rows, or
-    those below and above the widest step between values."""
+    """Whether known readings are those of two registers in turns: those in even and odd rows,
+    those below and above the widest step between values, or two series that never fall."""
     if len(values) <= 2 * ENOUGH_CHANGES:
         return False
     ordered = np.sort(values)
@@ -106,8 +106,24 @@ def are_two_registers(values: NDArray[np.float64]) -> bool:
         and all(
             rises_like_register(pd.Series(part)) for part in (values[is_first], values[~is_first])
         )
-        for is_first in (is_high, is_odd)
+        for is_first in (is_high, is_odd, _is_in_first_series(values))
     )
+
+
+def _is_in_first_series(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values are in the first of two series that never fall and make up all values; all of
+    them if there are no two such series, as in any load, whose values soon fall twice."""
+    is_first = np.ones(len(values), dtype=bool)
+    last_first = last_second = -np.inf
+    for row, value in enumerate(values):
+        # The higher of the two last values that this one is not below.
+        if value >= last_first and not last_first < last_second <= value:
+            last_first = value
+        elif value >= last_second:
+            last_second, is_first[row] = value, False
+        else:
+            return np.ones(len(values), dtype=bool)
+    return is_first
 
 
 def check_finite(place: Path | Place | str, column: pd.Series, *, gaps: bool = False) -> None:

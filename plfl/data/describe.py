@@ -62,9 +62,9 @@ def describe(
 
 def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
     load = table["load"]
-    values = load.to_numpy()
-    usual = np.quantile(values[values > 0], 0.99) if (values > 0).any() else np.nan
-    changes = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1], [True]]))
+    kwh = load.to_numpy()
+    usual = np.quantile(kwh[kwh > 0], 0.99) if (kwh > 0).any() else np.nan
+    changes = np.flatnonzero(np.concatenate([[True], kwh[1:] != kwh[:-1], [True]]))
     return {
         "rows": len(load),
         "first": load.index[0],
@@ -74,9 +74,9 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "mean": load.mean(),
         "min": load.min(),
         "max": load.max(),
-        "zeros": (values == 0).mean(),
+        "zeros": (kwh == 0).mean(),
         "flat_hours": np.diff(changes).max() * interval / 60,
-        "outliers": int((values > OUTLIER * usual).sum()),
+        "outliers": int((kwh > OUTLIER * usual).sum()),
         "far_inputs": [
             (str(name), values)
             for name in table

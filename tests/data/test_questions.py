@@ -232,14 +232,14 @@ def test_registers_that_take_turns_are_added(tmp_path: Path) -> None:
     np.testing.assert_array_equal(meter.load, LOADS)
 
 
-def totals_in_turns() -> tuple[pd.Series, pd.Series, float]:
+def totals_in_turns(first_night: float = 4000) -> tuple[pd.Series, pd.Series, float]:
     """The totals of registers of days and nights, each known while it counts, and the kWh of both
     after the hour in which both have been read once."""
     is_day = np.asarray((HOURS.hour >= 7) & (HOURS.hour < 22))
     parts = [np.where(when, LOADS, 0.0) for when in (is_day, ~is_day)]
     day, night = (
         pd.Series(np.where(part > 0, start + part.cumsum(), np.nan))
-        for start, part in zip((9000, 4000), parts, strict=True)
+        for start, part in zip((9000, first_night), parts, strict=True)
     )
     return day, night, LOADS[8:].sum()
 
@@ -261,8 +261,12 @@ def test_totals_that_take_turns_are_asked_about_before_they_are_added(
     assert not any("nothing changed" in line for line in exports.report())
 
 
-def test_one_column_of_registers_that_take_turns_twice_a_day_is_refused(tmp_path: Path) -> None:
-    day, night, _ = totals_in_turns()
+@pytest.mark.parametrize("first_night", [4000, 9010], ids=["apart", "overlapping"])
+def test_one_column_of_registers_that_take_turns_twice_a_day_is_refused(
+    tmp_path: Path, first_night: float
+) -> None:
+    day, night, _ = totals_in_turns(first_night)
+    assert (night.max() > day.min()) == (first_night > 9000)
     with naming(DataError, "two registers in turns"):
         read(tmp_path, pd.DataFrame({"t": HOURS, "kWh": day.fillna(night)}))
 

@@ -69,7 +69,8 @@ class LoadSearch:
     def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns that measure something else, by their unit, name or values."""
         reasons = {}
-        for column, values in self.table.cells[list(columns)].items():
+        for name, values in self.table.cells[list(columns)].items():
+            column = str(name)
             unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
             if reason := quantities.why_not_load(column, unit):
                 reasons[column] = reason
@@ -172,7 +173,8 @@ class LoadSearch:
         energies: list[str] = []
         registers: list[str] = []
         kw: dict[str, float] = {}
-        for column, readings in values.items():
+        for column in columns:
+            readings = values[column]
             if units[column] in quantities.ENERGY:
                 is_one = is_register(readings)
                 (registers if is_one else energies).append(column)

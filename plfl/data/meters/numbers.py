@@ -96,7 +96,7 @@ def _numbers(
     sentinels = [float(word) for word in words if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
     plain = table.plain.get(name)
     if (plain and plain.mark in ("", mark)) or table.cells[name].dtype.kind in "iuf":
-        numbers = table.cells[name].to_numpy(float) if plain is None else plain.numbers
+        numbers = table.cells[name].to_numpy(np.float64) if plain is None else plain.numbers
         return np.where(np.isin(numbers, sentinels), np.nan, numbers) if sentinels else numbers
     text = as_text(table.cells[name])
     is_missing = text.str.lower().isin([*_MISSING, *words])
@@ -110,7 +110,7 @@ def _numbers(
         grouped = odd.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
         odd = odd.mask(grouped, odd.str.replace(",", "", regex=False))
         values.loc[odd.index] = pd.to_numeric(odd, errors="coerce").astype(float).fillna(np.inf)
-    return values.mask(is_missing | values.isin(sentinels)).to_numpy()
+    return np.asarray(values.mask(is_missing | values.isin(sentinels)), dtype=np.float64)
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -135,9 +135,9 @@ def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> pd.
         {column: _numbers(table, column, mark, meters.missing) for column in columns},
         index=table.cells.index,
     )
-    is_wrong, problems = np.isinf(values.to_numpy(float)), []
-    for position in np.flatnonzero(is_wrong.any(axis=0)):
-        column, row = values.columns[position], int(is_wrong[:, position].argmax())
+    is_wrong, problems = np.isinf(values.to_numpy(np.float64)), []
+    for position in map(int, np.flatnonzero(is_wrong.any(axis=0))):
+        column, row = str(values.columns[position]), int(is_wrong[:, position].argmax())
         value = str(table.cells[column].iloc[row]).strip()
         problems.append(
             Problem(
