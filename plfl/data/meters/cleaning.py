@@ -215,12 +215,10 @@ def _plain_loads(piece: Piece, keys_of: Mapping[str, Meters]) -> Mapping[str, ND
     if not is_in_order or len(stamps) != len(values) or len(piece.inputs.columns):
         return {}
     lowest, highest = values.min(axis=0), values.max(axis=0)
-    may_be_plain = (lowest >= 0) & (lowest < highest) & (highest < np.inf)
+    is_varied = (lowest >= 0) & (lowest < highest) & (highest < np.inf)
     return {
         name: loads
-        for name, loads in zip(
-            piece.readings.columns[may_be_plain], values.T[may_be_plain], strict=True
-        )
+        for name, loads in zip(piece.readings.columns[is_varied], values.T[is_varied], strict=True)
         if not piece.changes.get(name)
         and not _has_changing_key(keys_of[name])
         and piece.table.unit_of(piece.columns[name]) in (None, keys_of[name].unit)

@@ -13,6 +13,7 @@ from plfl.base.keys import Key
 from plfl.base.text import counted_names
 from plfl.config.messages import flow
 from plfl.data.meters.cleaning import Meter
+from plfl.data.meters.faults import runs
 from plfl.data.meters.questions import LARGEST_LOADS, LargestLoads
 
 _CONSTANT_PART = 0.99
@@ -288,10 +289,9 @@ def _has_far_loads(load: NDArray[np.float64]) -> bool:
 def _has_late_sums(load: NDArray[np.float64]) -> bool:
     """Whether zeros are followed by a load that is as large as that of their time, or all loads
     come after equally many zeros."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], load == 0, [False]]).astype(int)))
-    starts, ends = edges[::2], edges[1::2]
-    is_followed = ends < len(load)
-    lengths, ends = (ends - starts)[is_followed], ends[is_followed]
+    starts, lengths = runs(load == 0)
+    ends = starts + lengths
+    lengths, ends = lengths[ends < len(load)], ends[ends < len(load)]
     other_loads = np.delete(load, ends)
     if len(lengths) < _ENOUGH_TIMES:
         return False

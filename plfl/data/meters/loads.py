@@ -197,8 +197,8 @@ def _are_meters(columns: Sequence[str]) -> bool:
 def _is_number_of_meter(column: str, values: pd.Series) -> bool:
     """Whether a column has a single whole number, and is named like those of meters, or it is too
     long to be a reading."""
-    may_be_number = names_meter(column) or len(str(values.iloc[0])) >= _LONG_NUMBER
-    return may_be_number and len(values.unique()) == 1 and is_whole(values)
+    is_named_or_long = names_meter(column) or len(str(values.iloc[0])) >= _LONG_NUMBER
+    return is_named_or_long and len(values.unique()) == 1 and is_whole(values)
 
 
 def names_meter(column: str) -> bool:

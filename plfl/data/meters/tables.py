@@ -649,11 +649,11 @@ def cells_of(
     numbers: Sequence[int],
     separator: str,
     names: Sequence[str],
-    may_be_short: bool = False,
+    is_padded: bool = False,
 ) -> pd.DataFrame:
     """The fields of some lines, given by their positions, as text in columns with these names, one
     row per line. A line with more fields is refused, unless they are empty, and one with fewer,
-    unless it `may_be_short`: then the last ones are empty."""
+    unless the table `is_padded` with empty fields."""
     try:
         chosen_lines = [lines[number] for number in numbers]
         rows = list(csv.reader(chosen_lines, delimiter=separator, skipinitialspace=True))
@@ -672,7 +672,7 @@ def cells_of(
         if len(row) == width:
             continue
         count = max(len(_stripped(row)), min(len(row), width))
-        if count > width or (count < width and not may_be_short):
+        if count > width or (count < width and not is_padded):
             wrong.append((numbers[position] + 1, count))
         rows[position] = row[:width] + [""] * (width - len(row))
     if wrong:

@@ -81,8 +81,13 @@ class _Header:
 
 def is_by_format(meters: Meters) -> bool:
     """Whether a format may say how files are read, because no key does."""
-    settled = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
-    return not settled and not any(role in meters.columns for role in NOT_INPUTS)
+    return not _settled_keys(meters)
+
+
+def _settled_keys(meters: Meters) -> list[str]:
+    """The given keys about what a format says."""
+    keys = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
+    return keys + [f"columns.{role}" for role in NOT_INPUTS if role in meters.columns]
 
 
 def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
@@ -97,8 +102,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
         return None
     if meters.format is not None:
         form = load_format(meters.format)
-        settled = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
-        settled += [f"columns.{role}" for role in NOT_INPUTS if role in meters.columns]
+        settled = _settled_keys(meters)
         if not form.time.format:
             settled = [key for key in settled if key != "date_format"]
         if settled:
@@ -303,7 +307,7 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
         if lines[number].strip(f'{separator}" ') and (lines[number] != repeated or header.line < 0)
     ]
     names, _ = unique_names(header.fields)
-    return cells_of(raw.path, lines, numbers, separator, names, may_be_short=True)
+    return cells_of(raw.path, lines, numbers, separator, names, is_padded=True)
 
 
 def _missing_columns(form: Format, headers: Sequence[_Header]) -> str:
