@@ -63,7 +63,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class _Written:
+class _StampCells:
     """The stamps of a table as written. The files of a portal often have the same, which are read
     once."""
 
@@ -81,13 +81,15 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     if len(table.cells) > _MOST_ROWS or not all(map(pd.api.types.is_string_dtype, cells)):
         return _parse(table, columns, meters)
     texts = tuple(tuple(column.tolist()) for column in cells)
-    times = _parse_once(_Written(texts, tuple(table.cells.index.tolist()), meters, table, columns))
+    times = _parse_once(
+        _StampCells(texts, tuple(table.cells.index.tolist()), meters, table, columns)
+    )
     return replace(times, stamps=times.stamps.copy())
 
 
 @lru_cache(maxsize=2)
-def _parse_once(written: _Written) -> Times:
-    return _parse(written.table, written.columns, written.meters)
+def _parse_once(stamp_cells: _StampCells) -> Times:
+    return _parse(stamp_cells.table, stamp_cells.columns, stamp_cells.meters)
 
 
 def _parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
