@@ -255,12 +255,15 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
             f"tested at {counted(len(dates), 'time')}, on the {TESTED_WEEKS} weeks from "
             f"{join_words(dates)}; with --origins 1 on the last weeks only, which is faster"
         )
-    needed = BEFORE_FIRST + TESTED_WEEKS + (SEASONS - 1) * QUARTER
-    text = f"tested on the last weeks; with {needed} weeks of all meters, at {SEASONS} times"
+    fewest_weeks = BEFORE_FIRST + TESTED_WEEKS + (SEASONS - 1) * QUARTER
+    text = (
+        f"tested on the last weeks; by default at {SEASONS} times of the year if all meters have "
+        f"{fewest_weeks} weeks of readings"
+    )
     younger = [
         name
         for name, meter in _participants(exports).items()
-        if len(meter.load) * meter.minutes < needed * WEEK
+        if len(meter.load) * meter.minutes < fewest_weeks * WEEK
     ]
     if not younger or len(younger) == len(_participants(exports)):
         return text

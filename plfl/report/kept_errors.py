@@ -93,12 +93,12 @@ def describe_as_new(results: Path, study: Study) -> str:
         return ""
     errors = table.pivot_table(index=["state", "client"], columns="forecaster", values="mase")
     errors = errors[table["forecaster"].drop_duplicates().tolist()].dropna()
-    taken, *rivals = errors.columns
+    first_name, *rivals = errors.columns
     means = errors.mean()
     weeks, count = int(table["weeks"].iloc[0]), len(errors)
     parts = [
         f"With {weeks} week{'s' * (weeks > 1)} of readings, what `plfl forecast --new` takes, "
-        f"{_with_label(taken)}, had an error of {means[taken]:.3f}"
+        f"{_with_label(first_name)}, had an error of {means[first_name]:.3f}"
     ]
     parts += [
         f"{_with_label(name)}{', which needs no partners,' * (name == RIVAL)} had {means[name]:.3f}"
@@ -106,10 +106,10 @@ def describe_as_new(results: Path, study: Study) -> str:
     ]
     text = "; ".join(parts)
     if RIVAL in rivals:
-        ahead = int((errors[taken] < errors[RIVAL]).sum())
+        better_count = int((errors[first_name] < errors[RIVAL]).sum())
         text += (
-            f". The first was better than the public model for {ahead or 'none'} of {count} "
-            f"{study.participant}s"
+            f". The first was better than the public model for {better_count or 'none'} of {count} "
+            f"{study.client_word}s"
         )
     return f"{text}."
 

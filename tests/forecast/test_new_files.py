@@ -271,7 +271,10 @@ def test_a_study_tests_in_three_seasons_if_all_meters_have_38_weeks(here: Path) 
     one.write_text("".join([header, *rows[72:]]))
     exports, content = recognise([Path("exports")], meters)
     assert "split" in content["windows"] and "origins" not in content["data"]
-    line = "tested on the last weeks; with 38 weeks of all meters, at 3 times (attic has less)"
+    line = (
+        "tested on the last weeks; by default at 3 times of the year if all meters have 38 weeks "
+        "of readings (attic has less)"
+    )
     assert describe_tests(exports, content) == line
 
 
