@@ -330,6 +330,37 @@ def test_json_has_rows_at_the_end_of_a_way(tmp_path: Path) -> None:
     assert load(exports, "2").tolist() == [0, 2, 4]
 
 
+XML_FORM = """
+tree.rows = "Meter.*.S"
+recognise.header = ["n", "V", "B.at"]
+time = { column = "B.at", sequence = "n", minutes_column = "m", marks = "start", zone = "offset" }
+meters.column = "id"
+load = { columns = "V", unit_column = "V.unit" }
+"""
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]])
+def test_xml_has_elements_and_attributes_in_a_sequence(names: list[str], tmp_path: Path) -> None:
+    meters = [
+        f'<x:Meter id="{name}"><x:B at="2023-03-25T23:30:00Z"/><x:m>30</x:m>'
+        + "".join(f'<x:S n="{n}"><x:V unit="Wh">{n * factor}</x:V></x:S>' for n in (1, 2, 4))
+        + "</x:Meter>"
+        for factor, name in enumerate(names, 1)
+    ]
+    content = f'<?xml version="1.0"?><x:All xmlns:x="urn:x">{"".join(meters)}</x:All>'
+    exports = read(tmp_path, XML_FORM, content)
+    found = load(exports, "m" if len(names) == 1 else "b") * 1000 / len(names)
+    assert found.index[0] == pd.Timestamp("2023-03-26 00:00Z")
+    np.testing.assert_allclose(found, [1, 2, np.nan, 4])
+
+
+def test_a_sequence_needs_an_offset_and_a_length(tmp_path: Path) -> None:
+    with naming(DataError, "mine.toml", "time.zone", "has an offset"):
+        read(tmp_path, XML_FORM.replace('zone = "offset"', 'zone = "place"'), "<a/>")
+    with naming(DataError, "mine.toml", "time.minutes_column", "how long"):
+        read(tmp_path, XML_FORM.replace('minutes_column = "m", ', ""), "<a/>")
+
+
 @pytest.mark.parametrize(
     ("content", "rows"),
     [

@@ -295,13 +295,15 @@ class _Reader:
 
     def _frame(self, factors: "pd.Series[float] | None") -> tuple[pd.DataFrame, list[str]]:
         """What says to which time and meter all rows belong, one row per time, and the columns of
-        readings (see `values`). It has columns `date`, `clock`, `number`, `meter`, `register`,
-        `mark` and `factor`, as far as they are needed."""
+        readings (see `values`). It has columns `date`, `clock`, `number`, `sequence`, `minutes`,
+        `meter`, `register`, `mark` and `factor`, as far as they are needed."""
         form, time, cells = self.form, self.form.time, self.cells
         roles = {
             "date": self._column(time.column, "time.column"),
             "clock": self._column(time.clock, "time.clock"),
             "number": self._column(time.number, "time.number"),
+            "sequence": self._column(time.sequence, "time.sequence"),
+            "minutes": self._column(time.minutes_column, "time.minutes_column"),
             "register": self._column(form.meters.registers, "meters.registers"),
             "mark": self._quality_column(),
         }
@@ -587,6 +589,8 @@ class _Reader:
         starts, offset = times.stamps, times.offset
         if "number" in frame:
             frame, starts = self._counted(frame, starts, keys)
+        if "sequence" in frame:
+            starts = self._sequenced(frame, starts)
         if starts.dt.tz is None and time.zone not in ("place", "offset") and is_fixed(time.zone):
             starts = starts.dt.tz_localize(time.zone).dt.tz_convert("UTC")
         if offset is None and starts.dt.tz is not None:
@@ -629,6 +633,14 @@ class _Reader:
         starts = (days + length)[~is_over]
         order = np.argsort(starts.to_numpy(), kind="stable") if time.of_day else slice(None)
         return frame[~is_over].iloc[order], starts.iloc[order]
+
+    def _sequenced(self, frame: pd.DataFrame, firsts: pd.Series) -> pd.Series:
+        """The starts of intervals that are numbered since the first."""
+        columns = ["sequence", *({"minutes"} & {*frame})]
+        table = self._table(frame[columns].astype(str))
+        numbers_of_rows = numbers.read_numbers(table, columns, self.meters)
+        minutes = numbers_of_rows.get("minutes", self.form.time.minutes)
+        return firsts + pd.to_timedelta((numbers_of_rows["sequence"] - 1) * minutes, unit="min")
 
     def _is_elapsed(self) -> bool:
         return self.form.time.counts == "elapsed"

@@ -273,9 +273,9 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
 
 def _cells_in_tree(raw: RawFile, ways: Names) -> pd.DataFrame:
     """The rows at the end of the first way that leads to some; empty if there are none, or if the
-    file is not JSON."""
+    file is neither JSON nor XML."""
     try:
-        tables = (trees.read(raw.content, way) for way in ways if raw.kind == "JSON")
+        tables = (trees.read(raw.content, way) for way in ways if raw.content)
         return next((table for table in tables if not table.empty), pd.DataFrame())
     except ValueError:
         return pd.DataFrame()

@@ -15,6 +15,7 @@ import pandas as pd
 
 from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
+from plfl.data.meters.formats.trees import parse_xml
 from plfl.data.meters.tables import RawFile
 
 Records = list[dict[str, Any]]
@@ -163,17 +164,6 @@ def read_eiep13a(raw: RawFile) -> pd.DataFrame:
 
 
 # -- XML -------------------------------------------------------------------------------------------
-
-
-def parse_xml(content: bytes) -> ElementTree.Element:
-    """The root of XML. ValueError: it is damaged, or defines entities, which can grow without bound
-    and are not needed."""
-    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise ValueError("it defines entities of its own")
-    try:
-        return ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
-        raise ValueError(str(error)) from None
 
 
 _ESPI = "{http://naesb.org/espi}"

@@ -69,8 +69,9 @@ class Table(Section):
 
 
 class Tree(Section):
-    """Where the rows are in a file of JSON. Their columns are the keys, `a.b` of nested blocks; the
-    single values of the blocks around the rows are columns, too."""
+    """Where the rows are in a file of JSON or XML. Their columns are the keys, `a.b` of nested
+    blocks; the single values of the blocks around the rows are columns, too. In XML, the keys are
+    attributes and elements, without namespaces and without the outermost one."""
 
     rows: Names
     """The keys on the way to the list of rows, such as `data.*.readings`; `*` is every entry of a
@@ -91,6 +92,9 @@ class Time(Section):
     """The column with the time of day beside one of dates."""
     number: Names = []
     """The column with the number of the interval in its day, from 1, beside one of dates."""
+    sequence: Names = []
+    """The column with the number of the interval, from 1, since the stamp in `column`, which is the
+    same in many rows, and has an offset."""
     of_day: Names = []
     """The columns of a row for a day, one for each of its intervals, in order: `Interval *`."""
     columns: Names = []
@@ -106,6 +110,8 @@ class Time(Section):
     minutes: int | None = Field(None, gt=0)
     """The length of the intervals that are numbered or have columns; by default, 24 hours are
     divided by their number."""
+    minutes_column: Names = []
+    """The column with the length of the intervals of a `sequence`, in minutes."""
     counts: Literal["clock", "elapsed"] = "clock"
     """What `number` and `of_day` count on the days when clocks change: times of the `clock`, or the
     intervals that have `elapsed` since midnight, of which these days have fewer or more."""
@@ -122,10 +128,15 @@ class Time(Section):
             raise refusal("name the column of the stamps, or the columns that are times", "column")
         if self.end and (self.marks == "end" or self.clock):
             raise refusal("`end` stands beside starts: write marks = 'start', without clock", "end")
-        if len([role for role in (self.clock, self.number, self.of_day) if role]) > 1:
-            raise refusal("name one of `clock`, `number` and `of_day`", "clock")
-        if (self.number or self.of_day) and self.marks == "end":
-            raise refusal("intervals are numbered from midnight: write marks = 'start'", "marks")
+        roles = (self.clock, self.number, self.of_day, self.sequence)
+        if len([role for role in roles if role]) > 1:
+            raise refusal("name one of `clock`, `number`, `of_day` and `sequence`", "clock")
+        if (self.number or self.of_day or self.sequence) and self.marks == "end":
+            raise refusal("intervals are numbered from the first: write marks = 'start'", "marks")
+        if self.sequence and self.zone != "offset":
+            raise refusal("the first stamp of a sequence has an offset", "zone")
+        if self.sequence and not (self.minutes or self.minutes_column):
+            raise refusal("say how long the intervals of the sequence are", "minutes_column")
         if self.number and self.minutes is None:
             raise refusal("say how long the numbered intervals are", "minutes")
         return self

@@ -1,9 +1,10 @@
-"""Turns JSON into a table, given the way to its rows."""
+"""Turns JSON and XML into a table, given the way to its rows."""
 
 import json
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
+from xml.etree import ElementTree
 
 import pandas as pd
 
@@ -13,22 +14,61 @@ BlockValues = dict[str, Any]
 """The single values of the blocks around a place."""
 
 
+class _Element(dict[str, Any]):
+    """An element of XML: its attributes and children by their names. Children of the same name are
+    a list; one with nothing but text is that text, and its attributes are `name.attribute`."""
+
+
+def parse_xml(content: bytes) -> ElementTree.Element:
+    """The root of XML. ValueError: it is damaged, or defines entities, which can grow without bound
+    and are not needed."""
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise ValueError("it defines entities of its own")
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from None
+
+
 @lru_cache(maxsize=2)
 def _parse(content: bytes) -> object:
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return _element(parse_xml(content))
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
 
 
+def _element(node: ElementTree.Element) -> _Element:
+    """An element with what is in it. Names have no namespaces."""
+    element = _Element({_local_name(name): value for name, value in node.attrib.items()})
+    children: dict[str, list[Any]] = {}
+    for child in node:
+        name, text = _local_name(child.tag), (child.text or "").strip()
+        is_text = not len(child) and (text or not child.attrib)
+        children.setdefault(name, []).append(text if is_text else _element(child))
+        for attribute, value in child.attrib.items() if is_text else ():
+            element[f"{name}.{_local_name(attribute)}"] = value
+    for name, values in children.items():
+        element[name] = values if len(values) > 1 else values[0]
+    return element
+
+
+def _local_name(name: str) -> str:
+    """A name without its namespace."""
+    return name.rpartition("}")[2]
+
+
 def read(content: bytes, way: str) -> pd.DataFrame:
     """The rows at the end of a way of keys, such as `data.*.readings` (`*`: all entries of a list
     or block), with a column for each key of a row and for each single value around it. Rows may be
     blocks, lists (columns `0`, `1`, …), a block of equally long lists, or a block of single values
-    (columns `key` and `value`). Empty if there are none.
+    (columns `key` and `value`). In XML, they are elements, and `*` is all of a name. Empty if there
+    are none.
 
     Raises:
-        ValueError: the content is not JSON.
+        ValueError: the content is neither JSON nor XML.
     """
     rows = [
         block_values | row
@@ -77,7 +117,9 @@ def _places(
         block_values = block_values | {
             str(name): value for name, value in _flat(node) if name != key
         }
-        if key == "*":
+        if key == "*" and isinstance(node, _Element):  # the only one of its name
+            yield from _places(node, onward, block_values)
+        elif key == "*":
             for name, child in node.items():
                 yield from _places(child, onward, block_values | {"key of block": name})
         elif key in node:
@@ -97,6 +139,9 @@ def _rows(place: object) -> Iterator[dict[str, Any]]:
                 yield {str(position): value for position, value in enumerate(entry)}
         return
     assert isinstance(place, dict)
+    if isinstance(place, _Element):
+        yield dict(_flat(place))
+        return
     lists = {key: value for key, value in place.items() if isinstance(value, list)}
     if lists and len({len(value) for value in lists.values()}) == 1:
         for values in zip(*lists.values(), strict=True):
