@@ -287,7 +287,8 @@ def _nameless(raw: RawFile, form: Format) -> _Header:
     width = len(form.table.names)
     for number, line in enumerate(islice(lines, _LINES)):
         for separator in SEPARATORS:
-            if len(split_fields(line, separator)) == width:
+            fields = split_fields(line, separator)
+            if len(fields) == width or (len(fields) == width + 1 and not fields[-1]):
                 return _Header(sheet, number - 1, separator, form.table.names, frozenset())
     raise data_error(raw.path, f"is {form.name}, but no line has {width} fields", "export it again")
 
