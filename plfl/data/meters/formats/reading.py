@@ -639,7 +639,7 @@ class _Reader:
         columns = ["sequence", *({"minutes"} & {*frame})]
         table = self._table(frame[columns].astype(str))
         numbers_of_rows = numbers.read_numbers(table, columns, self.meters)
-        minutes = numbers_of_rows.get("minutes", self.form.time.minutes)
+        minutes = numbers_of_rows.get("minutes", pd.Series(self.form.time.minutes, frame.index))
         return firsts + pd.to_timedelta((numbers_of_rows["sequence"] - 1) * minutes, unit="min")
 
     def _is_elapsed(self) -> bool:
