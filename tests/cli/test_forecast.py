@@ -152,6 +152,20 @@ def test_new_meters_need_not_be_among_those_that_the_study_selects(project: Path
     assert set(new_forecasts["client"]) == {"d"}
 
 
+def test_a_meter_that_the_study_leaves_out_is_named_with_its_command(project: Path, invoke) -> None:
+    shutil.copy("meters/a.csv", "meters/d.csv")
+    study = yaml.safe_load(Path("my.yaml").read_text())
+    study["data"]["meters"] = {"exports": ["meters"], "leave_out": ["d"]}
+    Path("my.yaml").write_text(yaml.safe_dump(study))
+    invoke("run", "my.yaml", CELL, "--models", "m.safetensors")
+    assert (
+        "d: left out by the study (`leave_out`); `plfl forecast --new --client d` forecasts it as "
+        "a new meter"
+    ) in invoke("forecast", "m.safetensors", "meters", "--new").err
+    named = printed(invoke, "m.safetensors", "meters/d.csv", "--new", "--client", "d")
+    assert set(named["client"]) == {"d"}
+
+
 def test_readings_in_longer_intervals_than_those_of_the_study(model: str, invoke) -> None:
     rows = pd.read_csv("meters/a.csv", index_col=0)
     rows[3::4].to_csv("a.csv")

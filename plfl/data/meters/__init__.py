@@ -10,7 +10,8 @@ except for the hour of daylight saving time.
 """
 
 import logging
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
@@ -29,7 +30,7 @@ from plfl.base.errors import (
     shared_lines,
 )
 from plfl.base.keys import Key
-from plfl.base.text import counted
+from plfl.base.text import counted, counted_names
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import ENOUGH_CHANGES, check_load, is_register
@@ -38,7 +39,7 @@ from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
-from plfl.data.meters.selection import check_chosen
+from plfl.data.meters.selection import check_chosen, is_left_out
 from plfl.data.meters.stamps import standard_offset
 
 __all__ = [
@@ -159,13 +160,26 @@ def read_files(
         )
         remedy += did_you_mean(client, exports.names)
         problems.append(Problem(paths[0], f"has no meter {client!r}", remedy))
-    elif client is None and left_out and not problems:
-        remainder = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
-        text = f"{', '.join(left_out[:3])}{remainder}: not among the study's meters"
-        place = paths[0] if len(paths) == 1 else ""
-        notes.append(Problem(place, text, "`plfl forecast --new` forecasts new ones"))
+    elif client is None and not problems:
+        notes += _problems_of_left_out(left_out, meters, paths[0] if len(paths) == 1 else "")
     _tell(notes)
     return tables, problems
+
+
+def _problems_of_left_out(names: Sequence[str], meters: Meters, place: Path | str) -> list[Problem]:
+    """What is said of meters in the files that are not read, by the key because of which."""
+    by_key = [name for name in names if is_left_out(name, meters)]
+    unknown = [name for name in names if name not in by_key]
+    problems = []
+    if unknown:
+        text = f"{counted_names(unknown)}: not among the study's meters"
+        problems.append(Problem(place, text, "`plfl forecast --new` forecasts new ones"))
+    if by_key:
+        text = f"{counted_names(by_key)}: left out by the study (`leave_out`)"
+        command = f"plfl forecast --new --client {shlex.quote(by_key[0])}"
+        which = "it" if len(by_key) == 1 else "one"
+        problems.append(Problem(place, text, f"`{command}` forecasts {which} as a new meter"))
+    return problems
 
 
 def _read(data: Data, state: str) -> Exports:

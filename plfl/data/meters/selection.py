@@ -12,7 +12,12 @@ from plfl.config.sections import Meters
 def is_chosen(name: str, meters: Meters) -> bool:
     """Whether `only` and `leave_out` select a meter."""
     is_wanted = not meters.only or any(fnmatchcase(name, pattern) for pattern in meters.only)
-    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
+    return is_wanted and not is_left_out(name, meters)
+
+
+def is_left_out(name: str, meters: Meters) -> bool:
+    """Whether a pattern of `leave_out` fits a meter."""
+    return any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
 
 
 def meter_of(register: str, add: str | None) -> str:
