@@ -174,8 +174,10 @@ def _mark_of_days(piece: Piece, zone: str) -> str | None:
     if minutes is None:
         return None
     span, step = pd.DatetimeIndex([stamps.min(), stamps.max()]), pd.Timedelta(minutes=minutes)
-    offsets = (piece.times.offset, piece.times.last_offset)  # clocks may change between
-    walls = [span.tz_localize(None) + pd.to_timedelta([o or timedelta(0) for o in offsets])]
+    first_offset = piece.times.offset or timedelta(0)
+    last_offset = piece.times.last_offset or first_offset  # clocks may have changed
+    utc = span.tz_localize(None)
+    walls = [utc + first_offset, utc + pd.to_timedelta([first_offset, last_offset])]
     if span.tz is not None:
         walls.append(span.tz_convert(zone).tz_localize(None))
     for first, last in walls:
