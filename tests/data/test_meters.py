@@ -281,10 +281,13 @@ def test_no_value_depends_on_readings_after_it(seed, origin, max_gap, tmp_path_f
     changed = content.copy()
     changed.loc[later, ["load", "temperature"]] += dice.uniform(1, 9, (int(later.sum()), 2))
     columns = {name: name for name in ("timestamp", "load", "temperature")}
+    # Energy beside a gap that may be of all of it is judged by the readings on both sides, and made
+    # a gap; power is not.
+    keys = {"columns": columns, "max_gap": max_gap, "unit": "kW"}
     tables = []
     for table in (content, changed):
         table.to_parquet(path)
-        tables.append(read(path, columns=columns, max_gap=max_gap))
+        tables.append(read(path, **keys))
     before, after = (table.iloc[: origin + 1] for table in tables)
     pd.testing.assert_frame_equal(before, after)
     assert not tables[0].equals(tables[1]), "the readings after it were changed"
