@@ -83,10 +83,10 @@ def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(tmp_path: P
     (tmp_path / "models").mkdir()
     pd.DataFrame(rows, columns=[*NEW]).to_csv(tmp_path / "models" / NEW_FILE, index=False)
     assert describe_as_new(tmp_path, make_study()) == (
-        "With 1 week of readings, what `plfl forecast --new` takes, mean_received (mean of "
-        "received models), had an error of 0.600; public (public model), which needs no partners, "
-        "had 0.625; lightgbm_federated (LightGBM, federated) had 0.900. The first was better than "
-        "the public model for 1 of 2 meters."
+        "With 1 week of readings, the forecaster that plfl forecast --new takes, mean_received "
+        "(mean of received models), had an error of 0.600; public (public model), which needs no "
+        "partners, had 0.625; lightgbm_federated (LightGBM, federated) had 0.900. The first was "
+        "better than the public model for 1 of 2 meters."
     )
 
 
@@ -125,4 +125,4 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     assert as_new["forecaster"].tolist()[::3] == ["mean_received", *reversed(RECEIVED)]
     name, model = forecasters.choose_for_new("d", make_new_meter(rows=96 * 7))
     assert name.name == "mean_received" and model.clients == ["d"]
-    assert "`plfl forecast --new` takes, mean_received" in describe_as_new(folder, study)
+    assert "plfl forecast --new takes, mean_received" in describe_as_new(folder, study)
