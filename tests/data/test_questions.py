@@ -126,9 +126,17 @@ def test_whole_days_say_what_stamps_mark(
     assert exports.settled_keys["stamp"] == ("start" if shift else "end")
 
 
-@pytest.mark.parametrize("begin", ["2025-03-24", "2024-09-20"])
-def test_whole_days_are_those_of_offsets_that_change(tmp_path: Path, begin: str) -> None:
-    hours = pd.date_range(begin, periods=30 * 24 + 1, freq="h", tz="Australia/Sydney")
+@pytest.mark.parametrize(
+    ("begin", "zone"),
+    [
+        ("2025-03-24", "Australia/Sydney"),
+        ("2024-09-20", "Australia/Sydney"),
+        ("2024-10-15", "Europe/London"),
+        ("2024-03-15", "Europe/London"),
+    ],
+)
+def test_whole_days_are_those_of_offsets_that_change(tmp_path: Path, begin: str, zone: str) -> None:
+    hours = pd.date_range(begin, periods=30 * 24 + 1, freq="h", tz=zone)
     days = hours[hours.normalize() < (hours[0] + pd.DateOffset(days=25)).normalize()]
     stamps = [stamp.isoformat() for stamp in days]
     exports = read(tmp_path, pd.DataFrame({"t": stamps, "kWh": np.arange(len(days)) % 7 + 0.5}))

@@ -175,7 +175,8 @@ def _mark_of_days(piece: Piece, zone: str) -> str | None:
         return None
     span, step = pd.DatetimeIndex([stamps.min(), stamps.max()]), pd.Timedelta(minutes=minutes)
     first_offset = piece.times.offset or timedelta(0)
-    last_offset = piece.times.last_offset or first_offset  # clocks may have changed
+    last_offset = piece.times.last_offset  # another one if clocks have changed; 0 is one, too
+    last_offset = first_offset if last_offset is None else last_offset
     utc = span.tz_localize(None)
     walls = [utc + first_offset, utc + pd.to_timedelta([first_offset, last_offset])]
     if span.tz is not None:
