@@ -61,8 +61,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--kind", choices=KINDS, help=text)
     text = (
         "with `meters`: test at so many times of the year, each four weeks after readings that "
-        "trained; 1: on the last weeks, which is faster; default: 3 if all "
-        "meters have 38 weeks of readings, or else 1"
+        f"trained; 1: on the last weeks, which is faster; default: {starter.SEASONS} if all meters "
+        f"have {starter.FEWEST_WEEKS} weeks of readings, or else 1"
     )
     parser.add_argument("--origins", type=_positive, metavar="NUMBER", help=text)
     text = (

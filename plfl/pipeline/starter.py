@@ -44,6 +44,8 @@ QUARTER = 13
 """Weeks from one origin to the next, at most, so that they are in all seasons."""
 SEASONS = 3
 """Test sets of a study whose readings have room for each in a season of its own."""
+FEWEST_WEEKS = BEFORE_FIRST + TESTED_WEEKS + (SEASONS - 1) * QUARTER
+"""Weeks of readings that all meters of such a study have, at least."""
 
 
 def recognise(
@@ -255,15 +257,14 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
             f"tested at {counted(len(dates), 'time')}, on the {TESTED_WEEKS} weeks from "
             f"{join_words(dates)}; with --origins 1 on the last weeks only, which is faster"
         )
-    fewest_weeks = BEFORE_FIRST + TESTED_WEEKS + (SEASONS - 1) * QUARTER
     text = (
         f"tested on the last weeks; by default at {SEASONS} times of the year if all meters have "
-        f"{fewest_weeks} weeks of readings"
+        f"{FEWEST_WEEKS} weeks of readings"
     )
     younger = [
         name
         for name, meter in _participants(exports).items()
-        if len(meter.load) * meter.minutes < fewest_weeks * WEEK
+        if len(meter.load) * meter.minutes < FEWEST_WEEKS * WEEK
     ]
     if not younger or len(younger) == len(_participants(exports)):
         return text
