@@ -33,6 +33,8 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
+    import urllib.request as request
+
     import constriction as constriction
     import dp_accounting as dp_accounting
     import httpx as httpx
@@ -60,7 +62,7 @@ else:
 
     httpx, lightgbm, pandas, torch = map(LazyModule, ("httpx", "lightgbm", "pandas", "torch"))
     constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))
-    special = LazyModule("scipy.special")
+    special, request = map(LazyModule, ("scipy.special", "urllib.request"))
     exceptions = LazyModule("cryptography.exceptions")
     ciphers, hashes, ec, x25519, aead, hkdf = (
         LazyModule(f"cryptography.hazmat.primitives.{name}")

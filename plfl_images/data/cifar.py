@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tarfile
-import urllib.request
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic
+from plfl.base.lazy import request
 from plfl_images.data.pool import ImagePool
 
 CHANNELS, SIDE = 3, 32
@@ -88,7 +88,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
 
 def _download(archive: Archive, temporary: Path, path: Path) -> None:
     try:
-        answer = urllib.request.urlopen(archive.url, timeout=TIMEOUT)
+        answer = request.urlopen(archive.url, timeout=TIMEOUT)
         with answer, temporary.open("wb") as file:
             shutil.copyfileobj(answer, file)
     except (OSError, ValueError) as error:
