@@ -29,7 +29,7 @@ ROWS = [
 """Forecasters in the order of the tables; `w`: weighted mean."""
 SITES = ["london", "sydney", "zonnedael", "fox", "panther", "bear", "cambridge"]
 WITHIN = 0.02
-"""How much worse than the others' the public model may be (claim P1)."""
+"""How much worse than the others' the public model may be (claim C1)."""
 
 
 def relative(table: pd.DataFrame) -> pd.DataFrame:
@@ -134,12 +134,12 @@ def print_errors(folder: Path) -> None:
         print(f"\n## {ahead}\n")
         print(table.droplevel("ahead").round(3).to_string())
     claims = {
-        "P1": ("public", ["others"], 1, WITHIN),
-        "P2": ("w own, others, public", ["w own, public"], 4, 0.0),
-        "P3, 1 week": ("others on public", ["others"], 1, 0.0),
-        "P3, 4 weeks": ("others on public", ["others"], 4, 0.0),
-        "P4": ("public", ["yesterday", "last week"], 1, 0.0),
-        "P5": ("public + others", ["public", "others"], 1, 0.0),
+        "C1": ("public", ["others"], 1, WITHIN),
+        "C2": ("w own, others, public", ["w own, public"], 4, 0.0),
+        "C3, 1 week": ("others on public", ["others"], 1, 0.0),
+        "C3, 4 weeks": ("others on public", ["others"], 4, 0.0),
+        "C4": ("public", ["yesterday", "last week"], 1, 0.0),
+        "C5": ("public + others", ["public", "others"], 1, 0.0),
     }
     verdicts = pd.DataFrame({name: verdict(errors, *claim) for name, claim in claims.items()})
     for ahead in ("hour", "day"):
@@ -152,7 +152,7 @@ def print_errors(folder: Path) -> None:
 
 
 def print_starter(starter: pd.DataFrame) -> None:
-    """Print the scores and intervals of starter models, and the verdicts of P6."""
+    """Print the scores and intervals of starter models, and the verdicts of C6."""
     starter["mase"] = starter["starter"] / starter["last"]
     for name in ("yesterday", "last_week"):
         starter[f"{name}_mase"] = starter[name] / starter["last"]
@@ -164,7 +164,7 @@ def print_starter(starter: pd.DataFrame) -> None:
         mean, low, high = interval(pairs)
         inside = "holds" if low > 0.75 and high < 0.85 else "undecided"
         inside = "does not hold" if high < 0.75 or low > 0.85 else inside
-        print(f"P6 {ahead} {site}: {inside}: {mean:.3f} [{low:.3f}, {high:.3f}]")
+        print(f"C6 {ahead} {site}: {inside}: {mean:.3f} [{low:.3f}, {high:.3f}]")
 
 
 def print_pretrained(table: pd.DataFrame) -> None:
