@@ -28,15 +28,17 @@ A *task* is a question whose data, test sets, seeds and budget never change.
 [Your own loop](benchmark.md#4-add-a-row) says how to submit a row,
 [Measured meters](measured-meters.md#from-the-originals) where the data come from (`plfl data fetch
 TASK`). `plfl leaderboard check` scores kept predictions again, `plfl leaderboard table` compares
-methods over tasks. Scores of different versions of a task do not compare. `python -m
+methods over tasks. Scores of different versions of a task cannot be compared. `python -m
 benchmarks.leaderboard` wrote this page.
 
 Score: MASE, the [CRPS](scores.md) of quantiles in its place (`scaled_crps`), or the fraction of
 wrong labels (`error`), with a 95 % interval over clients, weeks and seeds. *sums*: of gradients,
-from which [trees](baselines.md#federated-trees) grow. Bytes: sent and received by a client in all
-its training, a mean over clients; –: not counted. *unseen*: clients that receive the model of
-others; *trials*: settings that are compared on validation. The CSV files have all rows with their
-commands.
+from which [trees](baselines.md#federated-trees) grow. Bytes: sent + received by a client in all
+its training, a mean over clients; –: not counted. *all*: all parameters are shared (P1). *unseen*:
+clients that receive the model of others; *trials*: settings that are compared on validation. The
+tables have the three best rows and, if it is not among them, the best that exchanges nothing; the
+CSV files have all rows with their commands. Seasons, seeds and trials are those of the task, so
+scores and bytes differ from those of the [map](map.md).
 """
 _TERMS = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "
@@ -96,7 +98,7 @@ def page() -> str:
             continue
         alone = board.index[board["exchanged"] == "nothing"][:1]
         rows = board.loc[sorted({*board.index[:SHOWN], *alone})]
-        lines = [f"| of {len(board)} | {task.metric} | exchanged | bytes |", "|---|---|---|---|"]
+        lines = [f"| rank and method ({len(board)} in all) | {task.metric} | exchanged | bytes |", "|---|---|---|---|"]
         for place, row in rows.iterrows():
             score, low, high = (f"{float(row[name]):.3f}" for name in ("score", "low", "high"))
             sent = [

@@ -191,12 +191,12 @@ class Meters(Section):
     leave_out: list[str] = []
     """Names of meters that do not take part (`*` and `?` are wildcards)."""
     join_files: bool = False
-    """Several exports hold parts of the same meters, such as one file per month."""
+    """true: several exports hold parts of the same meters, such as one file per month."""
     header: int | None = Field(None, ge=1)
     """Line of the header. null: the one before the first lines with a date."""
     encoding: str = "utf-8"
     """Encoding of text files. If none is named, text that is neither UTF-8 nor UTF-16 is read in
-    the one of some in which the most words are known, otherwise as `cp1252`."""
+    that of cp1250 to cp1255 and cp932 in which the most words are known, otherwise as cp1252."""
     max_size: float = Field(300, gt=0)
     """Largest size of a file in MB, decompressed; reading one needs about ten times as much
     memory."""
@@ -207,8 +207,8 @@ class Meters(Section):
     weather_timezone: Zone | None = None
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
     weather_issued: str | None = None
-    """Column of `weather` with the time at which a row, a forecast, was issued. Of each time the
-    last forecast counts that was issued at least `weather_ahead` hours before it."""
+    """Column of `weather` with the time at which a row, a forecast, was issued. For each time the
+    latest forecast counts that was issued at least `weather_ahead` hours before."""
     weather_ahead: float | None = Field(None, gt=0)
     """Hours between the issue of a forecast of the weather and the time that it is for. At least
     the farthest target of a window, so that none reads what was not yet known."""
