@@ -98,7 +98,8 @@ def page() -> str:
             continue
         alone = board.index[board["exchanged"] == "nothing"][:1]
         rows = board.loc[sorted({*board.index[:SHOWN], *alone})]
-        lines = [f"| rank and method ({len(board)} in all) | {task.metric} | exchanged | bytes |", "|---|---|---|---|"]
+        head = f"| rank and method ({len(board)} in all) | {task.metric} | exchanged | bytes |"
+        lines = [head, "|---|---|---|---|"]
         for place, row in rows.iterrows():
             score, low, high = (f"{float(row[name]):.3f}" for name in ("score", "low", "high"))
             sent = [
