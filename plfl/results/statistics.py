@@ -6,7 +6,9 @@ initial weights and minibatches. Three sources of random variation are crossed:
 
 - *clients*, drawn within their states;
 - *weeks*: blocks of at least seven days of the test set, so that errors of neighbouring days stay
-  together, drawn within origins if there are several. All clients and states share them;
+  together, drawn within origins if there are several. All clients and states share them. If test
+  sets of states differ in their number of blocks, which blocks they share is not known: then the
+  standard errors of their parts add up, with the degrees of freedom of the shortest;
 - *seeds*: a training affects all clients of a state and all weeks at once.
 
 The variance of a mean difference is at most the sum of the variances of its means over each of
@@ -157,19 +159,23 @@ class Comparison:
                 total, client_terms, [len(m) - 1 for m in means]
             )
         if any(table.ndim == 3 for table in self.differences.values()):
-            # States with the same number of weeks share them.
-            by_week: dict[tuple[int, int], Array] = {}
+            # States share the weeks of test sets with the same number of them. Those of other test
+            # sets may overlap in any way: the standard errors add up, which is cautious.
+            by_week: dict[int, dict[int, Array]] = {}  # by origin and number of weeks
             for state, table in tables.items():
                 weekly = table.mean(axis=1).sum(axis=0) / total
                 ends = np.cumsum(self.origins.get(state, weekly.shape))[:-1]
                 for i, client_weeks in enumerate(np.split(weekly, ends)):
-                    by_week[i, len(client_weeks)] = by_week.get(
-                        (i, len(client_weeks)), 0
-                    ) + client_weeks * len(client_weeks)
-            week_terms = [_squared_error(weekly) for weekly in by_week.values()]
-            longest = dict(sorted(by_week))  # of each origin
+                    number, sums = len(client_weeks), by_week.setdefault(i, {})
+                    sums[number] = sums.get(number, 0) + client_weeks * number
+            week_terms = []
+            for sums in by_week.values():
+                errors = [_squared_error(weekly) for weekly in sums.values()]
+                week_terms.append(float(np.sqrt(np.outer(errors, errors)).sum()))
             parts["weeks"] = VariancePart.from_levels(
-                sum(longest.values()), week_terms, [n - 1 for _, n in by_week]
+                sum(map(max, by_week.values())),
+                week_terms,
+                [min(sums) - 1 for sums in by_week.values()],
             )
         if self.is_trained:
             # The states train separately.

@@ -163,6 +163,27 @@ def test_nominal_rates_over_sites_and_seasons() -> None:
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
+@pytest.mark.parametrize(("weeks", "studies"), [((16, 15), 1000), ((8, 4), 200)])
+def test_nominal_rates_where_test_sets_of_states_differ_in_length(
+    weeks: tuple[int, int], studies: int
+) -> None:
+    """Two states whose last weeks are the same, which are for all clients like one another."""
+    rng, clients, seeds = np.random.default_rng(5), 12, 3
+    wrong, covered = [], []
+    for _ in range(studies):
+        for effect, found in ((0.0, wrong), (0.1, covered)):
+            common, tables = 0.3 * rng.normal(size=max(weeks)), {}
+            for state, number in zip("ab", weeks, strict=True):
+                noise = 0.2 * rng.normal(size=(clients, seeds, number))
+                table = effect + 0.1 * rng.normal(size=(clients, 1, 1)) + common[-number:] + noise
+                tables[state] = (table + 0.02 * rng.normal(size=(seeds, 1))) / number
+            one = Comparison(tables)
+            low, high = one.interval
+            found.append(low <= effect <= high if effect else one.p < ALPHA)
+    assert np.mean(wrong) <= 0.06
+    assert np.mean(covered) >= 0.93
+
+
 def test_nominal_rates() -> None:
     """2,000 studies, so that the standard error of a rate of 5 % is 0.5 points."""
     rng, clients, weeks, seeds = np.random.default_rng(12), 12, 5, 3
