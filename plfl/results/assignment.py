@@ -103,7 +103,8 @@ def credible_errors(
     errors: pd.DataFrame, days: pd.Series[float], half_days: float = HALF_DAYS
 ) -> pd.DataFrame:
     """The errors that clients can expect of forecasters: Z times the client's own one plus 1 − Z
-    times the mean over all clients, Z = n / (n + `half_days`) for an own one of n `days`.
+    times the mean over all clients, Z = n / (n + `half_days`) for an own one of n `days`. The mean
+    of a forecaster that has none (see `_means_over_clients`) counts as the largest error of all.
 
     This is the credibility premium of Hans Bühlmann, "Experience rating and credibility", ASTIN
     Bulletin 4 (1967), 199-207. `half_days` is the variance of a day's error around that of its
@@ -111,15 +112,18 @@ def credible_errors(
     NaN without a score.
     """
     share = days / (days + half_days) if half_days else days / days
-    means = _means_over_clients(errors)
+    means = _means_over_clients(errors).fillna(errors.max(axis=None))
     return errors.mul(share, axis=0) + np.outer(1 - share, means)
 
 
 def _means_over_clients(errors: pd.DataFrame) -> pd.Series[float]:
-    """The means over the clients that all forecasters have a score of or, without any, over those
-    that each has."""
-    complete_rows = errors.dropna()
-    return (errors if complete_rows.empty else complete_rows).mean()
+    """The means over the clients that all forecasters have a score of. As long as there are none,
+    the forecaster with the fewest scores is left out (the last one of several): its mean is NaN."""
+    compared = errors
+    while (complete_rows := compared.dropna()).empty and len(compared.columns):
+        fewest = compared.notna().sum().iloc[::-1].idxmin()
+        compared = compared.drop(columns=fewest)
+    return complete_rows.mean().reindex(errors.columns)
 
 
 def _validation_days(tables: Tables, state: str) -> pd.Series[float]:

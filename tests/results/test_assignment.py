@@ -60,6 +60,23 @@ def test_one_for_all_is_left_on_strong_evidence_only() -> None:
     assert found.idxmin(axis=1)["k"] == "ridge" and found.loc["a"].notna().all()
 
 
+def test_a_forecaster_without_scores_changes_nothing_for_the_others() -> None:
+    nan = np.nan
+    errors = pd.DataFrame({"A": [0.8, 0.8, 2, 2], "W": [0.9, 0.9, nan, nan]}, [*"abcd"])
+    days = pd.Series(10.0, errors.index)
+    expected = credible_errors(errors, days)
+    assert (expected.idxmin(axis=1) == "A").all()
+    found = credible_errors(errors.assign(absent=nan), days)
+    pd.testing.assert_frame_equal(found[["A", "W"]], expected)
+    assert found["absent"].isna().all()
+    # No client has a score of A, W and this one: it is compared with none.
+    found = credible_errors(errors.assign(apart=[nan, nan, nan, 1.0]), days)
+    pd.testing.assert_frame_equal(found[["A", "W"]], expected)
+    assert (found.idxmin(axis=1) == "A").all()
+    alone = pd.DataFrame({"A": [0.8, nan], "B": [nan, 0.3]}, [*"ab"])
+    assert credible_errors(alone, days[:2]).idxmin(axis=1).tolist() == ["A", "B"]
+
+
 def test_only_the_names_that_are_kept_are_assigned(tmp_path: Path) -> None:
     tables = fake_results.write(tmp_path, fake_results.TINY)
     found = assign(tables, "CA", ["naive_day", "ridge", "absent"])
