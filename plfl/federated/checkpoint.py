@@ -58,7 +58,8 @@ class Checkpoint:
         told to end."""
         federation_files, record_file = self._files(t, len(federations))
         numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
-        table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
+        joined_records = pd.concat(numbered) if numbered else pd.DataFrame({"trial": []}, dtype=int)
+        table = pa.Table.from_pandas(joined_records, preserve_index=False)
         # One federation at a time: two copies of all models may not fit into memory.
         for f, file in zip(federations, federation_files, strict=True):
             with atomic(file) as temporary:
@@ -101,8 +102,10 @@ class Checkpoint:
         self.note = state["note"]
         log.info("continues after round %d", state["round"])
         # A trial without participants so far has no records, but keeps its position.
-        parts = (records[records["trial"] == i] for i in range(len(arrays)))
-        return int(state["round"]), [[part.drop(columns="trial")] for part in parts]
+        numbers = range(len(arrays))
+        by_trial = dict(tuple(records.groupby("trial")))
+        parts = [[by_trial[i].drop(columns="trial")] if i in by_trial else [] for i in numbers]
+        return int(state["round"]), parts
 
     def remove(self) -> None:
         """Delete the checkpoint of a finished job."""

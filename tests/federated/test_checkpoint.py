@@ -65,6 +65,17 @@ def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path)
     assert max(saved) > 0
 
 
+def test_clients_that_join_later_have_no_records_before_they_are_scored(tmp_path: Path) -> None:
+    study = tiny.study(
+        sharing={"unseen": {"join": "unseen", "turns": 2}},
+        data={"clients": 4},
+        windows={"scaling": "per_client"},
+        federation={"rounds": 3, "evaluate_every": 3},
+        grid={"sharing": ["unseen"], "client_opt": ["adam"], "server_opt": ["fedavg"]},
+    )
+    resumed(study, tiny.dataset(4), tmp_path, after=2)
+
+
 def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path) -> None:
     study = tiny.study(federation={"rounds": 5})
     interrupted(study, DATASET, tmp_path / "job", after=4)
