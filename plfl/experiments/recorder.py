@@ -111,9 +111,8 @@ class Recorder:
         ]
         self.parts = [*own_parts, *moved]
 
-    def validation(self, t: int, model: ModelKind, task: Task) -> float:
-        """The validation score by which the task selects, after round `t`, as a mean over the
-        clients; ∞ if a prediction is not finite."""
+    def validation(self, t: int, model: ModelKind, task: Task) -> pd.DataFrame:
+        """The validation scores after round `t`, a row per client."""
         for part in self.parts:
             if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue
@@ -121,8 +120,7 @@ class Recorder:
                 (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)
             )
             if len(rows := part[is_of_round]):
-                finite = np.isfinite(rows[task.own_selection]).all()
-                return float(rows[task.selection].mean()) if finite else np.inf
+                return rows
         raise KeyError(f"the models were not scored after round {t}")
 
     @property

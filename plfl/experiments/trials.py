@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from plfl.experiments.folds import FoldTraining
 from plfl.experiments.recorder import Recorder
@@ -49,12 +50,12 @@ class Trial:
         return Recorder.concatenate(self.recorders)
 
     def validation(self, t: int, model: ModelKind) -> float:
-        """Mean validation score over all clients after round `t`, see `Recorder.validation`."""
+        """The validation score by which the task selects, after round `t`, as a mean over the
+        clients of all parts that have one; ∞ if a prediction of any client is not finite."""
         task = self.parts[0].federation.client_data.task
-        scores = [recorder.validation(t, model, task) for recorder in self.recorders]
-        if len(scores) == 1:
-            return scores[0]
-        return float(np.average(scores, weights=[len(r.clients) for r in self.recorders]))
+        rows = pd.concat([recorder.validation(t, model, task) for recorder in self.recorders])
+        is_finite = np.isfinite(rows[task.own_selection]).all()
+        return float(rows[task.selection].mean()) if is_finite else np.inf
 
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
+from plfl.data.windows import build
+from plfl.experiments.train import train
 from plfl.experiments.trials import find_lowest
 from plfl.study import Study, combinations
+from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
 LR, SERVER = {"client_opt.*.lr": [1e-3, 1e-2]}, {"server_opt.*.lr": [0.1, 1.0]}
@@ -29,6 +32,26 @@ def tried(study: Study) -> dict[tuple[str, str, str], list[str]]:
         ]
         for cell in study.cells
     }
+
+
+def test_clients_without_mase_count_in_no_choice() -> None:
+    """Of the two groups of clients that join, one has no MASE."""
+    one = tiny.study(
+        sharing={"unseen": {"join": "unseen", "turns": 2}},
+        data={"clients": 4},
+        windows={"scaling": "per_client"},
+        federation={"rounds": 2, "local_steps": 8, "evaluate_every": 2},
+        grid={"sharing": ["unseen"], "client_opt": ["adam"], "server_opt": ["fedavg"]},
+        tuning={"search": {"client_opt.*.lr": [1e-6, 0.05]}},
+    )
+    tables = tiny.tables(4)
+    for name in "ac":
+        tables[name].iloc[300:360, 0] = 2.0  # the validation set
+    (result,) = train(one, one.cells, build(tables, one.windows)).values()
+    rows = result.records.query("split == 'validation' and round == 2")
+    assert set(rows.loc[rows["mase"].isna(), "client"]) == {"a", "c"}
+    assert set(rows["lr"]) == {0.05}
+    assert result.models
 
 
 def test_any_hyperparameter_is_reached_by_its_path() -> None:
