@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError, Problem
 from plfl.config.sections import Windows
 from plfl.data import arrays
 from plfl.data.computed import ComputedRows, RowTable, SeriesTable
@@ -151,9 +152,9 @@ class Dataset:
     """End of each row's interval (R,)."""
     views: Mapping[ViewName, ClientView]
     """What the clients know of their rows. `train`: as they train. `whole`: their whole history
-    before the test set, not only its latest weeks; absent if that is the same. `new`: as if they
-    were new, with few weeks before the test set; absent if no sharing scheme asks for it. The rows
-    of each view are a copy with another scale."""
+    before the test set, not only its latest weeks; absent if they train on all of it. `new`: as if
+    they were new, with few weeks before the test set; absent if no sharing scheme asks for it. The
+    rows of each view are a copy with another scale."""
     relative: bool
     """Whether the target, and the load in the sequence of a window, is relative to the load of the
     last input row. The last row of the sequence is then subtracted when a window is read:
@@ -182,8 +183,18 @@ class Dataset:
         return self.views[self.view_name]
 
     def with_view(self, name: ViewName) -> Self:
-        """The windows of the same clients in one of `views`."""
-        if name == "whole" and name not in self.views:
+        """The windows of the same clients in one of `views`. DataError: the dataset lacks it, so
+        that it was made for another study."""
+        if name not in self.views:
+            table = self.series_table
+            if name == "new" or (table is not None and table.windows.history is not None):
+                raise DataError(
+                    Problem(
+                        "the clients' windows",
+                        f"have no view {name!r}, which the study needs",
+                        "make them again with `plfl study … --forcerun windows`",
+                    )
+                )
             name = "train"
         return self.on_the_same_rows(view_name=name)
 

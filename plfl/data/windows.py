@@ -42,7 +42,6 @@ def build(
     limits: Limits | None = None,
     *,
     origin: date | None = None,
-    has_joiners: bool = False,
     new: int | None = None,
     size: int | None = None,
     folder: Path | None = None,
@@ -57,8 +56,6 @@ def build(
         windows: split, scaling, look-back and look-ahead.
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
-        has_joiners: whether clients also need their whole history to train for others, who join
-            late.
         new: weeks that clients know in addition, as if they were new; None: no scheme asks for it.
         size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory, with what is
@@ -70,7 +67,7 @@ def build(
     """
     limits = _common_limits(tables, windows, limits, origin)
     parts = (
-        _build_views(name, table, windows, limits, origin, has_joiners, new)
+        _build_views(name, table, windows, limits, origin, new)
         for name, table in _check_equal(tables)
     )
     dataset = join_datasets(parts, folder)
@@ -90,12 +87,11 @@ def _build_views(
     windows: Windows,
     limits: Limits | None,
     origin: date | None,
-    has_joiners: bool,
     new: int | None,
 ) -> Dataset:
     cut = cut_of(name, table, windows, origin)
     dataset = _build_client(name, cut, windows, limits)
-    if has_joiners and windows.history is not None:
+    if windows.history is not None:  # what they train on for others, who join late
         all_history = windows.model_copy(update={"history": None})
         whole_cut = replace(cut_of(name, table, all_history, origin), held=cut.held)
         whole_dataset = _build_client(name, whole_cut, all_history, limits)

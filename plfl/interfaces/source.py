@@ -61,7 +61,8 @@ class Source(Algorithm):
 
     @abstractmethod
     def settings(self, data: Data, state: str) -> dict[str, Any]:
-        """The part of the configuration that determines what `save` writes, except `windows`."""
+        """The part of `data` that determines what `fetch` brings and the examples in it. What
+        clients know of them does not count: `windows`, `data.origins`, `data.federations`."""
 
     def buildings(self, data: Data, state: str) -> list[int]:
         """Building ids of a state's clients, known before anything is fetched; empty without ids.

@@ -1,7 +1,8 @@
 """What the jobs of a study that do not train depend on, and what they need."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from plfl import plugins
@@ -10,6 +11,7 @@ from plfl.experiments.scoring import Scoring, scoring_of
 from plfl.pipeline.file_patterns import Wildcards
 from plfl.pipeline.fingerprint import digests_of, method_digest
 from plfl.pipeline.jobs import variant_of_job
+from plfl.plugins.registry import Section
 from plfl.report.reporting import Reporting, reporting_of
 from plfl.study import Study
 
@@ -46,19 +48,22 @@ class JobParameters:
         return type(sources.source_of(self.study.data)).__module__
 
     def windows(self, wildcards: Wildcards) -> dict[str, Any]:
-        """The keys of the windows."""
-        return variant_of_job(self.study, wildcards).windows.model_dump(mode="json")
+        """What determines the windows of a state besides its series."""
+        job = variant_of_job(self.study, wildcards)
+        return {"windows": job.windows.model_dump(mode="json"), **sources.knowledge_of(job)}
 
     # -- baselines -------------------------------------------------------------------------------
 
     def baselines_settings(self, wildcards: Wildcards) -> dict[str, Any]:
-        """What determines the baselines besides the examples: their keys, those of the task, the
-        groups of clients, and the code, that of plug-ins included."""
+        """What determines the baselines besides the examples: their keys with the files that these
+        name, the keys of the task, the groups of clients, and the code, that of plug-ins
+        included."""
         job, keys = variant_of_job(self.study, wildcards), self.study.baselines
         modules = {type(keys.find(name)).__module__ for name in keys.names}
         return {
             "baselines": keys.model_dump(),
             "task": job.task.settings,
+            "files": digests_of(_files_of([keys.find(name) for name in keys.names])),
             "divided": self.scoring.divided(job),
             "groups": self._groups(wildcards),
             "code": method_digest(self.scoring.baselines, *modules),
@@ -130,3 +135,10 @@ class JobParameters:
         """Digest of the code of the figures, with the labels that plug-ins give their classes."""
         modules = [plugin.module.__name__ for plugin in plugins.active(self.study.plugins)]
         return method_digest(self.reporting.draw, *modules)
+
+
+def _files_of(blocks: Iterable[Section]) -> list[Path]:
+    """The files that keys of some blocks name."""
+    values = [value for block in blocks for _, value in block]
+    lists = [value if isinstance(value, list) else [value] for value in values]
+    return [value for items in lists for value in items if isinstance(value, Path)]

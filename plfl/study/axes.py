@@ -2,8 +2,8 @@
 
 Besides its own keys, `grid` accepts dotted keys of the study, such as `federation.participation:
 [0.1, 0.2]`, and whole blocks, such as `model`. Every combination of their values is a *variant*,
-which is a study of its own. Axes of `data` and `windows` change what the clients' datasets contain,
-axes of `task` what baselines predict on them.
+which is a study of its own. Axes of `data` and `windows`, and of the `history` of a sharing scheme,
+change what the clients' datasets contain, axes of `task` what baselines predict on them.
 """
 
 import copy
@@ -59,7 +59,15 @@ class Axis:
     @property
     def is_of_data(self) -> bool:
         """Whether it changes the datasets of the clients or the baselines on them."""
-        return self.key.split(".")[0] in OF_DATA
+        names = self.key.split(".")
+        if names[0] == "sharing":
+            return names[-1] == "history" or any(map(_has_history, self.choices.values()))
+        return names[0] in OF_DATA
+
+
+def _has_history(block: Any) -> bool:
+    """Whether a sharing scheme says how many weeks its clients know."""
+    return isinstance(block, Mapping) and "history" in block
 
 
 def axes(grid: Grid, data: Data) -> list[Axis]:

@@ -66,8 +66,7 @@ class StudyPlan:
     @cached_property
     def inputs(self) -> dict[str, str]:
         """The part of a variant's label that determines its datasets and baselines: its labels on
-        the axes of `data`, `windows` and `task`, if any. Variants with the same text read the same
-        files."""
+        the axes with `is_of_data`, if any. Variants with the same text read the same files."""
         data_axes = [axis.key for axis in self.axes if axis.is_of_data]
         return {
             label: axes.text({key: place[key] for key in data_axes}, self.axes)
@@ -232,5 +231,6 @@ class StudyPlan:
         return sha256(path) if path is not None and path.is_file() else ""
 
     def fingerprint(self, cell: Cell) -> str:
-        """The digest of the settings of a cell: cells with the same one have the same numbers."""
+        """The digest of the settings of a cell: cells with the same one have the same numbers if
+        they have the same examples."""
         return digest(self.settings(cell))

@@ -48,8 +48,3 @@ class SharingSchemes:
         """The sharing schemes that tell what a new client can expect, with the weeks it knows."""
         schemes = {name: self.joining[name] for name in self.grid if name in self.joining}
         return {name: block.history for name, block in schemes.items() if block.history}
-
-    @property
-    def has_joiners(self) -> bool:
-        """Whether unseen clients receive a model that was trained by other clients."""
-        return any(self.joins(name) == "unseen" for name in self.grid)

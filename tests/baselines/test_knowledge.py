@@ -156,6 +156,6 @@ def test_what_others_send_is_counted(name: str) -> None:
 
 def test_those_who_lend_send_all_that_they_know() -> None:
     tables = {name: assemble(series(i, 25), FEATURES) for i, name in enumerate("ab")}
-    data = build(tables, Windows(history=1), has_joiners=True)
+    data = build(tables, Windows(history=1))
     sent = total_sent(fitted_to(data, "lightgbm_others"), 2)
     assert sent == [4 * (2 * round(0.9 * 25 * 96) + 1)] * 2

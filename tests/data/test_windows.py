@@ -118,7 +118,7 @@ def assert_equal(one: Dataset, other: Dataset) -> None:
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
     windows = Windows.model_validate({"target": "change", "covariates": [{"name": "level"}]})
     windows = windows.model_copy(update={"history": 1})
-    data = build({"a": table(2000), "b": table(2000, 17.0)}, windows, has_joiners=True, new=1)
+    data = build({"a": table(2000), "b": table(2000, 17.0)}, windows, new=1)
     assert [*data.views] == ["train", "whole", "new"]
     data.save(tmp_path / "1.npz")
     data.save(tmp_path / "2.npz")
@@ -339,3 +339,13 @@ def test_a_state_is_divided_into_federations_of_a_size() -> None:
     backwards = federations_of(names[::-1], 4)[::-1]
     np.testing.assert_array_equal(found, backwards)
     assert len(np.unique(federations_of(names, 24))) == 1
+
+
+def test_a_view_that_is_not_there_is_no_other_one() -> None:
+    short = build({"a": table(2000)}, Windows(history=1))
+    assert short.with_view("whole").view.bounds[0, 0] != short.view.bounds[0, 0]
+    lacking = short.on_the_same_rows(views={"train": short.view})
+    for name in ("whole", "new"):
+        with naming(DataError, name, "--forcerun windows"):
+            lacking.with_view(name)
+    assert build({"a": table(2000)}, Windows()).with_view("whole").view_name == "train"

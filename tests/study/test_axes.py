@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import ConfigError
+from plfl.data.sources import knowledge_of
+from plfl.pipeline.job_parameters import JobParameters
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
@@ -60,6 +62,24 @@ def test_only_axes_of_the_data_and_the_task_need_other_datasets_and_baselines() 
     tasks = {"point": {"name": "forecast"}, "fan": {"name": "quantiles"}}
     assert set(with_axes(task=tasks).plan.inputs.values()) == {"task=point", "task=fan"}
     assert tiny.study().plan.inputs == {"": ""}
+
+
+def test_axes_of_the_weeks_that_new_clients_know_need_other_datasets() -> None:
+    per_client, weeks = {"scaling": "per_client"}, {"join": "unseen", "history": 1}
+    schemes = {"P1": ["*"], "new": weeks}
+    for axis, labels in (
+        ({"sharing.new.history": [1, 4]}, {"history=1", "history=4"}),
+        ({"sharing.new": {"a": weeks, "b": weeks | {"history": 4}}}, {"new=a", "new=b"}),
+        ({"sharing.new.turns": [2, 3]}, {""}),
+        ({"sharing.P1": {"all": ["*"], "head": ["head"]}}, {""}),
+    ):
+        grid = {"sharing": ["P1", "new"], **axis}
+        study = tiny.study(windows=per_client, sharing=schemes, grid=grid)
+        assert {*study.plan.inputs.values()} == labels
+        jobs = JobParameters(study)
+        known = {i: jobs.windows({"inputs": i, "state": "XX"})["new"] for i in labels}
+        for label, variant in study.variants.items():
+            assert knowledge_of(variant)["new"] == known[study.plan.inputs[label]]
 
 
 def test_cells_are_found_by_name() -> None:

@@ -158,16 +158,17 @@ def windows_of(
     folder: Path | None = None,
 ) -> Dataset:
     """The windows of a study's clients, given their tables; see `plfl.data.windows.build`."""
-    return build(
-        tables,
-        study.windows,
-        limits,
-        origin=study.data.cut,
-        has_joiners=study.plan.schemes.has_joiners,
-        new=max(study.plan.schemes.for_new.values(), default=None),
-        size=study.data.federations,
-        folder=folder,
-    )
+    return build(tables, study.windows, limits, **knowledge_of(study), folder=folder)
+
+
+def knowledge_of(study: Study) -> dict[str, Any]:
+    """What decides, besides the series and `windows`, which rows the clients of a study know and
+    with whom they train: arguments of `plfl.data.windows.build`."""
+    return {
+        "origin": study.data.cut,
+        "new": max(study.plan.schemes.for_new.values(), default=None),
+        "size": study.data.federations,
+    }
 
 
 def source_of(data: Data) -> Source:
