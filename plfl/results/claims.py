@@ -186,9 +186,15 @@ def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
         counts = [tuple(candidate.bytes for candidate in pair) for pair in pairs]
     else:
         counts = [tuple(candidate.counted(claim.score) for candidate in pair) for pair in pairs]
-    table = np.array([pair for pair in counts if pair[1] > 0], float).reshape(-1, 2)
+    table = np.array(counts, float).reshape(-1, 2)
+    if not np.isfinite(table).all():
+        raise NotInStudyError("the quantity is not known on every side")
+    table = table[table.any(axis=1)]
     if not len(table):
-        raise NotInStudyError("the quantity is 0 on the other side")
+        raise NotInStudyError("the quantity is 0 on both sides")
+    if lone_count := int((table[:, 1] == 0).sum()):
+        reason = f"in {lone_count} of {len(table)} pairs of cells the other side has none; no test"
+        return Verdict("does not hold", {}, reason=reason)
     ratios = table[:, 0] / table[:, 1]
     if claim.share is None:
         holds = bool((ratios < 1).all())

@@ -11,6 +11,7 @@ from plfl.base.errors import ConfigError
 from plfl.results import claims, words
 from plfl.results.comparisons import read
 from plfl.results.scores import select
+from plfl.results.selection import Contender
 from plfl.results.statistics import ALPHA, holm
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -151,6 +152,35 @@ def test_claims_about_methods(named: dict[str, Any], verdict: str, methods: Vari
     if named.get("better") == "best federation":
         same = others[(others["than"] == "best alone") & (others["state"] == "")].iloc[0]
         assert same["difference"] == row["difference"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "verdict"),
+    [
+        ({"P1": 0.0, "P2": 5.0}, "does not hold"),
+        ({"P1": 0.0, "P2": 0.0}, "not in this study"),
+        ({"P1": np.nan, "P2": 5.0}, "not in this study"),
+        ({"P1": 7.0, "P2": 5.0}, "holds"),
+    ],
+    ids=str,
+)
+def test_a_pair_in_which_only_the_better_side_costs_something_refutes_a_claim(
+    cost: dict[str, float], verdict: str, methods: Variant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every other pair of cells P2 is cheaper."""
+
+    def counted(contender: Contender, _column: str) -> float:
+        if contender.forecaster.axes[1] == "moon":
+            return cost[contender.forecaster.axes[0]]
+        return {"P1": 7.0, "P2": 5.0}[contender.forecaster.axes[0]]
+
+    monkeypatch.setattr(Contender, "counted", counted)
+    claim = {"better": "P2", "than": "P1", "score": "waiting", "each": ["method"]}
+    if verdict == "not in this study" and cost["P1"] == 0:
+        claim |= {"better": "P2-moon", "than": "P1-moon"}
+    of = Study.parse(MANY_METHODS | {"claims": [claim]}, "methods")
+    (row,) = claims.judged(of, [methods])
+    assert row["verdict"] == verdict, row
 
 
 @pytest.mark.parametrize("spread", [1.5, 0.1, 0.75])
