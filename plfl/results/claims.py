@@ -93,7 +93,9 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
         keys_each = ["state", "variant", *AXES]
     try:
         if claim.score == LOADS:
-            return _loads(about[0], claim.share or 1.0)
+            if len(about) != 1 or claim.share is None:  # as `check_claims` says
+                raise NotInStudyError("the claim does not name one variant and a share")
+            return _loads(about[0], claim.share, states)
         pairs = contests(
             study, about, claim.better, claim.than, keys_each, claim.score, claim.margin, states
         )
@@ -207,12 +209,15 @@ def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     return Verdict("holds" if holds else "does not hold", ends, reason=reason)
 
 
-def _loads(variant: Variant, strong: float) -> Verdict:
+def _loads(variant: Variant, strong: float, states: Sequence[str]) -> Verdict:
     """The claim that clients differ strongly: the geometric standard deviation of the mean loads of
-    a state's clients, and that of the standard deviations of their loads, exceed `strong`."""
+    a state's clients, and that of the standard deviations of their loads, exceed `strong`, in each
+    of the `states`; empty: in all."""
+    clients = variant.tables.clients
+    clients = clients[clients["state"].isin(states)] if states else clients
     spreads = {
         f"{name} of the load in {state}": _spread(client_rows[column].to_numpy(float), strong)
-        for state, client_rows in variant.tables.clients.groupby("state", sort=False)
+        for state, client_rows in clients.groupby("state", sort=False)
         for column, name in (("mean", "mean"), ("std", "standard deviation"))
         if (client_rows[column] > 0).sum() > 1
     }
@@ -225,8 +230,8 @@ def _loads(variant: Variant, strong: float) -> Verdict:
     else:
         name = max(spreads, key=lambda name: spreads[name][3])
         p = spreads[name][3]
-    effect, low, high, _, clients = spreads[name]
-    row = {"difference": effect, "low": low, "high": high, "clients": clients}
+    effect, low, high, _, number = spreads[name]
+    row = {"difference": effect, "low": low, "high": high, "clients": number}
     reason = f"decided by the {name}"
     return Verdict("does not hold" if contrary else "holds", row, p, p, reason=reason)
 

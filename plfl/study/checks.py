@@ -83,10 +83,7 @@ def check_claims(
     run on some of its states."""
     values = {axis.key: list(axis.choices) for axis in axes} | {"data.states": list(states)}
     for i, claim in enumerate(claims):
-        sides = 0 if claim.score == "loads" else 2
-        if sum(map(bool, (claim.better, claim.than))) != sides:
-            fault = "compares no sides; remove" if sides == 0 else "has two sides; fill"
-            yield Problem(Key(f"claims.{i}"), f"{fault} `better` and `than`")
+        yield from _check_score(claim, Key(f"claims.{i}"), axes)
         for name in (*claim.better, *claim.than):
             try:
                 _, forecaster = parsed(name, axes)
@@ -113,6 +110,28 @@ def check_claims(
                     )
         if set(claim.better) & set(claim.than):
             yield Problem(Key(f"claims.{i}"), "a forecaster is on both sides", "remove it from one")
+
+
+def _check_score(claim: Claim, key: Key, axes: Sequence[Axis]) -> Iterator[Problem]:
+    """Report a claim that lacks a side; or about the loads of clients, which have no sides, that
+    does not say what they exceed, or is about those of several variants."""
+    if claim.score != "loads":
+        if not (claim.better and claim.than):
+            yield Problem(key, "has two sides; fill `better` and `than`")
+        return
+    if claim.better or claim.than:
+        yield Problem(key, "compares no sides; remove `better` and `than`")
+    if claim.share is None or claim.share <= 1:
+        text = "is about loads that differ by more than the factor `share`"
+        yield Problem(key, text, "set `share` to a number above 1")
+    for name in ("each", "margin"):
+        if getattr(claim, name):
+            yield Problem(key, f"is about loads, so it has no `{name}`", "remove it")
+    for axis in axes:
+        values = claim.labels(axis.key) if axis.key in claim.where else list(axis.choices)
+        if len(values) > 1:
+            text = f"is about the loads of one variant, but {axis.key} has {len(values)} values"
+            yield Problem(key, text, "name one of them in `where`")
 
 
 def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[str]:

@@ -195,6 +195,38 @@ def test_the_spread_of_loads_has_its_textbook_interval(spread: float, tmp_path: 
     np.testing.assert_allclose(found, np.exp([spread, *ends]), rtol=1e-5)
 
 
+def test_loads_are_those_of_the_named_states(tmp_path: Path) -> None:
+    named = [
+        {"score": "loads", "share": 2, "where": {"data.states": state}} for state in ("CA", "NY")
+    ]
+    content = config(data={"states": ["CA", "NY"]}) | {"claims": named}
+    tables = write(tmp_path, content, spread=1.5)
+    in_new_york = tables.clients["state"] == "NY"
+    tables.clients.loc[in_new_york, ["mean", "std"]] = np.linspace([1, 1], [2, 2], 12)
+    of = Study.parse(content, "of")
+    found = claims.judged(of, [Variant("", {}, tables)])
+    assert [row["verdict"] for row in found] == ["holds", "does not hold"]
+
+
+def test_claims_about_loads_say_what_they_exceed_and_are_about_one_variant() -> None:
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"share": 1},
+        {"share": 2, "each": ["state"], "margin": 0.1},
+        {"share": 2, "where": {"windows.history": [1, 2]}},
+        {"share": 2, "where": {"windows.history": 1}},
+    ]
+    told = [
+        *("claims.0: is about loads that differ", "claims.1: is about loads that differ"),
+        *("claims.2: is about loads, so it has no `each`", "has no `margin`"),
+        "claims.3: is about the loads of one variant, but windows.history has 2 values",
+    ]
+    named = [{"score": "loads"} | one for one in wrong]
+    with naming(ConfigError, *told) as raised:
+        Study.parse(config(grid={"windows.history": [1, 2]}) | {"claims": named}, "wrong")
+    assert "claims.4" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "content",
     [
