@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plfl.data.dataset import WEEK, Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
@@ -85,12 +86,19 @@ def latest_loads(dataset: Dataset, client: int, starts: Starts, season: int) -> 
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets, or for
     targets that are farther than that, two seasons, and so on. NaN as in `loads_before`."""
     leads = (dataset.look_ahead + np.arange(dataset.horizons)) * dataset.interval
-    seasons = -(-leads // season)
+    seasons = seasons_back(leads, season)
     loads = np.full((len(starts), dataset.horizons), np.nan)
     for count in np.unique(seasons).tolist():
         earlier_loads = loads_before(dataset, client, starts, count * season).reshape(loads.shape)
         loads[:, seasons == count] = earlier_loads[:, seasons == count]
     return loads if dataset.horizons > 1 else loads[:, 0]
+
+
+def seasons_back(leads: NDArray[np.int64], season: int) -> NDArray[np.int64]:
+    """How many seasons before each target the newest load lies that is known when it is forecast:
+    one for lead times (minutes) up to the `season` (minutes), two up to twice as much, and so on.
+    """
+    return -(-leads // season)
 
 
 def _last(dataset: Dataset, starts: Starts) -> Starts:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
+from plfl.baselines.naive import DAY, seasons_back
 from plfl.data.dataset import NEGLIGIBLE, WEEK
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
@@ -30,7 +31,7 @@ def backtest(
     Returns the result of `scored`, in local time, with the MASE of the study's test set and the
     `drift` from it; the MASE of each week of the test set, and of the new readings; and the
     `pairs`.
-    Errors: see `Forecasters.of` and `pairs`.
+    Errors: see `Forecasters.choose` and `pairs`.
     """
     choice = forecasters.choose(client, wanted)
     model = forecasters.model(choice.file)
@@ -54,32 +55,31 @@ def pairs(
     """Loads and forecasts after a time, by default of readings that neither training nor validation
     has seen; DataError if there are none.
 
-    Returns a row for each forecast for which everything is known, indexed by its time: `truth`,
-    `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, a day and a
-    week before; `made_at`, the time of the last reading that the forecast uses.
+    Returns a row for each forecast whose load and last reading are known, indexed by its time:
+    `truth`, `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, and
+    those a day and a week before the target, or twice as long for targets that are farther, and so
+    on (NaN in a gap); `made_at`, the time of the last reading that the forecast uses.
     """
     after = pd.Timestamp(model.scalings[client].known) if after is None else after
     forecasts = model.predict(readings, client)
     load = readings["load"]
     at = pd.DatetimeIndex(forecasts.index)
     made_at = pd.DatetimeIndex(forecasts["made_at"])
-    day, week = pd.Timedelta(days=1), pd.Timedelta(minutes=WEEK)
-    times = {"truth": at, "last": made_at, "naive_day": at - day, "naive_week": at - week}
+    lead_times = np.asarray((at - made_at) // pd.Timedelta(minutes=1))
+    times = {"truth": at, "last": made_at}
+    for name, season in (("naive_day", DAY), ("naive_week", WEEK)):
+        times[name] = at - pd.to_timedelta(seasons_back(lead_times, season) * season, unit="min")
     columns = {name: load.reindex(stamps).to_numpy() for name, stamps in times.items()}
     columns["forecast"] = forecasts["forecast"].to_numpy()
-    table = pd.DataFrame(columns, index=at)
-    # A lag of a day is not known if the forecast is made more than a day ahead.
-    lead_times = np.asarray(at - made_at)
-    for name, days in (("naive_day", 1), ("naive_week", 7)):
-        table.loc[lead_times > pd.Timedelta(days=days), name] = np.nan
-    table = table.assign(made_at=made_at)[at > after].dropna()
+    table = pd.DataFrame(columns, index=at).assign(made_at=made_at)[at > after]
+    table = table.dropna(subset=["truth", "last", "forecast"])
     if table.empty:
         raise DataError(
             Problem(
                 client,
-                f"no reading after {after}, until when {model.name} was trained and chosen, "
-                "with a week of readings before it",
-                "give later readings, with the week before them",
+                f"no reading after {after}, until when {model.name} was trained and chosen, has a "
+                "forecast",
+                "give later readings",
             )
         )
     return table
@@ -88,8 +88,8 @@ def pairs(
 def scored(table: pd.DataFrame) -> dict[str, Any]:
     """The errors in a table of `pairs`: `first` and `last` time, number of `forecasts`; mean
     absolute errors in kWh per interval of the forecasts (`mae`) and of the loads a day and a week
-    before (`naive_day`, `naive_week`); `percent_of_load` (WAPE); `mase`, over the error of the last
-    reading; `peak_percent` and `peak_hours`, see `peaks`."""
+    before (`naive_day`, `naive_week`), where these are known; `percent_of_load` (WAPE); `mase`,
+    over the error of the last reading; `peak_percent` and `peak_hours`, see `peaks`."""
     errors = table[[*FORECASTS]].sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     return {

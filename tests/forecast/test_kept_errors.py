@@ -96,6 +96,40 @@ def test_errors_are_those_of_the_kept_forecaster() -> None:
     np.testing.assert_allclose(errors.leads["percent_of_load"], means)
 
 
+@pytest.mark.parametrize(
+    "windows", [{"look_ahead": 1, "horizons": 100}, {"look_ahead": 100, "horizons": 1}]
+)
+def test_a_backtest_has_the_lead_times_above_a_day(windows: dict[str, int]) -> None:
+    """There, the load of two days before is the newest one that is known."""
+    write_readings(96 * 40)
+    study = make_study(**STUDY | {"windows": STUDY["windows"] | windows})
+    forecasters = Forecasters(write_results(study, "naive_week"))
+    model, readings = forecasters.any_model, forecasters.readings["a"]
+    table = pairs(model, "a", readings)
+    forecasts = model.predict(readings, "a")
+    known_times = readings.index[readings.index > pd.Timestamp(model.scalings["a"].known)]
+    assert len(table) == forecasts.index.isin(known_times).sum()
+    leads = (table.index - table["made_at"]) // pd.Timedelta(minutes=15)
+    assert {*leads} == {*range(windows["look_ahead"], 101)}
+    for days, part in table.groupby(np.where(leads > 96, 2, 1)):
+        earlier = readings["load"].shift(96 * days)
+        np.testing.assert_array_equal(part["naive_day"], earlier.loc[part.index])
+
+
+def test_a_gap_a_day_before_leaves_a_forecast_in_a_backtest() -> None:
+    write_readings(96 * 30)
+    forecasters = Forecasters(write_results(make_study(**STUDY), "naive_week"))
+    model, readings = forecasters.any_model, forecasters.readings["a"].copy()
+    whole = pairs(model, "a", readings)
+    hole = readings.index[-200:-190]
+    readings.loc[hole, "load"] = np.nan
+    table = pairs(model, "a", readings)
+    next_day = hole + pd.Timedelta(days=1)
+    assert table.loc[next_day, "naive_day"].isna().all()
+    assert len(table.loc[next_day]) == len(whole.loc[next_day])
+    assert scored(table)["naive_day"] > 0
+
+
 def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:
     """Also if their windows are not made at the same times, and from a file."""
     write_readings(96 * 30)
