@@ -150,7 +150,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         is_new = options.newcomer and name not in participants
         model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
         if kept_forecasters and not (is_new or options.all):
-            readings = kept_forecasters.with_earlier(name, readings, model.look_back)
+            readings = kept_forecasters.read_by_next(model, name, readings)
         table = _forecasts(model, name, readings, options)
         if not (kept_forecasters or is_new or options.accept_misfits):
             check_fit(name, readings["load"], None, model.highest_load(name))

@@ -36,7 +36,7 @@ def backtest(
     choice = forecasters.choose(client, wanted)
     model = forecasters.model(choice.file)
     known_readings = forecasters.readings[client]
-    joined = forecasters.with_earlier(client, new, len(known_readings))
+    joined = forecasters.with_earlier(client, new)
     past, after = pd.Series(dtype=float), None
     if joined.index[-1] > known_readings.index[-1]:
         after = known_readings.index[-1]

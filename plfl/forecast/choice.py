@@ -258,17 +258,29 @@ class Forecasters:
         later = recent.loc[recent.index > readings.index[-1], readings.columns]
         return pd.concat([readings, later])
 
-    def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
-        """New readings of a client with up to this number of known `rows` before them; DataError if
-        they have another unit, or do not fit the known ones (`plfl.forecast.misfits`)."""
+    def read_by_next(
+        self, model: ForecastModel, client: str, readings: pd.DataFrame
+    ) -> pd.DataFrame:
+        """New readings of a client with the known ones before them that the next forecast of its
+        model depends on; errors as of `with_earlier`."""
+        return self.with_earlier(
+            client, readings, None if model.has_adaptive_widths else model.look_back
+        )
+
+    def with_earlier(
+        self, client: str, readings: pd.DataFrame, rows: int | None = None
+    ) -> pd.DataFrame:
+        """New readings of a client with up to this number of known `rows` before them, by default
+        all; DataError if they have another unit, or do not fit the known ones
+        (`plfl.forecast.misfits`)."""
         model, known_readings = self.any_model, self._known_readings(client)
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
             check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
-        first = readings.index[0] - rows * pd.Timedelta(minutes=self.any_model.interval)
-        earlier = known_readings[
-            (known_readings.index >= first) & (known_readings.index < readings.index[0])
-        ]
+        earlier = known_readings[known_readings.index < readings.index[0]]
+        if rows is not None:
+            first = readings.index[0] - rows * pd.Timedelta(minutes=model.interval)
+            earlier = earlier[earlier.index >= first]
         joined = (
             pd.concat([earlier, readings[known_readings.columns]]) if len(earlier) else readings
         )

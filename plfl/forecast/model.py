@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
@@ -25,7 +26,7 @@ from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
 from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps
-from plfl.data.dataset import WEEK, Dataset
+from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
@@ -206,7 +207,9 @@ class ForecastModel(Contents):
         self._check(frame, client)
         windows = self._windows(frame, client, early)
         history = self._without_known_future(frame)
-        return self._forecasts(history, client, model, windows, windows[2])
+        forecasts = self._forecasts(client, model, windows, windows[2])
+        self._report_outside(windows[0].loc[: history.index[-1]], forecasts, client)
+        return forecasts
 
     def predict_next(
         self, frame: pd.DataFrame, client: str | None = None, model: ModelKind = "local"
@@ -217,14 +220,31 @@ class ForecastModel(Contents):
         self._check(frame, client)
         windows = self._windows(frame, client)
         history = self._without_known_future(frame)
-        upcoming_rows = windows[2][windows[2] >= len(history) - self._new_rows]
-        depends_on_earlier = self.study.task.widening == "adaptive"  # widths follow the errors
-        if len(upcoming_rows) and not depends_on_earlier:
-            try:
-                return self._forecasts(history, client, model, windows, upcoming_rows)
-            except DataError:
-                pass  # there may be earlier forecasts: the error below says which it is
-        return self.upcoming(history, self._forecasts(history, client, model, windows, windows[2]))
+        last = windows[2]
+        is_upcoming = last >= len(history) - self._new_rows
+        is_read = is_upcoming
+        if self.has_adaptive_widths:  # they follow the errors since the validation set
+            dataset = windows[1]
+            is_tested = (
+                last - (dataset.look_back - 1) >= dataset.view.bounds[0, SPLITS.index("test")]
+            )
+            is_read = is_upcoming | is_tested
+        forecasts = None
+        if is_upcoming.any():
+            # If it fails, there may be earlier forecasts: the error below says which it is.
+            with suppress(DataError):
+                forecasts = self._forecasts(client, model, windows, last[is_read])
+        if forecasts is None:
+            forecasts = self._forecasts(client, model, windows, last)
+        upcoming = self.upcoming(history, forecasts)
+        self._report_outside(windows[0].loc[: history.index[-1]], upcoming, client)
+        return upcoming
+
+    @property
+    def has_adaptive_widths(self) -> bool:
+        """Whether the widths of intervals follow the errors of earlier forecasts, so that a
+        forecast depends on all readings since the validation set."""
+        return bool(self.widths) and self.study.task.widening == "adaptive"
 
     @property
     def _new_rows(self) -> int:
@@ -234,7 +254,6 @@ class ForecastModel(Contents):
 
     def _forecasts(
         self,
-        frame: pd.DataFrame,
         client: str,
         model: ModelKind,
         windows: tuple[pd.DataFrame, Dataset, NDArray[np.int64]],
@@ -259,8 +278,6 @@ class ForecastModel(Contents):
         last, starts, predictions = last[is_finite], starts[is_finite], predictions[is_finite]
         if (widths := self._widths(client, model)) is not None:
             predictions = task.widened(dataset, 0, starts, predictions, widths)
-        first = max(0, int(last.min()) - self.look_back + 1)  # of the readings that count
-        self._report_outside(frame_after[first : len(frame)], client)
         assert isinstance(task, LoadTask)  # of other tasks no models are kept
         loads = task.columns("forecast", predictions)
         columns = {
@@ -538,8 +555,13 @@ class ForecastModel(Contents):
                     )
                 )
 
-    def _report_outside(self, table: pd.DataFrame, client: str) -> None:
-        """Report values that are outside of the client's training data."""
+    def _report_outside(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
+        """Report values outside of the client's training data among those that forecasts read of a
+        table of inputs, which ends with the last load."""
+        if forecasts.empty:
+            return
+        first = int(table.index.searchsorted(forecasts["made_at"].min()))
+        table = table[max(0, first - self.look_back + 1) :]
         scaling = self.scalings[client]
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
             values = table[name].to_numpy(float)

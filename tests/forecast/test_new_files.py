@@ -430,6 +430,20 @@ def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
     assert "is damaged; remove it" in invoke("forecast", results, "may", status=2).err
 
 
+def test_adaptive_widths_follow_all_known_readings(invoke: Callable) -> None:
+    export("exports", FIRST, LAST)
+    _, content = recognise([Path("exports")], Meters(timezone=ZONE))
+    task = {"task": {"conformal": "adaptive", "level": 0.8}, "baselines": {"trees": 2}}
+    write(Path("meters.yaml"), content | task)
+    results = write_results(Study.load("meters.yaml"), "naive_day")
+    export("all", FIRST, "2024-04-20")
+    export("april", LAST, "2024-04-20"), export("days", "2024-04-18", "2024-04-20")
+    expected = print_forecasts(invoke, results, "all")
+    table = print_forecasts(invoke, results, "april", "--keep-readings")
+    pd.testing.assert_frame_equal(table, expected)
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "days"), expected)
+
+
 def test_a_short_gap_before_new_readings_is_filled_like_one_among_them(
     results: Path, invoke: Callable
 ) -> None:
