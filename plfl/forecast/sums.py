@@ -27,8 +27,9 @@ def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.Dat
     """The sum of columns of meters, in rows that all of them have.
 
     A row is a time (the index); if a table has a time more than once, a time and the `made_at` of
-    its forecast. `made_at`, if the tables have it, is the earliest of those that are added: all
-    that the sum knows was known then. Quantiles have no sum and must not be among the columns.
+    its forecast. `made_at`, if the tables have it, is the latest of those that are added: the time
+    of the last reading that any of them uses. Quantiles have no sum and must not be among the
+    columns.
 
     Raises:
         DataError: the meters have no row in common.
@@ -52,5 +53,5 @@ def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.Dat
         return total.reset_index("made_at")
     if has_origin:
         origins = pd.concat([part["made_at"] for part in parts], axis=1)
-        total = total.assign(made_at=origins.min(axis=1))
+        total = total.assign(made_at=origins.max(axis=1))
     return total

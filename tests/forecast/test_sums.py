@@ -16,7 +16,7 @@ def forecasts_of(first: str, hours: int, load: float, zone: str | None = None) -
     return pd.DataFrame({"forecast": load, "made_at": stamps[0]}, stamps[1:])
 
 
-def test_a_sum_has_the_times_of_all_and_knows_what_the_oldest_knew() -> None:
+def test_a_sum_has_the_times_of_all_and_knows_what_the_newest_knows() -> None:
     tables = {
         "a": forecasts_of("2024-01-01 10:00", 24, 1.5),
         "b": forecasts_of("2024-01-01 12:00", 24, 2.0),
@@ -26,7 +26,7 @@ def test_a_sum_has_the_times_of_all_and_knows_what_the_oldest_knew() -> None:
     assert [total.index[0], total.index[-1]] == [
         *pd.to_datetime(["2024-01-01 13", "2024-01-02 10"])
     ]
-    assert (total["made_at"] == pd.Timestamp("2024-01-01 10:00")).all()
+    assert (total["made_at"] == pd.Timestamp("2024-01-01 12:00")).all()
 
 
 def test_meters_of_several_zones_are_added_at_the_same_moment() -> None:
