@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 STEP = 0.1
-"""Step η of adaptive widths, in standard deviations of the scores of the validation set."""
+"""Step η of adaptive widths, in standard deviations of the scores of the validation set, without
+those of windows that have no forecast."""
 
 
 def rank(windows: int, share: float) -> int:
@@ -39,7 +40,8 @@ def fewest_scores(share: float) -> int:
 
 def width(scores: Floats, share: float) -> float:
     """The width with which intervals cover a `share` of the loads, which have these scores (W,).
-    Windows without a forecast (NaN) are left out; NaN if fewer than `least(share)` have one."""
+    Windows without a forecast (NaN) are left out; NaN if fewer than `fewest_scores(share)` have
+    one."""
     scores = np.sort(scores[~np.isnan(scores)])
     rank_of_width = rank(len(scores), share)
     return float(scores[rank_of_width - 1]) if rank_of_width <= len(scores) else float("nan")

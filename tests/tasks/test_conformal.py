@@ -239,3 +239,17 @@ def test_errors_come_before_the_training():
     dataset = build(tiny.tables(rows=320), of.windows)
     assert len(dataset.starts(0, "validation")) == 9
     assert not list(of.task.uncalibrated(dataset))
+
+
+def test_a_window_without_a_forecast_has_no_part_in_adaptive_widths() -> None:
+    """As in a baseline whose lags reach into a gap."""
+    of = study("adaptive", POINT)
+    dataset = build(tiny.tables(rows=800), of.windows)
+    starts = dataset.starts(0, "validation")
+    loads = np.random.default_rng(2).normal(2, 1, size=(len(starts), 2))
+    loads[7] = np.nan
+    found = of.task.conformal_widths(dataset, 0, loads)
+    scores = np.delete(np.abs(dataset.truth(starts) - loads), 7, axis=0)
+    steps = conformal.STEP * scores.std(axis=0) / dataset.view.scale[0]
+    np.testing.assert_allclose(found[1, :, 0], steps)
+    assert np.isfinite(found).all()
