@@ -522,3 +522,15 @@ def test_a_reader_sorts_filters_and_chooses(six, browser):
     assert not tab.locator("nav").is_visible()
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     tab.close()
+
+
+def test_numbers_of_rounds_are_tried_within_one_training() -> None:
+    raw: dict[str, Any] = {"name": "own", "grid": {"sharing": ["P2"]}}
+    search: dict[str, list[float]] = {"server_opt.*.lr": [0.1, 1]}
+    study = Study.parse(raw | {"tuning": {"search": search}}, "test")
+    assert page.describe_tuning(study, 2).endswith("2 trials each, each trained for all rounds")
+    assert page.describe_tuning(study, 1) == "as configured"
+    search["federation.rounds"] = [10, 40, 20]
+    study = Study.parse(raw | {"tuning": {"search": search}}, "test")
+    text = page.describe_tuning(study, 6)
+    assert "6 trials each: 2 choices, scored after 10, 20 and 40 rounds of one training" in text
