@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +118,8 @@ def run(options: argparse.Namespace, place: str = "score") -> None:
     rows = make_rows(study, data, options, submission, metric)
     if options.submit is None:
         return
-    if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
-        if options.predictions and any(exceeded.values()):
-            raise PlflError(
-                Problem(place, f"{task.name}: {exceeded[options.method]}", "no row is added")
-            )
-        rows = [row for row in rows if not exceeded[row["method"]]]
+    if task:
+        rows = _keep_to_budget(rows, task, place)
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
     methods = append(rows, file, template=shipped.root() / file)
     if task and options.submit == Path():
@@ -141,6 +138,23 @@ def command_of(study: Study) -> str:
         return f"plfl study {ready_made.relative_to(shipped.root())}"
     keys = study.model_dump(mode="json", exclude_defaults=True)
     return f"plfl study {Path(study.name).name}.yaml, with the keys {flow(keys)}"
+
+
+def _keep_to_budget(
+    rows: list[dict[str, Any]], task: BenchmarkTask, place: str
+) -> list[dict[str, Any]]:
+    """The rows that keep to the budget of a task; a line for each of the others says what it
+    exceeds. PlflError: none is left."""
+    reasons = [task.exceeded(row) for row in rows]
+    if all(reasons):
+        problems = [f"{row['method']}: {reason}" for row, reason in zip(rows, reasons, strict=True)]
+        raise PlflError(
+            *(Problem(place, f"{task.name}: {text}", "no row is added") for text in problems)
+        )
+    for row, reason in zip(rows, reasons, strict=True):
+        if reason:
+            print(f"{task.name}: {row['method']} is left out: {reason}", file=sys.stderr)
+    return [row for row, reason in zip(rows, reasons, strict=True) if not reason]
 
 
 def _keep(rows: list[dict[str, Any]], predictions: Path | None, task: str, board: Path) -> None:

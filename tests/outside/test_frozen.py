@@ -119,6 +119,26 @@ def test_a_row_of_the_sample_task_can_be_made_again(here, invoke):
     assert "--trials, --bytes-up, --bytes-down" in told
 
 
+def test_rows_of_results_over_the_budget_are_named(
+    here: Path, invoke: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+    row |= {"exchanged": "nothing", "version": 1, "seeds": 1, "score": 1.0, "wape": 0.1}
+    row |= {"bytes_up": 0, "bytes_down": 0, "command": "make"}
+    rows = [row | {"method": "within", "trials": 1}, row | {"method": "over", "trials": 99}]
+    monkeypatch.setattr("plfl.cli.score._score_results", lambda *_: rows)
+    command = ["leaderboard", "add", "sample", "--results", "results/sample-week"]
+    printed = invoke(*command)
+    assert "over is left out: 99 trials exceed the budget" in printed.err
+    board = Path("leaderboard/sample.csv")
+    methods = pd.read_csv(board)["method"].tolist()
+    assert "within" in methods and "over" not in methods
+    rows = rows[1:]
+    content = board.read_bytes()
+    assert "over: 99 trials exceed the budget" in invoke(*command, status=2).err
+    assert board.read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
