@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from plfl.base.errors import PlflError, Problem
 from plfl.cli.common import Commands, add_parser
@@ -38,8 +40,8 @@ def add(commands: Commands) -> None:
 
     server = single.add_parser("server", help="run the server: a SuperLink and the rounds")
     server.set_defaults(run=_serve)
-    _add_study(server)
-    _add_policy(server)
+    _add_study(server, is_repeated=True)
+    _add_policy(server, is_repeated=True)
     option = server.add_argument
     option("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
     _add_port(server, DEFAULT_PORT)
@@ -48,7 +50,7 @@ def add(commands: Commands) -> None:
 
     client = single.add_parser("client", help="run one building: its worker and its SuperNode")
     client.set_defaults(run=_attend)
-    _add_study(client)
+    _add_study(client, is_repeated=True)
     option = client.add_argument
     option("--building", required=True, help="name of the client in the study")
     option("--folder", type=Path, help="folder of the client; default: below the results folder")
@@ -86,12 +88,28 @@ def add(commands: Commands) -> None:
     check.add_argument("--secure", choices=sorted(local.MASKED), help=text)
 
 
-def _add_study(parser: argparse.ArgumentParser) -> None:
-    option = parser.add_argument
-    text = "configuration of the study; default: %(default)s"
-    option("--config", type=Path, default=Path("config.yaml"), help=text)
-    option("--cell", help="name of the cell; default: the first that can be deployed")
-    option("--rounds", type=int, help="number of rounds, instead of federation.rounds")
+def _add_study(parser: argparse.ArgumentParser, is_repeated: bool = False) -> None:
+    """Add the options of a study. `is_repeated`: `plfl deploy` has them, too, and may have been
+    given them before the command."""
+    option = partial(_add_option, parser, is_repeated)
+    option("--config", "configuration of the study", Path("config.yaml"), type=Path)
+    option("--cell", "name of the cell; default: the first that can be deployed")
+    option("--rounds", "number of rounds, instead of federation.rounds", type=int)
+
+
+def _add_option(
+    parser: argparse.ArgumentParser,
+    is_repeated: bool,
+    name: str,
+    text: str,
+    default: object = None,
+    **settings: Any,
+) -> None:
+    """Add an option whose `text` ends with its default. If it `is_repeated` after a command, it
+    has none there, which would replace the value before the command."""
+    text = text if default is None else f"{text}; default: {default}"
+    value = argparse.SUPPRESS if is_repeated else default
+    parser.add_argument(name, help=text, default=value, **settings)
 
 
 def _add_port(parser: argparse.ArgumentParser, port: int) -> None:
@@ -99,13 +117,15 @@ def _add_port(parser: argparse.ArgumentParser, port: int) -> None:
     parser.add_argument("--port", type=int, default=port, help=text)
 
 
-def _add_policy(parser: argparse.ArgumentParser) -> None:
-    option = parser.add_argument
-    option("--minimum", type=int, metavar="N", help="clients that a round needs; default: all")
-    text = "seconds to wait for the minimum of clients to connect; default: %(default)s"
-    option("--patience", type=float, default=300.0, metavar="S", help=text)
-    text = "seconds to wait for the answers of a round; default: %(default)s"
-    option("--timeout", type=float, default=600.0, metavar="S", help=text)
+def _add_policy(parser: argparse.ArgumentParser, is_repeated: bool = False) -> None:
+    """Add the options of the rounds; `is_repeated` as in `_add_study`."""
+    option = partial(_add_option, parser, is_repeated)
+    option("--minimum", "clients that a round needs; default: all", type=int, metavar="N")
+    text = "seconds to wait for the minimum of clients to connect"
+    option("--patience", text, 300.0, type=float, metavar="S")
+    option(
+        "--timeout", "seconds to wait for the answers of a round", 600.0, type=float, metavar="S"
+    )
 
 
 def _read_choice(options: argparse.Namespace) -> tuple[Study, Cell]:

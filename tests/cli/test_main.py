@@ -160,6 +160,18 @@ def test_the_cells_in_examples_are_those_of_the_demo(command: str, help_of: Help
     assert set(re.findall(r"NY-[\w-]+", help_of(command))) <= known
 
 
+@pytest.mark.parametrize("command", ["server", "client"])
+def test_options_of_deploy_may_stand_before_its_command(command: str) -> None:
+    shared = ["--config", "mine.yaml", "--cell", "P2", "--rounds", "3"]
+    shared += ["--minimum", "2", "--patience", "5", "--timeout", "6"] * (command == "server")
+    words = ["--building", "a", "--keys", "a"] if command == "client" else []
+    before = cli.build_parser(["deploy"]).parse_args(["deploy", *shared, command, *words])
+    after = cli.build_parser(["deploy"]).parse_args(["deploy", command, *words, *shared])
+    assert before == after and before.config == Path("mine.yaml")
+    plain = cli.build_parser(["deploy"]).parse_args(["deploy", command, *words])
+    assert plain.config == Path("config.yaml") and plain.rounds is None
+
+
 @pytest.mark.parametrize("command", ["forecast", "backtest"])
 def test_options_may_stand_between_files(command: str) -> None:
     words = [command, "model.safetensors", "--trust", "own.py", "new.csv", "--wide"]
