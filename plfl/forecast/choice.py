@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.base.errors import Problem, ResultsError, did_you_mean
+from plfl.base.text import list_names
 from plfl.baselines import BASELINE
 from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
@@ -22,6 +23,8 @@ from plfl.results.records import read_about
 from plfl.results.tables import Tables
 from plfl.study.axes import latest
 
+MOST_VARIANTS = 6
+"""Folders of variants that an error names."""
 MAP, PUBLIC = "docs/map.md", "docs/public.md"
 """Pages with the errors of new meters."""
 BY_AGE: dict[int, dict[str, str]] = {
@@ -81,9 +84,18 @@ class Forecasters:
     @cached_property
     def place(self) -> Path:
         """The results folder with the models: that of the latest origin, if origins are the only
-        axis of the study; otherwise its own."""
+        axis of the study; otherwise its own. ResultsError: only the variants have models."""
         places = read_about(self.results).get("variants") or {}
-        return self.results / (latest(places) or "")
+        if (label := latest(places)) is None:
+            folders = list_names([str(self.results / label) for label in places], MOST_VARIANTS)
+            raise ResultsError(
+                Problem(
+                    self.results,
+                    "keeps no models itself, because its study has variants",
+                    f"name the folder of one of them: {folders}",
+                )
+            )
+        return self.results / label
 
     @cached_property
     def tables(self) -> Tables:

@@ -249,6 +249,19 @@ def test_a_study_of_several_origins_forecasts_with_the_models_of_the_latest(
     assert select_meter(pd.read_csv(io.StringIO(found)))["made_at"][0].startswith("2024-04-10")
 
 
+def test_a_study_with_further_axes_names_the_folders_of_its_variants(
+    here: Path, invoke: Callable
+) -> None:
+    raw = {"name": "own", "grid": {"federation.participation": [0.5, 1.0]}}
+    study = Study.parse(raw, "test")
+    about = {"study": study.description(), "variants": study.plan.places}
+    write_about(study.paths.results, None, {}, about)
+    for command in (["forecast"], ["backtest"], ["export", "--to", "programs"]):
+        files = ["new.csv"] * (command[0] != "export")
+        error = invoke(*command, study.paths.results, *files, status=2).err
+        assert all(f"results/own/{label}" in error for label in study.variants)
+
+
 def test_a_study_tests_in_three_seasons_if_all_meters_have_38_weeks(here: Path) -> None:
     """Eight weeks before the first test, 26 from it to the last, and four of test."""
     meters = Meters(timezone=ZONE)
