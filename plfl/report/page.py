@@ -197,7 +197,9 @@ def _clients(variant: Variant, state: str) -> Iterator[dict[str, Any]]:
             columns.append(None)
             continue
         scores = tables.records(["client", "mase"], **last, **_drop_seed(cell))
-        columns.append(scores.groupby("client")["mase"].mean())
+        # Of a deployment, who was not connected at the last evaluation has no score.
+        means = scores.groupby("client")["mase"].mean()
+        columns.append(means.reindex(state_clients["client"]))
     if not tables.baselines.empty:
         rows = tables.baselines[tables.baselines["baseline"] == tables.best_baseline(state)]
         rows = rows[(rows["state"] == state) & (rows["split"] == "test")]

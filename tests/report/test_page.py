@@ -18,7 +18,7 @@ from plfl.base.errors import ResultsError
 from plfl.report import page
 from plfl.report.figures import available
 from plfl.results.comparisons import FILE, read
-from plfl.results.records import CELL
+from plfl.results.records import CELL, read_table, write_table
 from plfl.results.selection import use_of
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -534,3 +534,16 @@ def test_numbers_of_rounds_are_tried_within_one_training() -> None:
     study = Study.parse(raw | {"tuning": {"search": search}}, "test")
     text = page.describe_tuning(study, 6)
     assert "6 trials each: 2 choices, scored after 10, 20 and 40 rounds of one training" in text
+
+
+def test_a_client_that_was_not_scored_at_the_end_has_a_row(tmp_path: Path) -> None:
+    """It was not connected at the last evaluation of a deployment."""
+    results, figures = tmp_path / "results" / "tiny", tmp_path / "figures" / "tiny"
+    name = fake_results.write(results, fake_results.TINY).clients["client"].iloc[0]
+    file = results / "records.parquet"
+    records = read_table(file)
+    is_last = (records["round"] == 2) & (records["split"] != "train")
+    write_table(records[~(is_last & (records["client"] == name))], file)
+    fake_results.pictures(figures)
+    page.write(results, figures, results / "index.html")
+    assert str(name) in (results / "index.html").read_text(encoding="utf-8")

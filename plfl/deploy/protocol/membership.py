@@ -6,7 +6,7 @@ A client joins by answering an invitation with a description of its series.
 import logging
 import time
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 import torch
@@ -71,6 +71,8 @@ class Membership:
         """Bytes to and from clients for joining, which no round has recorded yet."""
         self.refused: dict[str, list[str]] = {}
         """Reasons why answers were refused, by client, which no round has recorded yet."""
+        self.description_records: dict[str, dict[str, Any]] = {}
+        """How all clients that have ever joined describe their series, as JSON values."""
         self._answers: dict[str, CheckedAnswer[JoinedFacts]] = {}
         # When to ask a client again that has not joined (monotonic seconds).
         self._retry_at: dict[str, float] = {}
@@ -78,8 +80,9 @@ class Membership:
     @property
     def descriptions(self) -> pd.DataFrame:
         """The clients' descriptions of their series, as in `clients.parquet`."""
-        answers = [self._answers[name] for name in self.names if name in self._answers]
-        table = pd.DataFrame([answer.facts.describes.model_dump() for answer in answers])
+        table = pd.DataFrame(
+            [self.description_records[n] for n in self.names if n in self.description_records]
+        )
         return table.assign(order=[self.names.index(name) for name in table["client"]])
 
     def gather(self, invitation: Message) -> None:
@@ -130,6 +133,7 @@ class Membership:
         self._answers[name] = answer
         self.joining_bytes[name] = sent_bytes, len(data)
         self.windows[name] = answer.facts.windows
+        self.description_records[name] = answer.facts.describes.model_dump()
 
     def refuse(self, name: str, reason: object) -> None:
         """Note, in the log and for the summary, why an answer of the client `name` is refused."""

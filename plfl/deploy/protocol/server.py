@@ -485,6 +485,7 @@ class DeployedServer:
             "accepted": self.accepted,
             "draws": self.draws,
             "windows": self.members.windows,
+            "descriptions": self.members.description_records,
             "limits": {name: limit.tolist() for name, limit in self.members.limits.items()},
             "history": [vars(summary) for summary in self.history],
         }
@@ -501,6 +502,7 @@ class DeployedServer:
         self.accepted |= note["accepted"]
         self.draws = note.get("draws", self.draws)
         self.members.windows = note.get("windows", {})
+        self.members.description_records = note.get("descriptions", {})
         limits = note["limits"].items()
         self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
         self.history = [RoundSummary(**summary) for summary in note["history"]]

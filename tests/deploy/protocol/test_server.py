@@ -53,6 +53,25 @@ def test_lost_answers_and_crashes_leave_no_trace(deployed):
     assert kinds == {"join", "answer"}
 
 
+def test_after_a_restart_all_clients_that_took_part_are_described(tmp_path):
+    of = study(federation=FEDERATION | {"evaluate_every": 1})
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+
+    def crash(summary):
+        if summary.t == 3:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run(crash)
+    expected = deployed.server.members.descriptions
+    assert expected["client"].tolist() == NAMES
+    deployed.loopback.absent = {"102"}
+    deployed.server = deployed.new_server()
+    records = deployed.run()
+    assert {*records["client"]} == {*NAMES}
+    pd.testing.assert_frame_equal(deployed.server.members.descriptions, expected)
+
+
 def took_parts(deployed):
     return [(summary.t, summary.took_part) for summary in deployed.server.history]
 
