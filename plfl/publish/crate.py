@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from plfl.base.errors import PlflError, Problem, ResultsError
 from plfl.base.files import sha256
 from plfl.base.text import list_names
+from plfl.experiments.scoring import scoring_of
 from plfl.federated.privacy.statement import state_for_readers
 from plfl.forecast.kept_errors import LEADS_FILE, NEW_FILE, SUMS_FILE
 from plfl.plugins import digests_of
@@ -34,9 +35,10 @@ PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 """The profile Process Run Crate: which software made which files from which others."""
 LOADS = "forecasts.parquet"
 """Endings of the names of tables with loads, or with forecasts that repeat them."""
+TABLES = {**overview.FILES, **page.FILES}
+"""What the tables of a study contain, by name."""
 DESCRIPTIONS = {
-    **overview.FILES,
-    **page.FILES,
+    **TABLES,
     "index.html": "the report: what was found, tables, figures, clients, configuration",
     CONFIGURATION: "configuration of the study, with every key",
     "requirements.txt": "versions of the software that ran the study",
@@ -148,7 +150,8 @@ def _choose_files(
                 "run it with `plfl study`",
             )
         )
-    kinds = ["*.csv", "*.parquet", "study.json"]
+    # Other files, such as forecasts of a home, are none of the study's.
+    kinds = [*TABLES, *scoring_of(study).further.values()]
     kinds += [f"models/{name}" for name in (LEADS_FILE, SUMS_FILE, NEW_FILE)]
     kinds += ["models/*"] * models
     kinds += [] if own_meters else ["index.html"]

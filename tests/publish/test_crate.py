@@ -170,9 +170,17 @@ def test_what_lies_outside_is_refused(own, cited, tmp_path, monkeypatch):
     outside = tmp_path.parent / f"{tmp_path.name}.csv"
     outside.write_text("secret")
     monkeypatch.chdir(tmp_path)
-    (own / "linked.csv").symlink_to(outside)
-    with naming(ResultsError, "linked.csv", "outside of the results"):
+    (own / "best.csv").symlink_to(outside)
+    with naming(ResultsError, f"{tmp_path.name}/results/tiny/best.csv", "outside of the results"):
         publish(own, Path("crate"), cited, DAY)
+
+
+def test_what_the_study_did_not_write_stays(own: Path, crate: Path, cited: Citation) -> None:
+    """Such as forecasts of a home that were written into the results folder."""
+    for name in ("next.csv", "next.parquet"):
+        (own / name).write_bytes(b"timestamp,client,forecast")
+    publish(own, own.parent / "crate", cited, DAY)
+    assert files(own.parent / "crate") == files(crate)
 
 
 def test_what_was_read_is_named(own, cited, tmp_path):
