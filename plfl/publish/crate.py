@@ -33,6 +33,12 @@ from plfl.study import Study
 CONFIGURATION = "study.yaml"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 """The profile Process Run Crate: which software made which files from which others."""
+OF_OWN_METERS = (
+    "left out: readings of the meters, in tables of forecasts, report and figures; file names, "
+    "mean, standard deviation and span of each load remain: look at index.html before you publish "
+    "it"
+)
+"""What the publisher of results of own meters has to know."""
 LOADS = "forecasts.parquet"
 """Endings of the names of tables with loads, or with forecasts that repeat them."""
 TABLES = {**overview.FILES, **page.FILES}
@@ -133,7 +139,7 @@ def publish(
         raise PlflError(
             Problem(to, f"cannot be written ({error})", "check the disk and the path")
         ) from error
-    left_out = ["left out: readings of the meters, and all that shows them"] if own_meters else []
+    left_out = [OF_OWN_METERS] if own_meters else []
     return [*left_out, privacy] if privacy else left_out
 
 
@@ -278,8 +284,9 @@ def _describe(
         f"{study.data.source_class.examples.capitalize()}: {origin.text}."
     )
     if study.data.source == "meters":
-        text += " The readings are not included: the tables of forecasts are empty, and the report "
-        text += "shows no loads."
+        text += " The readings are not included: the tables of forecasts are empty, and report and "
+        text += "figures were made again without them. Mean, standard deviation and span of each "
+        text += "load remain."
     text += f" {privacy}" if privacy else ""
     profile = {"name": "Process Run Crate", "version": PROFILE.rpartition("/")[2]}
     root = {

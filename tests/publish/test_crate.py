@@ -122,7 +122,8 @@ def test_readings_of_own_meters_stay(cited, tmp_path, monkeypatch):
     results = finished(tmp_path, OWN)
     shown = pd.read_parquet(results / "forecasts.parquet")
     report = (results / "index.html").read_text(encoding="utf-8")
-    assert publish(results, tmp_path / "crate", cited, DAY)
+    (said,) = publish(results, tmp_path / "crate", cited, DAY)
+    assert "mean, standard deviation and span of each load remain" in said
     tables = ["forecasts", "baseline_forecasts"]
     for name in (f"{table}.parquet" for table in tables):
         table = pd.read_parquet(tmp_path / "crate" / name)
@@ -135,7 +136,8 @@ def test_readings_of_own_meters_stay(cited, tmp_path, monkeypatch):
     assert "SHA-256" in anew  # the page is whole
     drawn = {path.stem for path in (tmp_path / "crate" / "figures").iterdir()}
     assert drawn == {"fig2_bytes"}
-    assert "not included" in entities(tmp_path / "crate")["./"]["description"]
+    description = entities(tmp_path / "crate")["./"]["description"]
+    assert "not included" in description and "standard deviation and span" in description
 
 
 def record(results: Path, **about: Any) -> None:
