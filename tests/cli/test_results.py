@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from plfl.report.reporting import figures_of
+from plfl.study import Study
 from tests.helpers.constructed import config
 from tests.helpers.fake_results import write
 
@@ -66,3 +68,13 @@ def test_compare_lists_the_comparisons_of_a_study(folder, invoke):
     said = invoke("compare", folder).out
     assert "The best federation against the best without one\n    -1.44 [" in said
     assert "HOLDS" not in said and "c1" not in said
+
+
+def test_the_figures_of_a_copy_are_in_it(tmp_path: Path) -> None:
+    study = Study.parse({"name": "demo"}, "test")
+    assert figures_of(tmp_path / "results/demo", study) == tmp_path / "figures/demo"
+    variant = study.model_copy(update={"name": "demo/model=mlp"})
+    folder = tmp_path / "results/demo/model=mlp"
+    assert figures_of(folder, variant) == tmp_path / "figures/demo/model=mlp"
+    for copy in (tmp_path / "demo", tmp_path / "results/other"):
+        assert figures_of(copy, study) == copy / "figures"

@@ -62,8 +62,13 @@ def reporting_of(study: Study) -> Reporting:
 
 
 def figures_of(results: Path, study: Study) -> Path:
-    """The folder of the figures of a study whose results folder is `results`."""
-    return results.resolve().parents[len(Path(study.name).parts)] / study.paths.figures
+    """The folder of the figures of a study whose results folder is `results`; of a copy elsewhere,
+    or under another name, a folder in it."""
+    folder = results.resolve()
+    parts = study.paths.results.parts
+    if folder.parts[-len(parts) :] != parts:
+        return folder / "figures"
+    return folder.parents[len(parts) - 1] / study.paths.figures
 
 
 def make(results: Path, figures: Path, path: Path) -> None:
