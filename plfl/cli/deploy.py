@@ -68,8 +68,12 @@ def add(commands: Commands) -> None:
     text = "a results folder, a file of its models, or the folder of a deployed client"
     option("--model", type=Path, required=True, metavar="PATH", help=text)
     option("--building", required=True, help="name of the client in the study")
-    text = "its newest readings, in the layout of the study's meters; read at each request"
+    text = (
+        "its newest readings, in the layout of the study's meters; read again when the file changes"
+    )
     option("--readings", type=Path, required=True, metavar="FILE", help=text)
+    text = "take readings on another scale than those of the study, or of another year"
+    option("--accept-misfits", action="store_true", help=text)
     _add_port(resource, DEFAULT_PORT + 1)
 
     keys = single.add_parser("keys", help="create keys and certificates")
@@ -192,9 +196,10 @@ def _attend(options: argparse.Namespace) -> None:
 
 
 def _forecasts(options: argparse.Namespace) -> None:
-    forecasts.serve(
-        forecasts.Forecasts(options.model, options.building, options.readings), options.port, _say
+    forecasts_of_meter = forecasts.Forecasts(
+        options.model, options.building, options.readings, options.accept_misfits
     )
+    forecasts.serve(forecasts_of_meter, options.port, _say)
 
 
 def _keys(options: argparse.Namespace) -> None:

@@ -31,6 +31,7 @@ from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.forecast.backtest import FORECASTS, scored
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
 from plfl.forecast.output import Form, localise_ends
+from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members
 from plfl.pipeline.starter import zone_problem
 from plfl.public.inputs import LeadTime
@@ -39,8 +40,6 @@ OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
 MODEL_KEYS = ("interval", "since", "until")
 """Keys of `data.meters` that are settled where a study's models forecast."""
-READING_FILE = "reading.yaml"
-"""The file of a results folder with the keys of `data.meters` for new files."""
 ABOUT_STUDIES = {
     "wanted": "--with",
     "newcomer": "--new",
@@ -119,8 +118,7 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
         raise PlflError(
             Problem(f"--{refused_keys[0]}", "is settled by the models of the study", "leave it out")
         )
-    file = study_path / READING_FILE
-    keys = _read_remembered(file) if file.is_file() else {}
+    keys = read_remembered(study_path)
     try:
         keys |= meters_of(options_given).model_dump(exclude_unset=True)
     except ConfigError as error:
@@ -137,15 +135,6 @@ def remember(study_path: Path, keys: dict[str, Any]) -> None:
     text = "# How `plfl forecast` and `plfl backtest` read new files: keys of data.meters.\n"
     write_text(file, text + yaml.safe_dump(_as_yaml(keys), sort_keys=False))
     print(f"wrote {file}", file=sys.stderr)
-
-
-def _read_remembered(file: Path) -> dict[str, Any]:
-    """The keys in a file that `--remember` wrote."""
-    try:
-        meters = Meters.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
-    except (ValueError, yaml.YAMLError) as error:
-        raise PlflError(Problem(file, "cannot be read", f"correct or remove it: {error}")) from None
-    return meters.model_dump(exclude_unset=True)
 
 
 def _as_yaml(keys: dict[str, Any]) -> dict[str, Any]:

@@ -13,23 +13,32 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
+
+import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.deploy.protocol.client import LATEST, MODEL
 from plfl.forecast.choice import Forecasters, is_results_folder
-from plfl.forecast.model import load
+from plfl.forecast.misfits import check_fit
+from plfl.forecast.model import ForecastModel, load
+from plfl.forecast.recent import FILE as RECENT
+from plfl.forecast.recent import read_recent
+from plfl.forecast.remembered import READING_FILE, read_remembered
 
 log = logging.getLogger(__name__)
 
 RESOURCE = "/forecasts"
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")
+"""The names under which programs of this machine ask."""
 
 
 @dataclass(frozen=True)
 class Forecasts:
-    """The forecasts of a meter after its last reading, made anew for each request."""
+    """The forecasts of a meter after its last reading, as `plfl forecast` makes them."""
 
     model: Path
     """A file of models, a results folder, or the folder of a deployed client."""
@@ -37,17 +46,44 @@ class Forecasts:
     """Name of the meter."""
     readings: Path
     """Its newest readings, in the layout of the study's meters."""
+    accepts_misfits: bool = False
+    """Whether readings are taken that do not fit those of the study."""
 
     @property
-    def file(self) -> Path:
-        """The file of the models: that which the client scored last or, of a results folder, that
-        with the best forecaster of the meter."""
-        if (latest := self.model / LATEST).is_file():
-            run, _ = json.loads(latest.read_text(encoding="utf-8"))
-            return self.model / str(run) / MODEL
-        if is_results_folder(self.model):
-            return Forecasters(self.model).choose(self.name).file
-        return self.model
+    def versions(self) -> tuple[tuple[int, int], ...]:
+        """The times and sizes of the files that decide the forecasts; zeros for those that are
+        missing."""
+        files = [self.readings, *sorted(self.readings.rglob("*"))]
+        files += [self.model, self.model / LATEST, *sorted(self.model.glob(f"*/{MODEL}"))]
+        files += [self.model / name for name in ("models/index.csv", READING_FILE, RECENT)]
+        return tuple(map(_version, files))
+
+    def _from_file(self, file: Path) -> tuple[ForecastModel, pd.DataFrame]:
+        """The model in a file, and the next forecasts."""
+        model = load(file)
+        readings = model.read(self.readings, self.name)
+        forecasts = self._following(model, readings)
+        if not self.accepts_misfits:
+            check_fit(self.name, readings["load"], None, model.highest_load(self.name))
+        return model, forecasts
+
+    def _from_results(self) -> tuple[ForecastModel, pd.DataFrame]:
+        """The best forecaster of the meter in a results folder, and its next forecasts."""
+        forecasters = Forecasters(self.model, self.accepts_misfits, read_recent(self.model))
+        model = forecasters.model(forecasters.choose(self.name).file)
+        keys = read_remembered(self.model)
+        tables, problems = model.read_all([self.readings], self.name, keys)
+        if problems:
+            raise DataError(*problems)
+        readings = forecasters.read_by_next(model, self.name, tables[self.name])
+        return model, self._following(model, readings)
+
+    def _following(self, model: ForecastModel, readings: pd.DataFrame) -> pd.DataFrame:
+        """The forecasts of a model after the last reading."""
+        forecasts = model.predict_next(readings, self.name)
+        if forecasts.empty:
+            raise DataError(model.explain_no_forecast(readings, self.name, "add readings"))
+        return forecasts
 
     def document(self) -> dict[str, Any]:
         """The forecasts and what they are, as JSON values.
@@ -55,14 +91,17 @@ class Forecasts:
         Raises:
             PlflError: there is no model, the readings are unusable, or the last one is in a gap.
         """
-        model = load(self.file)
-        table = model.read(self.readings, self.name)
-        forecasts = model.predict_next(table, self.name)
-        if forecasts.empty:
-            raise DataError(model.explain_no_forecast(table, self.name, "add readings"))
+        if (latest := self.model / LATEST).is_file():
+            run, _ = json.loads(latest.read_text(encoding="utf-8"))
+            model, forecasts = self._from_file(self.model / str(run) / MODEL)
+        elif is_results_folder(self.model):
+            model, forecasts = self._from_results()
+        else:
+            model, forecasts = self._from_file(self.model)
         rows = model.with_offsets(forecasts, self.name).reset_index()
         for column in ("timestamp", "made_at"):
             rows[column] = [stamp.isoformat() for stamp in rows[column]]
+        rows = rows.astype(object).where(rows.notna(), None)  # JSON has no NaN
         return {
             "client": self.name,
             "cell": model.name,
@@ -73,6 +112,15 @@ class Forecasts:
         }
 
 
+def _version(file: Path) -> tuple[int, int]:
+    """The time of the last change of a file and its size; zeros if it is missing."""
+    try:
+        about = file.stat()
+    except OSError:
+        return 0, 0
+    return about.st_mtime_ns, about.st_size
+
+
 class ForecastServer(ThreadingHTTPServer):
     """Answers `GET /forecasts`. Port 0 means any free port, see `server_port`."""
 
@@ -80,6 +128,9 @@ class ForecastServer(ThreadingHTTPServer):
 
     def __init__(self, forecasts: Forecasts, port: int) -> None:
         self.forecasts = forecasts
+        self._lock = Lock()
+        self._versions: tuple[tuple[int, int], ...] = ()
+        self._document: dict[str, Any] = {}
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -88,6 +139,17 @@ class ForecastServer(ThreadingHTTPServer):
                     "", f"{HOST}:{port}: cannot listen there ({error})", "choose another --port"
                 )
             ) from None
+
+    def document(self) -> dict[str, Any]:
+        """That of the forecasts, made anew if one of their files has changed; PlflError: see
+        `Forecasts.document`."""
+        with self._lock:
+            versions = self.forecasts.versions
+            if not self._document or versions != self._versions:
+                self._document = {}
+                self._document = self.forecasts.document()
+                self._versions = versions
+            return self._document
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log an error in answering a request, unless the program that asked has gone."""
@@ -115,16 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with forecasts, or with an error."""
-        status, document = HTTPStatus.OK, {"error": f"there is only {RESOURCE}"}
-        if self.path != RESOURCE:
-            status = HTTPStatus.NOT_FOUND
-        else:
-            try:
-                document = cast(ForecastServer, self.server).forecasts.document()
-            except PlflError as error:  # its message has paths and readings, which must not leave
-                log.error("no forecasts: %s", error)
-                status = HTTPStatus.SERVICE_UNAVAILABLE
-                document = {"error": "this client cannot forecast now; ask its owner"}
+        status, document = self._answer()
         text = json.dumps(document, allow_nan=False, default=lambda value: value.item())
         body = text.encode() + b"\n"
         self.send_response(status)
@@ -133,3 +186,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(body)
+
+    def _answer(self) -> tuple[HTTPStatus, dict[str, Any]]:
+        """The status and the document that answer the request. An error's message has paths and
+        readings, which must not leave."""
+        host = self.headers.get("Host", HOST)
+        if host.rpartition(":")[0] not in NAMES and host not in NAMES:
+            # A page in a browser of this machine may give a name of its own this address.
+            return HTTPStatus.MISDIRECTED_REQUEST, {"error": f"this host is {' or '.join(NAMES)}"}
+        if self.path != RESOURCE:
+            return HTTPStatus.NOT_FOUND, {"error": f"there is only {RESOURCE}"}
+        try:
+            return HTTPStatus.OK, cast(ForecastServer, self.server).document()
+        except PlflError as error:
+            log.error("no forecasts: %s", error)
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+        except Exception:
+            log.exception("this is a bug in plfl; please report it")
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+        return status, {"error": "this client cannot forecast now; ask its owner"}

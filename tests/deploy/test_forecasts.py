@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from threading import Event, Semaphore, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -40,7 +40,7 @@ def forecasts(deployed: Deployment, readings: Path | None = None) -> Forecasts:
     return Forecasts(deployed.folder / NAME, NAME, readings or deployed.folder / "readings.csv")
 
 
-def get(address: str) -> tuple[int, bytes]:
+def get(address: str | urllib.request.Request) -> tuple[int, bytes]:
     try:
         with urllib.request.urlopen(address, timeout=60) as answer:
             return answer.status, answer.read()
@@ -77,6 +77,41 @@ def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment, tmp_pa
         assert str(tmp_path) not in body.decode()
         with naming(PlflError, "cannot listen there", "--port"):
             ForecastServer(forecasts(deployed), server.server_port)
+        server.shutdown()
+
+
+class Counted(Forecasts):
+    """Forecasts whose document is a number, of how often it was made."""
+
+    counts: ClassVar[list[int]] = []
+
+    def document(self) -> dict[str, Any]:
+        self.counts.append(len(self.counts) + 1)
+        if self.readings.read_text() == "broken":
+            raise ValueError("secret")
+        return {"count": len(self.counts)}
+
+
+def test_forecasts_are_made_again_if_a_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Counted, "counts", [])
+    readings = tmp_path / "readings.csv"
+    readings.write_text("1")
+    with ForecastServer(Counted(tmp_path, NAME, readings), 0) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/forecasts"
+        assert [json.loads(get(address)[1])["count"] for _ in range(3)] == [1, 1, 1]
+        assert get(address.replace("127.0.0.1", "localhost"))[0] == 200
+        readings.write_text("12")
+        assert json.loads(get(address)[1])["count"] == 2
+        request = urllib.request.Request(address, headers={"Host": "attacker.example:8001"})
+        assert get(request)[0] == 421
+        readings.write_text("broken")
+        status, body = get(address)
+        assert status == 500 and b"secret" not in body
+        readings.write_text("1")
+        assert json.loads(get(address)[1])["count"] == 4
         server.shutdown()
 
 

@@ -5,7 +5,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
 from plfl.data.sources import load_dataset
+from plfl.deploy.forecasts import Forecasts
+from plfl.forecast.choice import Forecasters
 from plfl.pipeline.file_patterns import FilePatterns
 from plfl.pipeline.starter import describe_tests, recognise, write
 from plfl.results.records import write_about
@@ -443,7 +445,9 @@ def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
     assert "is damaged; remove it" in invoke("forecast", results, "may", status=2).err
 
 
-def test_adaptive_widths_follow_all_known_readings(invoke: Callable) -> None:
+def test_adaptive_widths_follow_all_known_readings(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export("exports", FIRST, LAST)
     _, content = recognise([Path("exports")], Meters(timezone=ZONE))
     task = {"task": {"conformal": "adaptive", "level": 0.8}, "baselines": {"trees": 2}}
@@ -455,6 +459,16 @@ def test_adaptive_widths_follow_all_known_readings(invoke: Callable) -> None:
     table = print_forecasts(invoke, results, "april", "--keep-readings")
     pd.testing.assert_frame_equal(table, expected)
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "days"), expected)
+    choose = partial(Forecasters.choose, wanted="naive_day")  # nothing here has a score
+    monkeypatch.setattr(Forecasters, "choose", lambda *arguments: choose(*arguments))
+    document = Forecasts(results, "attic", Path("days/attic.csv")).document()
+    served, printed = pd.DataFrame(document["forecasts"]), select_meter(expected)
+    assert pd.to_datetime(served["timestamp"]).tolist() == [*pd.to_datetime(printed["timestamp"])]
+    for column in ("forecast", "forecast_lower", "forecast_upper"):
+        np.testing.assert_allclose(served[column].astype(float), printed[column], rtol=1e-5)
+    export("days", "2024-04-20", "2024-04-22", factor=100)
+    with naming(DataError, "attic", "another unit"):
+        Forecasts(results, "attic", Path("days/attic.csv")).document()
 
 
 def test_a_short_gap_before_new_readings_is_filled_like_one_among_them(
