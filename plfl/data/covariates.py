@@ -27,7 +27,7 @@ from plfl.config.sections import (
     Transform,
     Windows,
 )
-from plfl.data.features import DAY, Unit, finite_values, time_of_day, weekday
+from plfl.data.features import DAY, Unit, days_of, finite_values, time_of_day, weekday
 
 Floats = NDArray[np.float64]
 
@@ -250,8 +250,7 @@ def _quantiles(series: Series, bins: int) -> Floats:
 
 def holidays(series: Series, settings: Holidays) -> Floats:
     """1 if the interval of a target is on a public holiday, in standard time, otherwise 0."""
-    # A stamp is the end of an interval: midnight belongs to the day before.
-    days = (series.stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
+    days = days_of(series.stamps)
     years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
     is_free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)
     return np.stack([is_free[series.target(h)] for h in range(series.windows.horizons)], axis=1)

@@ -53,6 +53,16 @@ def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
     return table
 
 
+def days_of(stamps: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """The days of intervals that end at these stamps: midnight belongs to the day before.
+
+    >>> days_of(np.array(["2024-01-02T00:00", "2024-01-02T01:00"], "datetime64[s]"))
+    array(['2024-01-01', '2024-01-02'], dtype='datetime64[D]')
+    """
+    days: NDArray[np.datetime64] = (stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
+    return days
+
+
 def time_of_day(stamps: NDArray[np.datetime64], harmonics: int) -> NDArray[np.float64]:
     """Sine and cosine (W, 2 · harmonics) of the time of day, to nine decimals.
 

@@ -11,6 +11,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem
 from plfl.baselines.naive import DAY, seasons_back
 from plfl.data.dataset import NEGLIGIBLE, WEEK
+from plfl.data.features import days_of
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
 from plfl.forecast.output import localise_ends
@@ -116,8 +117,7 @@ def peaks(table: pd.DataFrame) -> dict[str, float]:
     stamps = pd.DatetimeIndex(table.index)
     steps = stamps.to_series().diff().dropna()
     rows = round(pd.Timedelta(days=1) / steps.min()) if len(steps) else 0
-    # The interval that ends at midnight belongs to the day before.
-    days, day = np.unique((stamps - pd.Timedelta(seconds=1)).floor("D"), return_inverse=True)
+    days, day = np.unique(days_of(stamps.to_numpy()), return_inverse=True)
     truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
     errors = daily_peaks(day, truth, forecast, len(days), rows)
     has_peak = ~np.isnan(errors["peak_error"])
@@ -134,8 +134,8 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
     their forecasts are left out."""
     sizes = table[["forecast", "last"]].sub(table["truth"], axis=0).abs()
     sizes["truth"] = table["truth"].abs()
-    # The interval that ends at midnight belongs to the day before.
-    weeks = (pd.DatetimeIndex(table.index) - pd.Timedelta(seconds=1)).to_period("W").start_time
+    days = pd.DatetimeIndex(days_of(pd.DatetimeIndex(table.index).to_numpy()))
+    weeks = days.to_period("W").start_time
     sums = sizes.groupby(weeks).agg(["sum", "size"])
     count, last = sums["forecast", "size"], sums["last", "sum"]
     by_week = sums["forecast", "sum"] / last.where(last > NEGLIGIBLE * sums["truth", "sum"])

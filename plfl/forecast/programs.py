@@ -201,7 +201,8 @@ class Program(nn.Module):
 
     def forward(self, readings: Tensor, minute: Tensor) -> Tensor:
         """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q).
-        The readings (B, R, F) are float64, in the units of the data; see `Past` for the minute."""
+        The readings (B, R, F) are float64, in the units of the data; see `PastReadings` for the
+        minute."""
         scaled = ((readings - self.offset) / self.scale).float()
         rows = self.rows
         past_readings = PastReadings(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.data.dataset import WEEK, Dataset, Split, naive_error, seasonal_error
+from plfl.data.features import days_of
 
 Floats = NDArray[np.float64]
 SCORES = ("mae", "rmse", "mase")
@@ -161,9 +162,8 @@ def daily_errors(
     """
     starts = dataset.starts(client, "test")
     truth = dataset.truth(starts)
-    # A stamp is the end of its interval, so midnight belongs to the previous day.
-    begins = dataset.stamps[dataset.target_rows(starts)] - np.timedelta64(dataset.interval, "m")
-    days, day_of_row = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
+    target_days = days_of(dataset.stamps[dataset.target_rows(starts)]).ravel()
+    days, day_of_row = np.unique(target_days, return_inverse=True)
     # Several targets: the forecast made longest before, of which each row has one.
     last = slice(dataset.horizons - 1, None, dataset.horizons)
     peaks = day_of_row[last], truth.ravel()[last], forecast.ravel()[last]
