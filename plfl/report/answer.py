@@ -24,6 +24,7 @@ from plfl.data.dataset import NEGLIGIBLE
 from plfl.public.models import card
 from plfl.report.comparison_plot import Scale
 from plfl.report.kept_errors import describe_as_new
+from plfl.report.rendering import with_interval
 from plfl.results import words
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest
@@ -457,8 +458,8 @@ def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[st
         yield (
             f"For {words.shares(study, row['better'])}, the model of the others had an error of "
             f"{row['error']:.3f}, and the best naive forecast ({row['chosen_than']}) "
-            f"{row['error_than']:.3f} (difference {row['difference']:+z.3f} "
-            f"[{row['low']:+z.3f}, {row['high']:+z.3f}])."
+            f"{row['error_than']:.3f} (difference "
+            f"{with_interval(row['difference'], row['low'], row['high'])})."
         )
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from plfl.base.errors import ResultsError
-from plfl.report import page
+from plfl.report import answer, page
 from plfl.report.figures import available
 from plfl.results.comparisons import FILE, read
 from plfl.results.records import CELL, read_table, write_table
@@ -547,3 +547,14 @@ def test_a_client_that_was_not_scored_at_the_end_has_a_row(tmp_path: Path) -> No
     fake_results.pictures(figures)
     page.write(results, figures, results / "index.html")
     assert str(name) in (results / "index.html").read_text(encoding="utf-8")
+
+
+def test_an_unknown_interval_of_new_clients_is_not_shown() -> None:
+    row = {"about": "new", "better": "P2", "error": 0.5, "chosen_than": "naive"}
+    row |= {"error_than": 0.75, "difference": -0.25, "low": np.nan, "high": np.nan}
+    study = Study.parse({"name": "own"}, "test")
+    (text,) = answer._explain_new_clients(study, pd.DataFrame([row]))
+    assert text.endswith("0.750 (difference -0.250).")
+    row |= {"low": -0.5, "high": 0.125}
+    (text,) = answer._explain_new_clients(study, pd.DataFrame([row]))
+    assert text.endswith("(difference -0.250 [-0.500, +0.125]).")
