@@ -174,7 +174,15 @@ class DeployedClient:
         if not re.fullmatch(r"[0-9A-Za-z-]+", run[0]):
             raise MessageError(f"{run[0]!r} is not the name of a run")
         if run < self._run:
-            raise PlflError(f"message of server {run}, which was replaced by {self._run}")
+            raise PlflError(
+                Problem(
+                    "",
+                    f"message of server {run}, which was replaced by {self._run}: the name of a "
+                    "run begins with the time of its start",
+                    "if this server is the newer one, its clock was behind: set it, and start the "
+                    "server again",
+                )
+            )
         if run > self._run:
             if run[0] != self._run[0]:
                 self._f = self._trainer = self._limits = None

@@ -104,6 +104,7 @@ def test_a_server_that_was_replaced_is_refused(deployed):
         for client in deployed.loopback.clients.values()
     ]
     assert all("was replaced" in answer.about["error"] for answer in answers)
+    assert all("its clock was behind" in answer.about["error"] for answer in answers)
     with naming(PlflError, "0 of 4 clients"):
         replaced.gather()
 
