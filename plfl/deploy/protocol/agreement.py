@@ -11,7 +11,7 @@ from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
 from plfl.study.keys import LONGEST_NAME
 
-VERSION = 7
+VERSION = 8
 """Version of the messages. Both sides must have the same."""
 SUFFIX = "-flower"
 """Suffix of the names of deployed studies."""
@@ -21,7 +21,8 @@ def fingerprint(study: Study, cell: Cell) -> str:
     """Digest of everything that determines the numbers of a cell, except the clients' data."""
     data = study.data.model_dump(mode="json", include={"features"})
     windows = study.windows.model_dump(mode="json")
-    return digest(VERSION, study.plan.settings(cell), data, study.data.interval, windows)
+    knowledge = sources.knowledge_of(study)
+    return digest(VERSION, study.plan.settings(cell), data, study.data.interval, windows, knowledge)
 
 
 def reason_against(study: Study, cell: Cell) -> str | None:
