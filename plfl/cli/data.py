@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from plfl.base.errors import DataError, PlflError, Problem, as_problem
+from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
@@ -75,23 +77,22 @@ def run(options: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", handlers=[_Printing()])
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
 
-    source, first = sources.source_of(study.data), next(iter(study.variants.values()))
+    first = next(iter(study.variants.values()))
     problems: list[Problem] = []
     for state in study.data.states:
         try:
-            source.fetch(study.data, state)
-            tables = dict(source.load(study.data, state))
+            series = _series_of_variants(study, state)
         except DataError as error:
             problems += error.problems
             continue
-        interval = study.data.interval
+        interval, (_, tables) = first.data.interval, series[0]
         description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(first.windows.describe_times(interval))
         print(print_table(description[list(COLUMNS)].reset_index()))
         warnings = judge(description, first.windows, first.data.cut, study.client_word)
-        refusals = _refusals_of(study, tables)
+        refusals = list(dict.fromkeys(chain(*(_refusals_of(*part) for part in series))))
         problems += [problem.locate_in(state) for problem in refusals]
         lines = [f"- {warning}" for warning in warnings] or (
             [] if refusals else ["no problems found"]
@@ -138,16 +139,34 @@ def run_formats(options: argparse.Namespace) -> None:
     print("all samples are read as the format expects")
 
 
-def _refusals_of(study: Study, tables: Mapping[str, pd.DataFrame]) -> list[Problem]:
-    """Why variants of the study cannot make windows, or widths, of these clients."""
-    data_axes = [axis.key for axis in study.plan.axes if axis.is_of_data]
-    differ = {tuple(map(place.get, data_axes)): label for label, place in study.plan.places.items()}
+def _series_of_variants(
+    study: Study, state: str
+) -> list[tuple[list[Study], dict[str, pd.DataFrame]]]:
+    """The variants of a study whose datasets of a state differ, those that read the same series
+    together, with these; the first variant comes first."""
+    by_inputs = {study.plan.inputs[label]: variant for label, variant in study.variants.items()}
+    by_series: dict[str, list[Study]] = {}
+    for inputs in dict.fromkeys(study.plan.inputs.values()):
+        variant = by_inputs[inputs]
+        settings = sources.source_of(variant.data).settings(variant.data, state)
+        by_series.setdefault(digest(settings), []).append(variant)
+    series = []
+    for variants in by_series.values():
+        data = variants[0].data
+        source = sources.source_of(data)
+        source.fetch(data, state)
+        series.append((variants, dict(source.load(data, state))))
+    return series
+
+
+def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) -> list[Problem]:
+    """Why variants of a study cannot make windows, or widths, of these clients."""
     problems: list[Problem] = []
-    for label in differ.values():
+    for variant in variants:
         try:
-            dataset = windows_of(study.variants[label], tables)
+            dataset = windows_of(variant, tables)
         except DataError as error:
             problems += error.problems
         else:
-            problems += map(as_problem, study.variants[label].task.uncalibrated(dataset))
-    return list(dict.fromkeys(problems))
+            problems += map(as_problem, variant.task.uncalibrated(dataset))
+    return problems

@@ -74,6 +74,10 @@ def test_data_check_describes_and_judges(project: Path, invoke) -> None:
     [
         ({"windows": {"horizons": 1000}}, "rows, but one window needs 1015"),
         ({"grid": {"windows.horizons": [1, 1000]}}, "rows, but one window needs 1015"),
+        (
+            {"grid": {"data.resample": [30, 60]}, "windows": {"look_back": 50}},
+            "has 33 rows, but one window needs 54",
+        ),
         ({"task": {"conformal": "personal", "level": 0.999}}, "task.conformal needs 999 for the w"),
         ({"data": {"source": "digits", "states": ["d"], "clients": 10}}, "digits has images"),
     ],
