@@ -74,6 +74,25 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_new_text(path: Path, text: str) -> None:
+    """Write a text file that is not there yet. FileExistsError: it is there, and stays as it was;
+    OSError: it cannot be written, and nothing is left behind."""
+    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}{path.suffix}")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def sweep(folder: str | os.PathLike[str]) -> None:
     """Remove the temporary files that killed processes have left in `folder` and below it. Files
     that a running process is writing are locked and stay, as do those on a file system without

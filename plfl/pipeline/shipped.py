@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from plfl.base.errors import PlflError, Problem, did_you_mean
+from plfl.base.files import write_new_text
 from plfl.pipeline.fingerprint import ROOT
 
 PAPER = "paper"
@@ -63,10 +64,9 @@ def write_study(name: str, folder: Path) -> Path:
 
 
 def write_new(path: Path, text: str) -> Path:
-    """Write the file of a study; never overwrite a file."""
+    """Write the file of a study, whole; never overwrite a file."""
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        write_new_text(path, text)
     except FileExistsError:
         raise PlflError(Problem(path, "exists already", "rename or remove it first")) from None
     except OSError as error:

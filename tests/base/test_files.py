@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.base.files import atomic, hold, sweep
+from plfl.base.files import atomic, hold, sweep, write_new_text
 from tests.helpers.refusals import naming
 
 
@@ -160,3 +160,19 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("plfl.base.files.FileLock.acquire", refuse)
     with pytest.raises(PlflError, match=r"study: cannot be written \(Permission denied\)"):
         hold(tmp_path / "study" / ".lock")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_new_file_is_whole_and_replaces_none(tmp_path, monkeypatch, has_links) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(UnicodeEncodeError):
+        write_new_text(tmp_path / "my.yaml", "name: my\n# \ud800")
+    assert not list(tmp_path.iterdir())
+    write_new_text(tmp_path / "my.yaml", "name: my\n")
+    with pytest.raises(FileExistsError):
+        write_new_text(tmp_path / "my.yaml", "name: yours\n")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["name: my\n"]
