@@ -163,7 +163,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         readings_used = {name: tables[name] for name in forecasts_of_meters if name in participants}
         print_by_text(kept_forecasters.remarks(readings_used))
         if options.keep_readings:
-            keep_recent(options.file, readings_used)
+            keep_recent(options.file, readings_used, kept_forecasters.reach)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)

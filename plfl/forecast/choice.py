@@ -17,7 +17,7 @@ from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
 from plfl.forecast.contents import AS_RECEIVED
 from plfl.forecast.misfits import check_fit, describe_gap, describe_scale
-from plfl.forecast.model import ForecastModel, load
+from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about
 from plfl.results.tables import Tables
@@ -140,6 +140,14 @@ class Forecasters:
     def any_model(self) -> ForecastModel:
         """A model that tells how files of meters are read: all of a study read them alike."""
         return self.model(self.folder / self.index["file"].iloc[0])
+
+    @property
+    def reach(self) -> pd.Timedelta:
+        """The time before a forecast of which any of the forecasters reads something."""
+        model = self.any_model
+        baselines = self.index.loc[self.index["sharing"] == BASELINE, "name"].unique()
+        rows = [count_rows_read(model.study, model.interval, name) for name in ("", *baselines)]
+        return max(rows) * pd.Timedelta(minutes=model.interval)
 
     @cached_property
     def clients(self) -> dict[str, str]:

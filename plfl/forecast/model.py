@@ -57,14 +57,7 @@ class ForecastModel(Contents):
     def look_back(self) -> int:
         """Rows that a forecast reads, including the last reading. If a series is shorter, lags
         before its first row are replaced by the last load, as in training."""
-        windows = self.study.windows
-        sizes = windows.look_back, windows.look_ahead, self.interval
-        reach = self.study.baselines.find(self.baseline).reach if self.baseline else 0
-        earlier_rows = reach // self.interval - windows.look_ahead
-        return max(
-            covariates.reach(windows.covariates, *sizes),
-            earlier_rows + 3 if earlier_rows > 0 else 0,
-        )
+        return count_rows_read(self.study, self.interval, self.baseline)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings in a meter's file, read like the own meters of a study; `client`: the name
@@ -573,6 +566,18 @@ class ForecastModel(Contents):
                     *(client, is_outside.sum(), len(is_outside), name, low, high),
                     table.index[int(is_outside.argmax())],
                 )
+
+
+def count_rows_read(study: Study, interval: int, baseline: str) -> int:
+    """Rows that a forecast of a study's models, or of a `baseline`, reads, one every `interval`
+    minutes."""
+    windows = study.windows
+    reach = study.baselines.find(baseline).reach if baseline else 0
+    earlier_rows = reach // interval - windows.look_ahead
+    return max(
+        covariates.reach(windows.covariates, windows.look_back, windows.look_ahead, interval),
+        earlier_rows + 3 if earlier_rows > 0 else 0,
+    )
 
 
 def _offset(layout: Meters, client: str) -> timedelta:

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from plfl.base.errors import Problem, ResultsError
+from plfl.base.files import hold
 from plfl.base.lazy import pandas as pd
 from plfl.results.records import read_table, write_table
 
 FILE = Path("data", "recent.parquet")
 """The file with these readings in a results folder, beside the study's own, which are not published
 either."""
-LONGEST_AGE = pd.Timedelta(days=35)
-"""Time before the last reading of a meter of which readings are kept: forecasters read the last
-four weeks, at most."""
+LEAST_SPAN = pd.Timedelta(days=35)
+"""Time before the last reading of a meter of which readings are kept, unless a forecaster reads
+more."""
 
 
 def read_recent(results: Path) -> dict[str, pd.DataFrame]:
@@ -34,20 +35,36 @@ def read_recent(results: Path) -> dict[str, pd.DataFrame]:
         ) from None
 
 
-def keep_recent(results: Path, new: Mapping[str, pd.DataFrame]) -> Path:
+def keep_recent(
+    results: Path, new: Mapping[str, pd.DataFrame], reach: pd.Timedelta = LEAST_SPAN
+) -> Path:
     """Add new readings of clients to those that a results folder keeps, in place of earlier ones of
-    the same times, and return the file; readings that are older than `LONGEST_AGE` are left out."""
-    tables = read_recent(results)
+    the same times, and return the file. Readings that are older than `LEAST_SPAN` and than `reach`,
+    the time that forecasters read, are left out. Calls at the same time wait for each other."""
+    path = results / FILE
+    lock = hold(path.with_name(f".{path.name}.lock"))
+    try:
+        _add(path, read_recent(results), new, max(reach, LEAST_SPAN))
+    finally:
+        lock.release()
+    return path
+
+
+def _add(
+    path: Path,
+    tables: dict[str, pd.DataFrame],
+    new: Mapping[str, pd.DataFrame],
+    span: pd.Timedelta,
+) -> None:
+    """Write `tables` with the new readings, of this span of time."""
     for client, readings in new.items():
         rows_known = readings.dropna(subset=["load"])
         parts = [tables[client], rows_known] if client in tables else [rows_known]
         table = pd.concat(parts)
         table = table[~table.index.duplicated(keep="last")].sort_index()
-        tables[client] = table[table.index > table.index[-1] - LONGEST_AGE]
+        tables[client] = table[table.index > table.index[-1] - span]
     rows = [
         table.rename_axis("timestamp").reset_index().assign(client=client)
         for client, table in tables.items()
     ]
-    path = results / FILE
     write_table(pd.concat(rows, ignore_index=True), path)
-    return path
