@@ -179,7 +179,8 @@ def source_of(data: Data) -> Source:
 def load_dataset(study: Study, state: str) -> Dataset:
     """Fetch, check, split and scale the series of one federation.
 
-    Files that are already in `data.folder` are not downloaded or generated again.
+    Files that are already in `data.folder` are not downloaded again. Those of sample data are
+    generated again, with the same content.
 
     Args:
         study: names the source, the clients, the inputs and the windows.
