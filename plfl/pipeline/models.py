@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable, unpack, widths_of
@@ -74,8 +75,7 @@ def keep_models(
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
         packed, _ = read_arrays(fitted_files[state])
-        baseline_totals = Totals.from_arrays(packed)
-        assert baseline_totals is not None
+        baseline_totals = _totals_of_baselines(packed, fitted_files[state])
         for name in _choose_baselines(tables, state):
             file = index.parent / f"{state}-{name}.safetensors"
             keep_baseline(study, state, name, dataset, packed, file)
@@ -106,6 +106,20 @@ def keep_models(
         else:
             (index.parent / name).unlink(missing_ok=True)
     write_sums(index.parent)
+
+
+def _totals_of_baselines(packed: Arrays, file: Path) -> Totals:
+    """What the forecasts of the fitted baselines in a file come to."""
+    totals = Totals.from_arrays(packed)
+    if totals is None:
+        raise ResultsError(
+            Problem(
+                file,
+                "lacks what the forecasts come to, as files of other versions of plfl do",
+                "make it again with `plfl study … --forcerun baselines`",
+            )
+        )
+    return totals
 
 
 def add_up_mixture(

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import plfl
+from plfl.base.errors import ResultsError
 from plfl.experiments.baseline_jobs import evaluate_all
 from plfl.forecast.choice import Forecasters, readings_of
 from plfl.forecast.kept_errors import NEW, NEW_FILE
@@ -17,10 +18,12 @@ from plfl.pipeline.training import train_cells
 from plfl.report.kept_errors import describe_as_new
 from plfl.results.assignment import IN_USE
 from plfl.results.collect import JobFiles, collect, write_tables
-from plfl.results.records import Files, write_models, write_table
+from plfl.results.records import Files, read_arrays, write_models, write_table
+from plfl.results.totals import TOTALS
 from plfl.study import Study
 from tests.helpers.kept_baselines import keep, pack_all, score
 from tests.helpers.meter_models import make_new_meter, make_study, write_readings
+from tests.helpers.refusals import naming
 
 RECEIVED = ["lightgbm_federated", "public"]
 FURTHER = [
@@ -126,3 +129,9 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     name, model = forecasters.choose_for_new("d", make_new_meter(rows=96 * 7))
     assert name.name == "mean_received" and model.clients == ["d"]
     assert "plfl forecast --new takes, mean_received" in describe_as_new(folder, study)
+    arrays, _ = read_arrays(folder / "fitted")
+    without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS)}
+    write_models(folder / "fitted", without)
+    with naming(ResultsError, "fitted", "--forcerun baselines"):
+        files = {"XX": folder / "XX.npz"}, {"XX": folder / "fitted"}
+        keep_models(study, *files, folder / "models" / "index.csv")
