@@ -131,7 +131,9 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     # The meters that a study selects are not the new ones.
     selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
     with word_keys(first_day.word_for_study):
-        tables, problems = reader.read_all(options.new, client, selection | keys)
+        readings_read, problems = reader.read_raw(options.new, client, selection | keys)
+    recent = kept_forecasters.recent if kept_forecasters else {}
+    tables = reader.resample_all(readings_read, recent, problems)
     if options.save is not None and len(tables) > 1:
         raise DataError(
             Problem(
@@ -160,9 +162,10 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     if options.remember:
         first_day.remember(options.file, keys)
     if kept_forecasters and known_names and not options.all:
-        readings_used = {name: tables[name] for name in forecasts_of_meters if name in participants}
-        print_by_text(kept_forecasters.remarks(readings_used))
+        names = [name for name in forecasts_of_meters if name in participants]
+        print_by_text(kept_forecasters.remarks({name: tables[name] for name in names}))
         if options.keep_readings:
+            readings_used = {name: readings_read[name] for name in names}
             keep_recent(options.file, readings_used, kept_forecasters.reach)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}

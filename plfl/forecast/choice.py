@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import Problem, ResultsError, did_you_mean
+from plfl.base.errors import DataError, Problem, ResultsError, did_you_mean
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE
 from plfl.config.named import STANDARD
@@ -79,7 +79,7 @@ class Forecasters:
     accepts_misfits: bool = False
     """Whether readings are taken that do not fit those of the study."""
     recent: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """Readings of clients after those of the study (`plfl.forecast.recent`)."""
+    """Readings of clients after those of the study, not resampled (`plfl.forecast.recent`)."""
 
     @cached_property
     def place(self) -> Path:
@@ -274,7 +274,7 @@ class Forecasters:
         readings = self.readings[client]
         if client not in self.recent:
             return readings
-        recent = self.recent[client]
+        recent = self.any_model.resample(self.recent[client])
         later = recent.loc[recent.index > readings.index[-1], readings.columns]
         return pd.concat([readings, later])
 
@@ -297,6 +297,7 @@ class Forecasters:
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
             check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
+        self._check_grid(client, readings, known_readings)
         earlier = known_readings[known_readings.index < readings.index[0]]
         if rows is not None:
             first = readings.index[0] - rows * pd.Timedelta(minutes=model.interval)
@@ -310,6 +311,23 @@ class Forecasters:
             if (len(border) - 2) * model.interval <= model.study.data.meters.max_gap:
                 joined.loc[border.index] = border.ffill()
         return joined
+
+    def _check_grid(
+        self, client: str, readings: pd.DataFrame, known_readings: pd.DataFrame
+    ) -> None:
+        """Refuse readings whose intervals end at other minutes than those of the study."""
+        interval = pd.Timedelta(minutes=self.any_model.interval)
+        if (readings.index[0] - known_readings.index[0]) % interval:
+            ends = [f"{table.index[0]:%H:%M}" for table in (readings, known_readings)]
+            raise DataError(
+                Problem(
+                    client,
+                    f"its intervals end at {ends[0]} and so on, in the standard time of the study, "
+                    f"whose own end at {ends[1]} and so on",
+                    "export readings of shorter intervals, or say which time zone they are in "
+                    "with --read-timezone",
+                )
+            )
 
     def remarks(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         """What there is to know, by client, about the time between the known readings and the

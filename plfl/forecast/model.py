@@ -78,13 +78,20 @@ class ForecastModel(Contents):
     def read_all(
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
+        """The readings of all meters in files and folders over the intervals of the study, and the
+        problems of others; see `read_raw`."""
+        readings, problems = self.read_raw(paths, client, keys)
+        return self.resample_all(readings, {}, problems), problems
+
+    def read_raw(
+        self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
+    ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
-        study reads its own, and the problems of others; DataError if nothing of
-        a name exists. `client`: the only meter to read; a file of one meter is taken for it.
-        `keys`: of `data.meters`, where these files differ from those of the study."""
+        study reads its own, before they are resampled, and the problems of others; DataError if
+        nothing of a name exists. `client`: the only meter to read; a file of one meter is taken for
+        it. `keys`: of `data.meters`, where these files differ from those of the study."""
         layout = self._layout_with(keys)
         files = meters.raw_files(paths, with_subfolders=True)
-        is_own = self.study.data.source == "meters"
         tables, problems = meters.read_files(
             files,
             layout,
@@ -92,11 +99,58 @@ class ForecastModel(Contents):
             by_file=not layout.exports,
             with_later=bool(self._future_features),
         )
-        if is_own and (minutes := self.study.data.resample):
-            tables = {name: resampled(table, minutes) for name, table in tables.items()}
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             table.index += _offset(self._layout, name) - _offset(layout, name)
         return tables, problems
+
+    def resample_all(
+        self,
+        readings: Mapping[str, pd.DataFrame],
+        earlier: Mapping[str, pd.DataFrame],
+        problems: list[Problem],
+    ) -> dict[str, pd.DataFrame]:
+        """The readings of meters over the intervals of the study. `earlier`: readings before them,
+        which complete the first interval; a meter without any interval is added to `problems`."""
+        tables: dict[str, pd.DataFrame] = {}
+        for name, table in readings.items():
+            joined = self._with_border(table, earlier[name]) if name in earlier else table
+            intervals = self.resample(joined)
+            if len(intervals):
+                tables[name] = intervals
+            else:
+                text = f"fewer readings than one interval of {self.interval} minutes"
+                problems.append(Problem(name, text, "add readings before or after", name))
+        return tables
+
+    def resample(self, readings: pd.DataFrame) -> pd.DataFrame:
+        """The readings of a meter over the intervals of the study."""
+        minutes = self._resampled_minutes
+        if minutes is None or len(readings) < 2:
+            return readings[:0] if minutes else readings
+        return resampled(readings.asfreq(f"{self.study.data.meters.interval}min"), minutes)
+
+    @property
+    def _resampled_minutes(self) -> int | None:
+        """Minutes over which readings are resampled; those for other sources already are."""
+        data = self.study.data
+        return data.resample if data.source == "meters" else None
+
+    def _with_border(self, readings: pd.DataFrame, earlier: pd.DataFrame) -> pd.DataFrame:
+        """Readings with the earlier ones of their first interval; a short gap between them is
+        filled like those in a file."""
+        if self._resampled_minutes is None:
+            return readings
+        begin, meters = readings.index[0], self.study.data.meters
+        first = begin - pd.Timedelta(minutes=self._resampled_minutes)
+        rows = earlier.loc[(earlier.index > first) & (earlier.index < begin), readings.columns]
+        if rows.empty:
+            return readings
+        joined = pd.concat([rows, readings]).asfreq(f"{meters.interval}min")
+        border = joined.loc[rows.index[-1] : begin]
+        if (len(border) - 2) * meters.interval <= meters.max_gap:
+            joined.loc[border.index] = border.ffill()
+        joined.attrs = dict(readings.attrs)
+        return joined
 
     @property
     def _layout(self) -> Meters:

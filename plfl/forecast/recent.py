@@ -20,8 +20,8 @@ more."""
 
 
 def read_recent(results: Path) -> dict[str, pd.DataFrame]:
-    """The readings that a results folder keeps, by client, as `Forecasters.readings` has them; none
-    if it keeps none. ResultsError: the file is damaged."""
+    """The readings that a results folder keeps, by client, not resampled; none if it keeps none.
+    ResultsError: the file is damaged."""
     path = results / FILE
     if not path.is_file():
         return {}

@@ -581,3 +581,10 @@ def test_the_sum_of_the_meters_has_forecasts_and_errors(results: Path, invoke: C
     assert errors.loc["sum", "forecaster"] == "sum of the meters"
     assert errors.loc["sum", "mae"] <= errors.loc[[*NAMES], "mae"].sum() + 1e-3
     assert errors["peak_hours"].between(0, 23).all()
+
+
+def test_hours_that_end_at_other_minutes_are_refused(results: Path, invoke: Callable) -> None:
+    export("april", LAST, "2024-04-10")
+    arguments = ("--with", "naive_day", "--read-timezone", "Asia/Kolkata")
+    told = invoke("forecast", results, "april", *arguments, status=2).err
+    assert "its intervals end at" in told and "--read-timezone" in told
