@@ -72,7 +72,7 @@ class Forecasts:
         forecasters = Forecasters(self.model, self.accepts_misfits, read_recent(self.model))
         model = forecasters.model(forecasters.choose(self.name).file)
         keys = read_remembered(self.model)
-        tables, problems = model.read_all([self.readings], self.name, keys)
+        tables, problems = model.read_all([self.readings], self.name, keys, forecasters.recent)
         if problems:
             raise DataError(*problems)
         readings = forecasters.read_by_next(model, self.name, tables[self.name])

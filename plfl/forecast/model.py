@@ -40,6 +40,7 @@ from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
 
+NO_READINGS: Mapping[str, pd.DataFrame] = MappingProxyType({})
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 """New files that are read like those of the study."""
 
@@ -76,12 +77,16 @@ class ForecastModel(Contents):
         return tables[client]
 
     def read_all(
-        self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
+        self,
+        paths: Sequence[Path],
+        client: str | None = None,
+        keys: Mapping[str, Any] = NO_KEYS,
+        earlier: Mapping[str, pd.DataFrame] = NO_READINGS,
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders over the intervals of the study, and the
-        problems of others; see `read_raw`."""
+        problems of others; see `read_raw` and `resample_all`."""
         readings, problems = self.read_raw(paths, client, keys)
-        return self.resample_all(readings, {}, problems), problems
+        return self.resample_all(readings, earlier, problems), problems
 
     def read_raw(
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
