@@ -29,6 +29,7 @@ from pydantic import (
 
 from plfl.base.errors import did_you_mean
 from plfl.base.extras import require
+from plfl.base.files import digest
 from plfl.base.rounding import drawn_of
 from plfl.config.messages import allowed, refusal
 from plfl.config.named import (
@@ -506,6 +507,10 @@ class Encoding(Section):
         return 4 * self.bins
 
 
+COMPARED_YEARS = range(2000, 2041)
+"""Years in which another version of the package `holidays` may list others."""
+
+
 class Holidays(Section):
     """Whether each target is on a public holiday, 1 or 0, as the Python package `holidays` lists
     them."""
@@ -606,6 +611,21 @@ class Windows(Section):
         if abs((total := sum(split)) - 1) > 1e-9:
             raise ValueError(f"its fractions must add up to 1, but add up to {total:.6g}")
         return split
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What determines the windows of a series: the keys and, with the covariate `holidays`,
+        those that the installed package lists."""
+        keys = self.model_dump(mode="json")
+        if holidays := self.holidays_digest:
+            keys["holidays"] = holidays
+        return keys
+
+    @property
+    def holidays_digest(self) -> str:
+        """Digest of the holidays that covariates read; empty without them."""
+        transforms = [item for item in self.covariates if isinstance(item, Holidays)]
+        return digest([item.dates(COMPARED_YEARS) for item in transforms]) if transforms else ""
 
     @property
     def has_validation(self) -> bool:

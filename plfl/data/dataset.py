@@ -368,6 +368,8 @@ class Dataset:
             for computed in COMPUTED:
                 del own_arrays[computed]
             own_arrays["series/windows"] = table.windows.model_dump_json()
+            if holidays := table.windows.holidays_digest:  # others need another training
+                own_arrays["series/holidays"] = holidays
             own_arrays |= {f"series/{name}": getattr(table, name) for name in PARTS}
         own_arrays["readable"] = self.readable
         arrays.save(path, own_arrays)
@@ -390,6 +392,7 @@ class Dataset:
                     view_arrays = {n: own_arrays.pop(key) for n, key in keys.items()}
                     views[view_name] = ClientView(**view_arrays)
             readable = own_arrays.pop("readable")
+            own_arrays.pop("series/holidays", None)
             if (window_keys := own_arrays.pop("series/windows", None)) is not None:
                 windows = Windows.model_validate_json(str(window_keys))
                 parts = {name: own_arrays.pop(f"series/{name}") for name in PARTS}

@@ -1,12 +1,14 @@
 """What the jobs that make windows and baselines depend on."""
 
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plfl.config.sections import Data
+from plfl.config.sections import Data, Holidays
 from plfl.data import sources
+from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.pipeline import fingerprint
 from plfl.pipeline.job_parameters import JobParameters
@@ -79,3 +81,21 @@ def test_the_content_of_files_of_baselines_is_a_parameter(tmp_path, names) -> No
         fingerprint.forget()
         values.append(jobs.baselines_settings(STATE))
     assert values[0] != values[1]
+
+
+def test_other_holidays_of_the_package_are_another_parameter_and_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("holidays")
+    windows = {"covariates": [{"name": "holidays", "country": "DE"}]}
+    study = tiny.study(windows=windows, model={"name": "mlp", "hidden": [4]})
+    values, list_holidays = [], Holidays.dates
+    for name, count in (("now", None), ("later", -1)):
+        monkeypatch.setattr(
+            Holidays, "dates", lambda *args, count=count: list_holidays(*args)[:count]
+        )
+        dataset = build(tiny.tables(1), study.windows, folder=tmp_path)
+        dataset.save(tmp_path / name)
+        assert Dataset.load_file(tmp_path / name).clients.tolist() == ["a"]
+        values.append((JobParameters(study).windows(STATE), (tmp_path / name).read_bytes()))
+    assert values[0][0] != values[1][0] and values[0][1] != values[1][1]

@@ -20,8 +20,7 @@ SUFFIX = "-flower"
 def fingerprint(study: Study, cell: Cell) -> str:
     """Digest of everything that determines the numbers of a cell, except the clients' data."""
     data = study.data.model_dump(mode="json", include={"features"})
-    windows = study.windows.model_dump(mode="json")
-    knowledge = sources.knowledge_of(study)
+    windows, knowledge = study.windows.settings, sources.knowledge_of(study)
     return digest(VERSION, study.plan.settings(cell), data, study.data.interval, windows, knowledge)
 
 
