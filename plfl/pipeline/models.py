@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,58 +55,110 @@ def keep_models(
 
     `datasets`, `fitted_files`: the files of the datasets and of the fitted baselines, by state.
     """
-    tables = Tables(study.paths.results)
+    tables, folder = Tables(study.paths.results), index.parent
     rows: list[dict[str, str]] = []
     kept_errors = KeptErrors()
     scores_as_new: list[dict[str, Any]] = []
     for state, path in datasets.items():
-        dataset = Dataset.load_file(path)
+        dataset, fitted_file = Dataset.load_file(path), fitted_files[state]
+        packed, _ = read_arrays(fitted_file)
+        part = _StateModels(study, tables, state, dataset, fitted_file, packed, folder)
+        part.keep_cells()
+        part.keep_baselines()
+        part.add_errors(kept_errors)
+        scores_as_new += score_as_new(study, state, dataset, [*part.totals], packed)
+        rows += part.rows
+    _remove_other_models(folder, {row["file"] for row in rows})
+    write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
+    new_table = pd.DataFrame(scores_as_new, columns=[*NEW])
+    _write_error_tables(folder, kept_errors, new_table, has_models=bool(rows))
+    write_sums(folder)
+
+
+@dataclass
+class _StateModels:
+    """What is kept of a state."""
+
+    study: Study
+    tables: Tables
+    state: str
+    dataset: Dataset
+    fitted_file: Path
+    packed: Arrays
+    """All fitted baselines of the state, which are in the `fitted_file`."""
+    folder: Path
+    """That of the files of models."""
+    rows: list[dict[str, str]] = field(default_factory=list)
+    """Of the index."""
+    totals: dict[str, Totals] = field(default_factory=dict)
+    """What the forecasts come to, by the name of the forecaster."""
+    parameters: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Those of the clients' models (N, P), by sharing scheme."""
+
+    def keep_cells(self) -> None:
+        """Write the models of the best cell of each sharing scheme."""
+        study, dataset = self.study, self.dataset
         schemes = [name for name in study.grid.sharing if name not in study.plan.schemes.for_new]
-        best = [tables.best("local", state=state, sharing=name) for name in schemes]
-        totals: dict[str, Totals] = {}
-        parameters: dict[str, NDArray[np.float32]] = {}
+        best = [self.tables.best("local", state=self.state, sharing=name) for name in schemes]
         for cell in filter(None, best):
-            file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            models, totals[cell.sharing] = _read_models(study, tables, cell, dataset)
+            models, self.totals[cell.sharing] = _read_models(study, self.tables, cell, dataset)
             widths: ConformalWidths = {}
             if study.task.widening != "none":
                 widths = _evaluator(study, dataset).widths(models)
-            parameters[cell.sharing] = models["local"]
-            write_models(file, models, describe(study, cell, dataset, widths))
-            names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
-            rows.append({**names, "file": file.name})
-        packed, _ = read_arrays(fitted_files[state])
-        baseline_totals = _totals_of_baselines(packed, fitted_files[state])
-        for name in _choose_baselines(tables, state):
-            file = index.parent / f"{state}-{name}.safetensors"
-            keep_baseline(study, state, name, dataset, packed, file)
-            labels = {"state": state, "sharing": BASELINE, "cell": name}
-            rows.append({**labels, "file": file.name})
-            totals[name] = baseline_totals
-        assignments = assign(tables, state, list(totals))
+            self.parameters[cell.sharing] = models["local"]
+            write_models(
+                self._add_row(cell.sharing, cell.sharing, str(cell)),
+                models,
+                describe(study, cell, dataset, widths),
+            )
+
+    def keep_baselines(self) -> None:
+        """Write the best baselines."""
+        totals = _totals_of_baselines(self.packed, self.fitted_file)
+        for name in _choose_baselines(self.tables, self.state):
+            file = self._add_row(name, BASELINE, name)
+            keep_baseline(self.study, self.state, name, self.dataset, self.packed, file)
+            self.totals[name] = totals
+
+    def _add_row(self, forecaster: str, sharing: str, cell: str) -> Path:
+        """Add a forecaster to the index, and return the file of its models."""
+        file = self.folder / f"{self.state}-{forecaster}.safetensors"
+        labels = {"state": self.state, "sharing": sharing, "cell": cell}
+        self.rows.append({**labels, "file": file.name})
+        return file
+
+    def add_errors(self, kept_errors: KeptErrors) -> None:
+        """Add the errors of what is in use, then those of each forecaster that is kept."""
+        assignments = assign(self.tables, self.state, [*self.totals])
         used = {client: assignment.forecaster for client, assignment in assignments.items()}
         if len({*used.values()}) == 1:
             (name,) = {*used.values()}
-            kept_errors.add(state, name, dataset, totals[name], IN_USE)
+            kept_errors.add(self.state, name, self.dataset, self.totals[name], IN_USE)
         elif used:
-            mixture = add_up_mixture(study, dataset, used, parameters, packed)
-            kept_errors.add(state, IN_USE, dataset, mixture)
-        for name, forecaster_totals in totals.items():
-            kept_errors.add(state, name, dataset, forecaster_totals)
-        scores_as_new += score_as_new(study, state, dataset, [*totals], packed)
-    kept_files = {row["file"] for row in rows}
-    for old in index.parent.glob("*.safetensors"):
-        if old.name not in kept_files:
-            old.unlink()
-    write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
-    new_table = pd.DataFrame(scores_as_new, columns=[*NEW])
-    files = {LEADS_FILE: kept_errors.leads, SUMS_FILE: kept_errors.sums, NEW_FILE: new_table}
-    for name, table in files.items():
-        if rows and (len(table) or name != NEW_FILE):
-            write_csv(table.round(6), index.parent / name)
+            mixture = add_up_mixture(self.study, self.dataset, used, self.parameters, self.packed)
+            kept_errors.add(self.state, IN_USE, self.dataset, mixture)
+        for name, totals in self.totals.items():
+            kept_errors.add(self.state, name, self.dataset, totals)
+
+
+def _remove_other_models(folder: Path, names: Collection[str]) -> None:
+    """Remove the files of models from a folder whose names are not among these."""
+    for file in folder.glob("*.safetensors"):
+        if file.name not in names:
+            file.unlink()
+
+
+def _write_error_tables(
+    folder: Path, kept_errors: KeptErrors, new_table: pd.DataFrame, has_models: bool
+) -> None:
+    """Write the tables of errors beside the models; those of earlier models go, if there are none
+    any more."""
+    tables = {LEADS_FILE: kept_errors.leads, SUMS_FILE: kept_errors.sums, NEW_FILE: new_table}
+    for name, table in tables.items():
+        if has_models and (len(table) or name != NEW_FILE):
+            write_csv(table.round(6), folder / name)
         else:
-            (index.parent / name).unlink(missing_ok=True)
-    write_sums(index.parent)
+            (folder / name).unlink(missing_ok=True)
 
 
 def _totals_of_baselines(packed: Arrays, file: Path) -> Totals:
