@@ -264,54 +264,27 @@ class DeployedServer:
         server, fields = SumServer(SystemSecrets(), "", len(names)), sum_fields(f.channel.shared)
         degree = server.neighbours.shape[1]
         crowd = Crowd(len(names), float(f.weights_of_sum.nansum()))
-
-        def ask(
-            requests: Mapping[str, Message], size: int, kind: type[F]
-        ) -> tuple[dict[str, CheckedAnswer[F]], list[bytes]]:
-            def check(data: bytes) -> None:
-                if len(data) != size:
-                    raise ValueError(f"it has {len(data)} bytes instead of {size}")
-
-            answers = self._ask(requests, "train", partial(read_exchanged, check, kind))
-            data = [as_bytes(answer.arrays["0"]) for answer in answers.values()]
-            client_numbers = torch.tensor(
-                [self.names.index(name) for name in answers], dtype=torch.int64
-            )
-            self.channel.count_messages("up", client_numbers, data)
-            return answers, data
-
-        def reply(
-            answers: Mapping[str, CheckedAnswer[Any]], data: Iterable[bytes]
-        ) -> dict[str, Message]:
-            replies = dict(zip(answers, data, strict=True))
-            client_numbers = torch.tensor(
-                [self.names.index(name) for name in replies], dtype=torch.int64
-            )
-            self.channel.count_messages("down", client_numbers, [*replies.values()])
-            return {
-                name: self.message(
-                    "exchange", rows=[as_row(message)], after=answers[name].facts.request
-                )
-                for name, message in replies.items()
-            }
-
-        answers: dict[str, CheckedAnswer[Any]]
-        answers, publics = ask(messages, PUBLIC, TrainedFacts)
+        # 1. The public keys of all clients.
+        answers, publics = self._ask_for_bytes(messages, PUBLIC)
         if len(answers) < len(names):
             return answers, False
+        # 2. Shares of their secrets, sealed for their neighbours.
         introductions = [crowd.pack() + message for message in server.pass_on(publics)]
-        answers, shared = ask(reply(answers, introductions), degree * SEALED, TrainedFacts)
+        requests = self._reply_with(answers, introductions)
+        answers, shared = self._ask_for_bytes(requests, degree * SEALED)
         if len(answers) < len(names):
             return answers, False
-        requests = reply(answers, server.deliver(shared))
-        answers, masked = ask(requests, fields.size, TrainedFacts)
+        # 3. The masked updates of those that are still there.
+        requests = self._reply_with(answers, server.deliver(shared))
+        answers, masked = self._ask_for_bytes(requests, fields.size)
         places = [names.index(name) for name in answers]
         try:
             arrival_bits = server.add(dict(zip(places, masked, strict=True)), fields)
             if f.privacy is not None and len(places) < staying(len(names)):
                 raise DropoutError("too few clients are left to add the noise")
-            bits = [arrival_bits[place] for place in places]
-            told_by, secret_shares = ask(reply(answers, bits), degree * SHARE, TrainedFacts)
+            # 4. The shares with which the masks are taken off the sum.
+            requests = self._reply_with(answers, [arrival_bits[place] for place in places])
+            told_by, secret_shares = self._ask_for_bytes(requests, degree * SHARE)
             by_place = {
                 names.index(name): message
                 for name, message in zip(told_by, secret_shares, strict=True)
@@ -321,6 +294,31 @@ class DeployedServer:
             return self._refuse_all(names, SumError(str(error))), False
         self.channel.masked_sum = MaskedSum(numbers, crowd, clients[places])
         return answers, True
+
+    def _ask_for_bytes(
+        self, requests: Mapping[str, Message], size: int
+    ) -> tuple[dict[str, CheckedAnswer[TrainedFacts]], list[bytes]]:
+        """The answers to requests, and what each carries: bytes of this size."""
+        check = partial(_check_size, size)
+        answers = self._ask(requests, "train", partial(read_exchanged, check, TrainedFacts))
+        data = [as_bytes(answer.arrays["0"]) for answer in answers.values()]
+        self._count_messages("up", answers, data)
+        return answers, data
+
+    def _reply_with(
+        self, answers: Mapping[str, CheckedAnswer[TrainedFacts]], data: Sequence[bytes]
+    ) -> dict[str, Message]:
+        """The messages that follow these answers, each of which carries its part of the data."""
+        self._count_messages("down", answers, data)
+        return {
+            name: self.message("exchange", rows=[as_row(part)], after=answer.facts.request)
+            for (name, answer), part in zip(answers.items(), data, strict=True)
+        }
+
+    def _count_messages(self, way: Direction, names: Iterable[str], data: Sequence[bytes]) -> None:
+        """Count what was exchanged with these clients."""
+        numbers = torch.tensor([self.names.index(name) for name in names], dtype=torch.int64)
+        self.channel.count_messages(way, numbers, [*data])
 
     def _train_together(
         self,
@@ -506,3 +504,9 @@ class DeployedServer:
         limits = note["limits"].items()
         self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
         self.history = [RoundSummary(**summary) for summary in note["history"]]
+
+
+def _check_size(size: int, data: bytes) -> None:
+    """Refuse, with a ValueError, bytes of another size."""
+    if len(data) != size:
+        raise ValueError(f"it has {len(data)} bytes instead of {size}")
