@@ -33,7 +33,7 @@ def _load(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    import urllib.request as request
+    from urllib import request as request
 
     import constriction as constriction
     import dp_accounting as dp_accounting
