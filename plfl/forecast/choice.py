@@ -25,6 +25,8 @@ from plfl.study.axes import latest
 
 MOST_VARIANTS = 6
 """Folders of variants that an error names."""
+ALL_TIME = pd.Timedelta(days=36_500)
+"""The reach of forecasts whose intervals follow all earlier ones."""
 MAP, PUBLIC = "docs/map.md", "docs/public.md"
 """Pages with the errors of new meters."""
 BY_AGE: dict[int, dict[str, str]] = {
@@ -145,6 +147,8 @@ class Forecasters:
     def reach(self) -> pd.Timedelta:
         """The time before a forecast of which any of the forecasters reads something."""
         model = self.any_model
+        if model.has_adaptive_widths:
+            return ALL_TIME
         baselines = self.index.loc[self.index["sharing"] == BASELINE, "name"].unique()
         rows = [count_rows_read(model.study, model.interval, name) for name in ("", *baselines)]
         return max(rows) * pd.Timedelta(minutes=model.interval)

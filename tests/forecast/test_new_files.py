@@ -453,10 +453,10 @@ def test_adaptive_widths_follow_all_known_readings(
     task = {"task": {"conformal": "adaptive", "level": 0.8}, "baselines": {"trees": 2}}
     write(Path("meters.yaml"), content | task)
     results = write_results(Study.load("meters.yaml"), "naive_day")
-    export("all", FIRST, "2024-04-20")
-    export("april", LAST, "2024-04-20"), export("days", "2024-04-18", "2024-04-20")
+    export("all", FIRST, "2024-05-20")
+    export("spring", LAST, "2024-05-20"), export("days", "2024-05-18", "2024-05-20")
     expected = print_forecasts(invoke, results, "all")
-    table = print_forecasts(invoke, results, "april", "--keep-readings")
+    table = print_forecasts(invoke, results, "spring", "--keep-readings")
     pd.testing.assert_frame_equal(table, expected)
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "days"), expected)
     choose = partial(Forecasters.choose, wanted="naive_day")  # nothing here has a score
@@ -466,7 +466,7 @@ def test_adaptive_widths_follow_all_known_readings(
     assert pd.to_datetime(served["timestamp"]).tolist() == [*pd.to_datetime(printed["timestamp"])]
     for column in ("forecast", "forecast_lower", "forecast_upper"):
         np.testing.assert_allclose(served[column].astype(float), printed[column], rtol=1e-5)
-    export("days", "2024-04-20", "2024-04-22", factor=100)
+    export("days", "2024-05-20", "2024-05-22", factor=100)
     with naming(DataError, "attic", "another unit"):
         Forecasts(results, "attic", Path("days/attic.csv")).document()
 
