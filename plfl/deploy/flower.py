@@ -41,9 +41,11 @@ SWITCHES = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
     "NO_COLOR": "1",
 }
+"""Environment variables of Flower's processes. A SuperExec asks for work at an interval of half a
+second: each question costs processor time, also while a deployment waits."""
 TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
 REFUSAL = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")

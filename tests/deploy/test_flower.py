@@ -54,7 +54,8 @@ def test_who_has_no_right_gets_nothing(tmp_path):
         for name, folder in hosts.items():
             command = [sys.executable, "-m", "plfl", "deploy", "client", "--config", "study.yaml"]
             command += ["--building", folder.name if name == "honest" else NAME]
-            command += ["--server", f"127.0.0.1:{port}", "--retry-seconds", "1"]
+            seconds = "1" if name == "late" else "0"
+            command += ["--server", f"127.0.0.1:{port}", "--retry-seconds", seconds]
             command += ["--keys", str(folder), "--folder", str(tmp_path / f"folder-{name}")]
             clock = shifted if name == "late" else None
             processes.start(name, command, clock, folder=tmp_path)
