@@ -25,7 +25,9 @@ settings.load_profile("plfl")
 
 LONGEST = (
     *("deploy/test_flower.py", "test_workflow.py", "forecast/test_export.py"),
-    *("results/test_comparisons.py", "report/test_figures.py", "report/test_page.py"),
+    *("publish/test_tracking.py", "report/test_figures.py", "deploy/protocol/test_replay.py"),
+    *("results/test_comparisons.py", "deploy/protocol/test_trees.py", "faults/test_kill.py"),
+    *("forecast/test_baselines.py", "training/test_device.py", "training/test_stack_sizes.py"),
 )
 """The files of tests that take longest, longest first."""
 
