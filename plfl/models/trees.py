@@ -87,9 +87,10 @@ def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
     LightGBM's trees, a node leads to later ones only."""
     feature, threshold, left_child, right = nodes
     node_reached = torch.zeros_like(left_child[:, 0]).expand(x.shape[0], -1)
-    for node in range(feature.shape[1]):
-        to_left = x[:, feature[:, node].long()] <= threshold[:, node]
-        child = torch.where(to_left, left_child[:, node], right[:, node])
+    # Taken apart once, and not node by node: few operators make a short program (`plfl export`).
+    parts = (feature.long().unbind(1), threshold.unbind(1), left_child.unbind(1), right.unbind(1))
+    for node, (features, thresholds, lefts, rights) in enumerate(zip(*parts, strict=True)):
+        child = torch.where(x.index_select(1, features) <= thresholds, lefts, rights)
         node_reached = torch.where(node_reached == node, child, node_reached)
     return (-1 - node_reached).long()
 
