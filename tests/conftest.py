@@ -4,7 +4,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 # Every worker of pytest-xdist would start a thread for every core. Threads that wait for a core
 # spin: small matrices then cost several times as much processor time.
@@ -49,6 +51,21 @@ def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks of two sizes: tracing a model for every size takes long, and changes no bit."""
     if (module := sys.modules.get("plfl.training.stacked")) is not None:
         monkeypatch.setattr(module, "SIZES", (2, 8))
+
+
+@lru_cache(maxsize=24)
+def simulated_year(building: Any, seed: int) -> Any:
+    """The year of a sample building, of which nobody changes the table (3 MB)."""
+    return sys.modules["plfl.data.sample.end_uses"].simulate(building, seed)
+
+
+@pytest.fixture(autouse=True)
+def few_simulations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process simulates a sample building once, though every fetch writes its file again. The
+    tests of the sample data themselves simulate it each time."""
+    module = sys.modules.get("plfl.data.sample.store")
+    if module is not None and request.path.name != "test_sample.py":
+        monkeypatch.setattr(module, "simulate", simulated_year)
 
 
 @pytest.fixture(autouse=True)
