@@ -166,7 +166,9 @@ def refusal(message: str, key: str = "") -> PydanticCustomError:
 def flow(plain: object) -> str:
     """A value of plain types in one line of YAML, as a study would write it."""
     return (
-        yaml.safe_dump(plain, default_flow_style=True, width=float("inf"), sort_keys=False)
+        yaml.safe_dump(
+            plain, default_flow_style=True, width=float("inf"), sort_keys=False, allow_unicode=True
+        )
         .removesuffix("...\n")
         .strip()
     )
