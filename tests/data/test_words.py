@@ -222,6 +222,8 @@ def test_rows_in_json_are_a_table(shape: str, tmp_path: Path) -> None:
     ("line", "is_stated"),
     [
         ("Verbrauch in kWh", True),
+        ("Jednostka;kWh", True),
+        ("Grenze;kW", False),
         ("Contract: 9 kW", False),
         ("Consumption [kWh];Power [kW]", False),
     ],
@@ -268,6 +270,8 @@ def test_numbered_meters_are_meters(names: list[str], tmp_path: Path) -> None:
         ("Q+ Prejeta jalova moč", None),
         ("Dogovorjena moč", None),
         ("Mesec", None),
+        ("売電量(kWh)", "kWh"),
+        ("発電電力量", None),
     ],
 )
 def test_feed_in_heat_reactive_energy_and_dates_are_no_loads(name: str, unit: str | None) -> None:
@@ -275,7 +279,9 @@ def test_feed_in_heat_reactive_energy_and_dates_are_no_loads(name: str, unit: st
     assert quantities.why_not_load(name, unit) == "by its name"
 
 
-@pytest.mark.parametrize("name", ["Bezug (kW)", "afname stand dal", "El fastighet (kWh)", "使用量"])
+@pytest.mark.parametrize(
+    "name", ["Bezug (kW)", "afname stand dal", "El fastighet (kWh)", "使用量", "買電量"]
+)
 def test_consumption_may_be_a_load(name: str) -> None:
     assert quantities.why_not_load(name, quantities.unit_of(name)) is None
 
@@ -283,3 +289,74 @@ def test_consumption_may_be_a_load(name: str) -> None:
 def test_dutch_registers_can_be_added() -> None:
     pattern = quantities.registers_among(["afname stand dal", "afname stand normaal"])
     assert pattern == "[ _-]*(dal|normaal)$"
+
+
+@pytest.mark.parametrize(
+    ("consumption", "other"),
+    [("CP - energia pobrana", "CO - energia oddana"), ("'+A'", "'-A'"), ("Consumption", "Gas")],
+)
+def test_rows_that_measure_something_else_by_their_words_are_left_out(
+    consumption: str, other: str, tmp_path: Path
+) -> None:
+    table = hourly(Kind=consumption, kWh=LOADS)
+    table = pd.concat([table, table.assign(Kind=other, kWh=LOADS / 2)]).sort_values("start")
+    table.to_csv(path := tmp_path / "a.csv", index=False)
+    exports = read(path)
+    assert_read(exports)
+    assert f"left out: rows whose 'Kind' is {other!r}" in exports.report()[0]
+    assert [*read(path, columns={"meter": "Kind"}).meters] == [
+        name.strip("'") for name in (consumption, other)
+    ]
+
+
+def test_rows_that_may_be_consumption_are_asked_about(tmp_path: Path) -> None:
+    kinds = ["Import T1", "Import T2", "Export"]
+    pd.concat([hourly(Kind=kind, kWh=LOADS) for kind in kinds]).sort_values("start").to_csv(
+        path := tmp_path / "a.csv", index=False
+    )
+    with naming(DataError, "'Kind' has 'Import T1', 'Import T2', 'Export'"):
+        read(path)
+
+
+def test_a_name_of_a_load_says_nothing_else() -> None:
+    names = ["Consumption", "CP - energia pobrana", "+A", "1-0:1.8.0", "Feed in", "Export", "CP"]
+    assert [name for name in names if quantities.names_load(name)] == names[:4]
+
+
+def test_questions_have_the_letters_of_the_file(tmp_path: Path) -> None:
+    columns = {"使用電力量(ロス後)": LOADS, "使用電力量(ロス前)": LOADS * 0.9}
+    hourly(**columns).to_csv(path := tmp_path / "a.csv", index=False)
+    with naming(DataError, "{load: 使用電力量(ロス後)} or", "{load: 使用電力量(ロス前)};"):
+        read(path, unit="kWh")
+
+
+def test_power_beside_the_energy_of_the_same_place_is_left_out(tmp_path: Path) -> None:
+    columns = {"Halle - Energie [kWh]": LOADS, "Kita - Energie [kWh]": 2 * LOADS}
+    hourly(**columns, **{"Halle - Leistung [kW]": LOADS}).to_csv(
+        path := tmp_path / "a.csv", index=False
+    )
+    exports = read(path)
+    assert [*exports.meters] == ["Halle - Energie", "Kita - Energie"]
+    assert (
+        "'Halle - Leistung [kW]' (the power beside 'Halle - Energie [kWh]')"
+        in (exports.report()[0])
+    )
+
+
+@pytest.mark.parametrize(("zone", "extra"), [("Europe/Warsaw", "2A"), ("Europe/London", "2a")])
+def test_a_row_per_day_may_have_a_column_for_the_repeated_hour(
+    zone: str, extra: str, tmp_path: Path
+) -> None:
+    days = pd.date_range("2025-10-24", periods=6).strftime("%d-%m-%Y")
+    loads = [*map(str, LOADS[:24])]
+    rows = [
+        ";".join([day, *loads[:2], "99" if day == "26-10-2025" else "", *loads[2:]]) for day in days
+    ]
+    header = ";".join(["Data", "1", "2", extra, *map(str, range(3, 25))])
+    (path := tmp_path / "a.csv").write_text("\n".join([header, *rows]))
+    (meter,) = read(path, zone, unit="kWh").meters.values()
+    assert meter.load.notna().all()
+    assert len(meter.load) == 6 * 24 + 1
+    repeated = meter.load.index[meter.load == 99]
+    expected = {"Europe/Warsaw": "2025-10-26 01:00", "Europe/London": "2025-10-26 02:00"}
+    assert [*repeated] == [pd.Timestamp(expected[zone], tz="UTC")]

@@ -40,7 +40,12 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?")
 _OF_QUERY = ("_start", "_stop")
 """Columns of InfluxDB with the span of the whole query."""
 _MOST_QUALITIES = 12
+_MOST_KINDS = 20
+"""Most values of a column that says what its rows measure."""
+_NO_LOADS = "what is no load by its name"
 _HOUR = 60
+_OFTEN = 0.4
+"""Times occur more than once if this part of the rows has one of a row before."""
 _STEADY_PART = 0.95
 """The part of the rows in which starts and ends are equally far apart."""
 
@@ -52,6 +57,9 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         DataError: a column is missing, or its meaning is ambiguous.
     """
     table = simplify(tables.read(raw, meters), meters)
+    rows = rows_of_other_things(table, meters)
+    for column, values in rows.items():
+        table = replace(table, cells=table.cells[~as_text(table.cells[column]).isin(values)])
     day_columns = (
         [] if {"timestamp", "load"} & {*meters.columns} else columns_of_day([*table.cells])
     )
@@ -72,6 +80,8 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     if left_out := [f"{column!r} ({reason})" for column, reason in layout.left_out.items()]:
         remainder = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
         notes += f", no loads: {', '.join(left_out[:5])}{remainder}"
+    for column, values in rows.items():
+        notes += f", left out: rows whose {column!r} is {name_list(values)}"
     time: dict[str, object] = {
         "column": layout.time[0],
         "of_day": day_columns,
@@ -92,6 +102,7 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
             "unit": _unit(table, stated, meters),
             "cumulative": meters.cumulative,
         },
+        "rows": [{"column": c, "leave_out": {_NO_LOADS: values}} for c, values in rows.items()],
         "quality": _quality(table),
         "meters": {"column": layout.name or [], "by_column": is_by_column, "add": meters.add},
     }
@@ -446,6 +457,29 @@ def _is_clock(table: RawTable, name: str) -> bool:
     return share_of(text, _CLOCK.fullmatch) > 0.5
 
 
+def rows_of_other_things(table: RawTable, meters: Meters) -> dict[str, list[str]]:
+    """The column by which rows of the same times differ in what they measure, such as import and
+    feed-in, and its values that are no loads by their names, beside the only one that is; empty if
+    there is none, or if keys choose among the rows."""
+    if meters.only or meters.leave_out or meters.add or "meter" in meters.columns:
+        return {}
+    columns = [*map(str, table.cells)]
+    for column in columns:
+        if column in table.plain or table.cells[column].dtype.kind != "O" or names_meter(column):
+            continue
+        if len(table.cells[column].unique()) > _MOST_KINDS:
+            continue
+        values = [str(value) for value in as_text(table.cells[column]).unique()]
+        names = {value: value.strip("'\" ") for value in values}
+        no_loads = [value for value in values if quantities.names_other(names[value])]
+        loads = [value for value in values if quantities.names_load(names[value])]
+        if no_loads and len(loads) == 1 and len(no_loads) == len(values) - 1:
+            times = [name for name in columns if _is_time(table, name) or _is_clock(table, name)]
+            if times and table.cells.duplicated(times).mean() > _OFTEN:
+                return {column: no_loads}
+    return {}
+
+
 def _name(
     table: RawTable, time: Sequence[str], readings: Sequence[str], words: Sequence[str]
 ) -> str | None:
@@ -458,13 +492,13 @@ def _name(
     name_columns = [column for column in name_columns if _names_meters(table, column)]
     if name_columns:
         return name_columns[0]
-    if table.cells.duplicated(list(time)).mean() <= 0.4:
+    if table.cells.duplicated(list(time)).mean() <= _OFTEN:
         return None
     words = [word for word in words if word not in readings]
     telling_columns = [
         word
         for word in words
-        if _may_name_meters(table, word) and table.cells.duplicated([*time, word]).mean() <= 0.4
+        if _may_name_meters(table, word) and table.cells.duplicated([*time, word]).mean() <= _OFTEN
     ]
     if len(telling_columns) == 1:
         return telling_columns[0]

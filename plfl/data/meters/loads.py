@@ -60,6 +60,7 @@ class LoadSearch:
             rules += [
                 self._columns_that_never_change,
                 self._columns_without_unit,
+                self._columns_of_power,
                 self._columns_beside_the_load,
             ]
         for rule in rules:
@@ -117,6 +118,22 @@ class LoadSearch:
             for column in unstated
             if not _blocks(self.table, column)
         }
+
+    def _columns_of_power(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns of power whose words, but for those that say what is measured, are also in
+        the name of a single column of energy: `Hall - Energy [kWh]` beside `Hall - Power [kW]`."""
+        if not 1 < len(columns) <= _NARROW:
+            return {}
+        words = {column: quantities.words_of_meter(column) for column in columns}
+        units = {column: self.table.unit_of(column) for column in columns}
+        energies = [column for column in columns if units[column] in quantities.ENERGY]
+        reasons = {}
+        for power in columns:
+            if words[power] and units[power] in quantities.LOADS and power not in energies:
+                of_meter = [column for column in energies if words[power] <= words[column]]
+                if len(of_meter) == 1:
+                    reasons[power] = f"the power beside {of_meter[0]!r}"
+        return reasons
 
     def _columns_beside_the_load(self, columns: Sequence[str]) -> dict[str, str]:
         """All but one of a few columns that are no meters: the consumption by its name, the energy
@@ -337,9 +354,10 @@ def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[st
     for column in [*words, *readings] if len(readings) < 3 else ():
         loads = [name for name in readings if name != column]
         if len(loads) == 1 and (blocks := _blocks(table, column)):
+            only = Key("data.meters.only", flow(blocks[:1]))
             raise data_error(
                 table.path,
-                f"{column!r} has {len(blocks)} values, such as {blocks[0]!r} and {blocks[1]!r}",
-                f"if they name meters, set {choices('meter', [column])}; if not, "
-                f"{choices('load', loads)}",
+                f"{column!r} has {len(blocks)} values: {name_list(blocks)}",
+                f"if they name meters, set {choices('meter', [column])}, and {only} (or others) if "
+                f"not all have loads; if they name none, {choices('load', loads)}",
             )

@@ -15,7 +15,20 @@ from plfl.config.messages import typed
 from plfl.config.sections import Meters
 from plfl.data.meters.tables import THOUSANDS, WHOLE_NUMBER, RawTable
 
-_MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
+_MISSING = (
+    "",
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "-",
+    "--",
+    "---",
+    "#n/a",
+    "unavailable",
+    "unknown",
+)
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
 
 

@@ -221,8 +221,24 @@ def names_other(name: str) -> bool:
     words = words_in(name)
     return _FED_IN.search(name) is not None or (
         bool(WORDS.not_loads.among(words))
-        and all(word in WORDS.not_loads or _says_load(word) or len(word) == 1 for word in words)
+        and all(word in WORDS.not_loads or _says_load(word) or len(word) <= _CODE for word in words)
     )
+
+
+def words_of_meter(name: str) -> frozenset[str]:
+    """The words and numbers in the name of a column that do not say what is measured."""
+    words = (word for word in words_in(name) if not _says_load(word))
+    numbers = re.findall(r"\d+", _WITHOUT_UNIT.sub("", name))
+    return frozenset((*(word for word in words if not WORDS.power.among([word])), *numbers))
+
+
+def names_load(name: str) -> bool:
+    """Whether a name has a word of loads, beside nothing but such words and codes, or is that of a
+    register; and says nothing else."""
+    words = {word for word in words_in(name) if len(word) > _CODE}
+    is_load = bool(words) and all(map(_says_load, words))
+    is_register = _REGISTER.fullmatch(name.casefold()) is not None
+    return (is_load or is_register) and not names_other(name)
 
 
 def _names_condition(name: str) -> bool:

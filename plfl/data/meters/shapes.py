@@ -32,8 +32,9 @@ _HOURS = re.compile(r"(\d{1,2})\s?[-–]\s?\d{1,2}")
 """The first and the last edge of an interval in hours."""
 _WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?(kWh|MWh|Wh|kW|MW|W)")
 """A reading with its unit in one cell."""
-_NUMBERED = re.compile(r"([^\W\d_]+)[ _.-]?0?(\d{1,2})")
-"""The name of a column with a numbered hour of the day."""
+_NUMBERED = re.compile(r"(?:([^\W\d_]+)[ _.-]?)?0?(\d{1,2})([a-zA-Z]?)")
+"""The name of a column with a numbered hour of the day, or, with a letter at the end, such as `2A`,
+with one that clocks repeat."""
 _DAY = 24 * 60
 _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
@@ -157,9 +158,12 @@ def columns_of_day(names: Sequence[str]) -> list[str]:
     numbers = {
         name: int(match[2])
         for name in names
-        if (match := _NUMBERED.fullmatch(name)) and match[1] in WORDS.hours_numbered
+        if (match := _NUMBERED.fullmatch(name))
+        and (match[1] is None or match[1] in WORDS.hours_numbered)
     }
-    if [*numbers.values()] in ([*range(24)], [*range(1, 25)]):
+    positions = positions_of_day([*numbers])
+    hours = [hour for hour, n in zip(numbers.values(), positions, strict=True) if n == int(n)]
+    if hours in ([*range(24)], [*range(1, 25)]):
         return [*numbers]
     plain_names = {name: _UNIT_AFTER.sub("", name.strip()) for name in names}
     clocks = {
@@ -172,6 +176,19 @@ def columns_of_day(names: Sequence[str]) -> list[str]:
     if (np.diff(minutes) % _DAY != step).any() or minutes[0] not in (0, step):
         return []
     return list(clocks)
+
+
+def positions_of_day(columns: Sequence[str]) -> list[float]:
+    """The numbers of the intervals that columns have, from 1; half a number more for that of an
+    hour that clocks repeat, such as `2A` after `2`."""
+    positions: list[float] = []
+    hours: list[str] = []
+    for column in columns:
+        match = _NUMBERED.fullmatch(column)
+        is_repeated = match is not None and bool(match[3]) and hours[-1:] == [match[2]]
+        hours.append(match[2] if match else column)
+        positions.append(positions[-1] + 0.5 if is_repeated else int((positions or [0])[-1]) + 1)
+    return positions
 
 
 def _minutes(clock: re.Match[str]) -> int:

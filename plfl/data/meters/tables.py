@@ -556,10 +556,15 @@ def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
 
 def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
     """The only unit above the header, if a line of its own says what is measured in it, such as
-    `Consumption in kWh`."""
+    `Consumption in kWh`, or that it is the unit, such as `Unit;kWh`."""
     units = {unit for row in rows for field in row if (unit := quantities.unit_of(field.strip()))}
-    lone = [row[0] for row in map(_stripped, rows) if len(row) == 1]
+    stripped_rows = [_stripped(row) for row in rows]
+    lone = [row[0] for row in stripped_rows if len(row) == 1]
     stated = {
+        quantities.unit_of(row[1].strip())
+        for row in stripped_rows
+        if len(row) == 2 and row[0].strip(": ") in WORDS.units
+    } | {
         quantities.unit_of(field)
         for field in lone
         if quantities.kind_of(field) and quantities.names_quantity(field)

@@ -29,6 +29,7 @@ from plfl.data.meters.formats.schema import PLAIN, Format, Names, is_fixed
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.selection import is_chosen, meter_of
+from plfl.data.meters.shapes import positions_of_day
 from plfl.data.meters.tables import RawTable
 
 _DAY = 24 * 60
@@ -336,7 +337,8 @@ class _Reader:
         count = len(columns)
         long = frame.loc[frame.index.repeat(count)]
         long["number" if time.of_day else "date"] = np.tile(
-            np.arange(1, count + 1) if time.of_day else np.array(columns, dtype=object), len(frame)
+            np.array(positions_of_day(columns) if time.of_day else columns, dtype=object),
+            len(frame),
         )
         values = self.cells[columns].to_numpy(dtype=object).ravel()
         lines = long.index.to_numpy(float) + np.tile(np.arange(count) / count, len(frame)) / 2
@@ -619,15 +621,20 @@ class _Reader:
         """The starts of intervals that are numbered in their days, in their order."""
         time, table = self.form.time, self._table(frame[["number"]].astype(str))
         number = numbers.read_numbers(table, ["number"], self.meters)["number"]
-        minutes_elapsed = (number - 1) * self._minutes(int(number.max()))
+        minutes = self._minutes(int(number.max()))
+        minutes_elapsed = (np.ceil(number) - 1) * minutes
         is_over = minutes_elapsed >= _DAY
+        is_repeated = number % 1 > 0
         if time.of_day:  # columns of the longest day, which are empty on others
-            is_over &= as_text(self.values["load"]) == ""
+            is_over = (is_over | is_repeated) & (as_text(self.values["load"]) == "")
         elif self._is_elapsed():
             is_over &= minutes_elapsed >= _DAY + 60
         length = pd.to_timedelta(minutes_elapsed, unit="min")
+        zone = time.zone if time.zone not in ("place", "offset") else keys.timezone
+        if is_repeated.any():  # the hour before it, or the one after it
+            hours = (days + length).dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+            length -= pd.to_timedelta(minutes * (is_repeated & hours.notna()), unit="min")
         if self._is_elapsed():
-            zone = time.zone if time.zone not in ("place", "offset") else keys.timezone
             days = days.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
             days = days.dt.tz_convert("UTC")
         starts = (days + length)[~is_over]
