@@ -325,6 +325,10 @@ class _Reader:
                 f"give it in a table of its own ({Key('data.meters.weather')})",
             )
         loads = self._load_columns()
+        if column := self._column(form.load.substitute, "load.substitute", is_needed=False):
+            is_substituted = (as_text(cells[loads[0]]) == "") & (as_text(cells[column]) != "")
+            cells = cells.assign(**{loads[0]: cells[loads[0]].mask(is_substituted, cells[column])})
+            self.mark_counts["substitutes"] = int(is_substituted.sum())
         self.values = cells
         return frame if is_long else self._unfolded(frame), loads
 

@@ -159,6 +159,9 @@ class Load(Section):
     """The columns of readings. Of those that a file has, each is a register of the same meter, and
     they are added, unless `meters.by_column` is set. Not needed with `time.of_day` and
     `time.columns`."""
+    substitute: Names = []
+    """The column with the reading of a row whose cell in `columns` is empty, such as an estimate;
+    it is used, and counted."""
     unit: Unit | None = None
     """Their unit. None: the one in `unit_column`, in `unit_pattern`, or in the column's name."""
     unit_column: Names = []
