@@ -323,6 +323,22 @@ def test_a_register_with_hourly_and_half_hourly_readings(tmp_path: Path) -> None
     np.testing.assert_allclose(read(tmp_path, content, cumulative=True), 0.4, atol=0.002)
 
 
+def test_a_register_that_is_read_at_irregular_times_rises_evenly_between_them(tmp_path, caplog):
+    seconds = np.random.default_rng(0).integers(280, 320, 12 * 24 * 4).cumsum()
+    stamps = pd.Timestamp("2023-01-01") + pd.to_timedelta(seconds, unit="s")
+    is_evening = pd.Series(stamps.hour >= 18)
+    use = np.diff(seconds, prepend=0) / 3600 * np.where(is_evening, 3, 1)
+    content = table(stamps, (500 + use.cumsum()).round(3))
+    content = content[~((stamps >= "2023-01-03 03:30") & (stamps < "2023-01-03 07:30"))]
+    found = read(tmp_path, content, cumulative=True)
+    missing = found[found.isna()].index
+    assert [*missing] == [*times("2023-01-03 04:00", 5)]
+    expected = np.where((found.index - HOUR).hour >= 18, 3, 1)
+    np.testing.assert_allclose(found.dropna(), expected[found.notna()], atol=0.2)
+    assert found.sum() == pytest.approx(expected[found.notna()].sum(), abs=0.3)
+    assert f"at irregular times, between which it rises evenly: {len(content)}" in caplog.text
+
+
 # -- clocks --------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,8 @@ _INTERVALS = (15, 30, 60)
 _EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
+_MOST = 0.9
+"""The part of the rises of a register that are usual."""
 _DIFFERENCES = "differences of a register"
 _SUMS = "summed to longer intervals"
 _CONVERTED = "converted to kWh"
@@ -409,6 +411,16 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     return np.asarray(index.as_unit("us").asi8 / 1e6)
 
 
+def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | None:
+    """The length of intervals, at least twice the usual step, in which a register that is read at
+    irregular times is known; None if no step is the usual one, or most steps are alike."""
+    steps = np.diff(_seconds(pd.DatetimeIndex(rows.index[rows["_load"].notna()]))) / 60
+    if len(steps) < _ENOUGH_STEPS or np.unique(steps, return_counts=True)[1].max() * 2 > len(steps):
+        return None
+    lengths = _INTERVALS if interval is None else (interval,)
+    return next((length for length in lengths if length >= 2 * np.median(steps)), None)
+
+
 class _Readings:
     """The readings of a meter, on the way to its series."""
 
@@ -425,6 +437,8 @@ class _Readings:
         ones are refused. `interval`: see `clean`. What changes is counted in `changes`."""
         self.place, self.rows, self.zone, self.keys, self.changes = place, rows, zone, keys, changes
         self.standard = standard_offset(zone)
+        if keys.cumulative and (minutes := _minutes_for_irregular(rows, interval)):
+            self.rows = rows = self._on_grid(rows, minutes)
         self.known_rows = rows[rows["_load"].notna()]
         self.raw = self._interval()
         self.target = interval or self.raw
@@ -462,6 +476,25 @@ class _Readings:
             kind = "readings in an unusual interval"
             raise self.place.refusal(self.known_rows, 0, kind, text, remedy)
         return round(step)
+
+    def _on_grid(self, rows: pd.DataFrame, length: int) -> pd.DataFrame:
+        """The rows of a register that was read at irregular times, such as at each change, at the
+        ends of intervals of `length` minutes, between whose readings it rises evenly; NaN where it
+        was not read for longer, and has counted more than it mostly does from one to the next."""
+        known_rows = rows[rows["_load"].notna()]
+        first, last = pd.DatetimeIndex(known_rows.index[[0, -1]]) + self.standard
+        step = f"{length}min"
+        ends = pd.date_range(first.ceil(step), last.floor(step), freq=step) - self.standard
+        times, readings = _seconds(pd.DatetimeIndex(known_rows.index)), known_rows["_load"]
+        grid = _seconds(ends)
+        rises = np.diff(readings)
+        is_unread = (np.diff(times) > 60 * length) & (rises > np.quantile(rises, _MOST))
+        after = np.searchsorted(times, grid)
+        is_inside = is_unread[after - 1] & (times[after] > grid) & (after > 0)
+        values = np.where(is_inside, np.nan, np.interp(grid, times, readings))
+        change = "readings of a register at irregular times, between which it rises evenly"
+        self.changes[change] += len(known_rows)
+        return known_rows.iloc[np.maximum(after - 1, 0)].set_axis(ends).assign(_load=values)
 
     def _check_grid(self, is_summed: bool) -> None:
         """Refuse readings whose ends are not on a regular grid of the standard time."""
