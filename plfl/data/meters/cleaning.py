@@ -36,7 +36,7 @@ _INTERVALS = (15, 30, 60)
 _EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
-_MOST = 0.9
+_USUAL_PART = 0.9
 """The part of the rises of a register that are usual."""
 _DIFFERENCES = "differences of a register"
 _SUMS = "summed to longer intervals"
@@ -488,7 +488,7 @@ class _Readings:
         times, readings = _seconds(pd.DatetimeIndex(known_rows.index)), known_rows["_load"]
         grid = _seconds(ends)
         rises = np.diff(readings)
-        is_unread = (np.diff(times) > 60 * length) & (rises > np.quantile(rises, _MOST))
+        is_unread = (np.diff(times) > 60 * length) & (rises > np.quantile(rises, _USUAL_PART))
         after = np.searchsorted(times, grid)
         is_inside = is_unread[after - 1] & (times[after] > grid) & (after > 0)
         values = np.where(is_inside, np.nan, np.interp(grid, times, readings))

@@ -130,9 +130,9 @@ class LoadSearch:
         reasons = {}
         for power in columns:
             if words[power] and units[power] in quantities.LOADS and power not in energies:
-                of_meter = [column for column in energies if words[power] <= words[column]]
-                if len(of_meter) == 1:
-                    reasons[power] = f"the power beside {of_meter[0]!r}"
+                energies_of_meter = [column for column in energies if words[power] <= words[column]]
+                if len(energies_of_meter) == 1:
+                    reasons[power] = f"the power beside {energies_of_meter[0]!r}"
         return reasons
 
     def _columns_beside_the_load(self, columns: Sequence[str]) -> dict[str, str]:
@@ -354,10 +354,10 @@ def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[st
     for column in [*words, *readings] if len(readings) < 3 else ():
         loads = [name for name in readings if name != column]
         if len(loads) == 1 and (blocks := _blocks(table, column)):
-            only = Key("data.meters.only", flow(blocks[:1]))
+            choice = Key("data.meters.only", flow(blocks[:1]))
             raise data_error(
                 table.path,
                 f"{column!r} has {len(blocks)} values: {name_list(blocks)}",
-                f"if they name meters, set {choices('meter', [column])}, and {only} (or others) if "
-                f"not all have loads; if they name none, {choices('load', loads)}",
+                f"if they name meters, set {choices('meter', [column])}, and {choice} (or others) "
+                f"if not all have loads; if they name none, {choices('load', loads)}",
             )
