@@ -15,7 +15,7 @@ from plfl.base.text import Progress, counted, counted_names
 from plfl.config.sections import TESTED as TESTED_WEEKS
 from plfl.config.sections import Holidays, Meters, Rolling
 from plfl.data.dataset import WEEK
-from plfl.data.meters.cleaning import Meter
+from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.paths import client_names, raw_files
@@ -123,8 +123,8 @@ def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
 def _add_problems(exports: Exports, meters: Meters) -> None:
     """Add to the problems what a study would assume without being told."""
     problems, keys_given = exports.problems, meters.model_fields_set
-    if problem := zone_problem(exports, meters):
-        problems.insert(0, problem)
+    if problem := zone_problem(exports, meters):  # the zone may be all that repeated hours lack
+        problems[:] = [problem, *(p for p in problems if p.kind != REPEATED_HOUR)]
     if meters.weather in exports.local and not keys_given & {"timezone", "weather_timezone"}:
         remedy = f"set {Key('data.meters.weather_timezone')}"
         problems.append(Problem(meters.weather, "the stamps have no UTC offset", remedy))

@@ -249,6 +249,41 @@ def test_different_duplicates_need_a_rule(bring, rule, value):
     }
 
 
+def test_a_missing_reading_is_no_duplicate(bring: Callable[..., Exports]) -> None:
+    """As where clocks go forward, in the last columns of a table with a row for each day."""
+    lines = text(hours(), loads())
+    lines.insert(30, lines[30].partition(",")[0] + ",")
+    assert not bring("a.csv", ["t,load", *lines]).meters["a"].changes
+    lines.insert(10, lines[10])
+    changes = bring("a.csv", ["t,load", *lines]).meters["a"].changes
+    assert changes == {"equal duplicates dropped": 1}
+
+
+@pytest.mark.parametrize(("stamp", "first"), [("start", 0), ("end", 1)])
+def test_the_days_of_a_meter_are_those_of_its_file(
+    bring: Callable[..., Exports], stamp: str, first: int
+) -> None:
+    """Summer time at the beginning, a last hour that ends at midnight, and a gap."""
+    zone = "Australia/Sydney"
+    stamps = pd.date_range("2012-03-26", "2012-05-01", freq="h", tz=zone, inclusive="left")
+    lines = text((stamps + pd.Timedelta(hours=first)).tz_localize(None), loads(len(stamps)))
+    gap = next(i for i, line in enumerate(lines) if line.startswith("2012-03-28 10:00"))
+    del lines[gap : gap + 2]
+    meter = bring("a.csv", ["t,kWh", *lines], timezone=zone, stamp=stamp).meters["a"]
+    assert "kWh, 2012-03-26 to 2012-04-30; " in meter.summary
+    assert meter.summary.endswith(f"longest gap: 120 minutes from 2012-03-28 {10 - first:02}:00")
+
+
+def test_the_hour_that_clocks_repeat_waits_for_the_zone(tmp_path: Path) -> None:
+    stamps = pd.date_range("2012-03-26", periods=ROWS, freq="h", tz="Australia/Sydney")
+    lines = ["t,kWh", *text(stamps.tz_localize(None), loads())]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        read(tmp_path)
+    assert "1 problem, " in str(error.value) and "no UTC offset" in str(error.value)
+    assert load(read(tmp_path, timezone="Australia/Sydney")).notna().all()
+
+
 def test_only_the_chosen_span_is_written(bring: Callable[..., Exports]) -> None:
     imported = bring(
         *("a.csv", ["t,load", *text(hours(), loads())]),

@@ -16,6 +16,7 @@ from dataclasses import replace
 from glob import escape
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -280,18 +281,21 @@ def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.Dat
     table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
-    table = _fill_gaps(place, table[roles], meters)
+    table = _fill_gaps(place, table[roles], meters, meter.zone)
     values = table["load"].rename(meters.columns.get("load", "load"))
     check_load(place, values, allow_negative=meters.allow_negative, gaps=True)
     return table
 
 
-def _fill_gaps(place: Path | Place, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
+def _fill_gaps(
+    place: Path | Place, table: pd.DataFrame, meters: Meters, zone: ZoneInfo
+) -> pd.DataFrame:
     """The table from its first to its last complete row, with gaps of up to `max_gap` filled.
 
     The rows are on a regular grid, with NaN where a reading is missing. `attrs` of the result has
     the number of `gaps` in the load, of readings `filled` there and of those left `missing`, and
-    `notes` about the changes, for the user. A table without a complete row is refused.
+    `notes` about the changes, for the user, in the local time of `zone`. A table without a complete
+    row is refused.
     """
     complete = table.notna().to_numpy().all(axis=1)
     if complete.all():
@@ -310,6 +314,7 @@ def _fill_gaps(place: Path | Place, table: pd.DataFrame, meters: Meters) -> pd.D
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
     filled = table.ffill()
+    utc = pd.DatetimeIndex(table.index - standard_offset(zone)).tz_localize("UTC")
     for column, role in enumerate(map(str, table)):
         starts, lengths = runs(table[role].isna().to_numpy())
         long = lengths * meters.interval > meters.max_gap
@@ -325,9 +330,8 @@ def _fill_gaps(place: Path | Place, table: pd.DataFrame, meters: Meters) -> pd.D
             if is_selected.any():
                 readings = counted(int(lengths[is_selected].sum()), "missing reading")
                 gap_count = counted(int(is_selected.sum()), "gap")
-                longest_span = longest(
-                    table.index, starts[is_selected], lengths[is_selected], meters.interval
-                )
+                selected = starts[is_selected], lengths[is_selected]
+                longest_span = longest(utc.tz_convert(zone), *selected, meters.interval)
                 text = f"{role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
                 notes.append(Problem(place, text, kind=f"{role}: gaps {fate}"))
     gaps = runs(table["load"].isna().to_numpy())[1]

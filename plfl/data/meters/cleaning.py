@@ -92,27 +92,29 @@ class Meter:
 
     @property
     def summary(self) -> str:
-        """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, their
-        span in standard time, and the changes."""
-        offset, ends = standard_offset(self.zone), self.load.index
+        """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, the
+        local days in which the first and the last interval begin, and the changes."""
+        ends = pd.DatetimeIndex(self.load.index)
+        first, last = ends[[0, -1]] - pd.Timedelta(minutes=self.minutes)
         changes = [f"{change}: {number}" for change, number in self.changes.items()]
         if np.isnan(self.load.to_numpy()).any():
-            local = pd.DatetimeIndex(ends).tz_localize(None) + offset
-            gap = longest_gap(self.load.set_axis(local), self.minutes)
+            gap = longest_gap(self.load.set_axis(ends.tz_convert(self.zone)), self.minutes)
             changes.append(f"longest gap: {gap}")
         return (
             f"{len(ends)} readings, {short_number(np.nansum(self.load.to_numpy()))} kWh, "
-            f"{_local_day(ends[0], offset)} to {_local_day(ends[-1], offset)}; "
+            f"{_local_day(first, self.zone)} to {_local_day(last, self.zone)}; "
             f"{', '.join(changes) or 'nothing changed'}"
         )
 
 
 @lru_cache  # thousands of meters have the same
-def _local_day(instant: pd.Timestamp, offset: timedelta) -> str:
-    """The day of an instant on a clock with an offset."""
-    return f"{instant.tz_localize(None) + offset:%Y-%m-%d}"
+def _local_day(instant: pd.Timestamp, zone: ZoneInfo) -> str:
+    """The day of an instant in a zone."""
+    return f"{instant.tz_convert(zone):%Y-%m-%d}"
 
 
+REPEATED_HOUR = "different readings in an hour that clocks may repeat"
+"""What is wrong with readings that another time zone may make right."""
 TOO_FEW = "fewer than two readings"
 OTHER_INTERVAL = "readings in another interval"
 """What is wrong with a meter that has no interval."""
@@ -338,7 +340,8 @@ def _rows_in_order(
         raise _ambiguity(place, rows, int(is_different.argmax()), times)
     rule = keys.duplicates or "first"
     single = loads.agg(rule)
-    changes["equal duplicates dropped"] += len(rows) - len(single) - int(is_different.sum()) + times
+    equal = rows.index[~is_different & rows["_load"].notna().to_numpy()]
+    changes["equal duplicates dropped"] += len(equal) - equal.nunique()
     changes[f"times with different readings ({rule} kept)"] += times
     rows = rows.groupby(level=0).agg("last" if rule == "last" else "first")
     return rows.assign(_load=single)
@@ -385,7 +388,7 @@ def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> DataE
         f"choose {Key('data.meters.duplicates', 'first')}, last or mean{clock}; if several columns "
         f"or files are mixed up, set {Key('data.meters.columns.load')}",
         place.name,
-        kind="different readings for the same time",
+        kind=REPEATED_HOUR if clock else "different readings for the same time",
     )
     return DataError(problem)
 

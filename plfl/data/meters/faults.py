@@ -109,13 +109,13 @@ def _digits(values: NDArray[np.float64]) -> int:
 
 def longest_gap(values: pd.Series, minutes: int) -> str:
     """The longest gap of a series every `minutes` in words, such as `58.5 days from 2017-01-31
-    23:45`; empty if there is none."""
+    23:45`, in the time of its index, the ends of intervals; empty if there is none."""
     starts, lengths = runs(values.isna().to_numpy())
     return longest(values.index, starts, lengths, minutes) if len(starts) else ""
 
 
 def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: int) -> str:
-    """The longest of some gaps in words."""
+    """The longest of some gaps in words: from the beginning of its first interval."""
     position = int(lengths.argmax())
     total = int(lengths[position]) * minutes
     duration = f"{total} minutes"
@@ -123,7 +123,8 @@ def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: i
         duration = f"{total / 24 / 60:.3g} days"
     elif total > 2 * 60:
         duration = f"{total / 60:.3g} hours"
-    return f"{duration} from {index[starts[position]]:%Y-%m-%d %H:%M}"
+    begin = index[starts[position]] - pd.Timedelta(minutes=minutes)
+    return f"{duration} from {begin:%Y-%m-%d %H:%M}"
 
 
 def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
