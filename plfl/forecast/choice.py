@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem, ResultsError, did_you_mean
 from plfl.base.text import list_names
-from plfl.baselines import BASELINE
+from plfl.baselines import BASELINE, find_pretrained
 from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
@@ -36,11 +36,42 @@ BY_AGE: dict[int, dict[str, str]] = {
 """The forecasters to take for a new meter, in order of preference, by the weeks of readings from
 which on: models as received, then their weighted mean with own ones. With each, the page that has
 its errors."""
+AS_RECEIVED_ONLY = 0
+"""The age of `BY_AGE` whose forecasters learn nothing from the readings of their meter."""
 
 
-def names_by_age(weeks: float) -> dict[str, str]:
-    """The forecasters of `BY_AGE` for a meter with so many weeks of readings, and their pages."""
-    return BY_AGE[max(weeks_known for weeks_known in BY_AGE if weeks_known <= weeks)]
+def rank_for_new(
+    names: Collection[str], weeks: float, validation: Mapping[str, float]
+) -> dict[str, str]:
+    """Those of `names` that suit a new meter with so many weeks of readings, the one to take first,
+    and why each would be.
+
+    Models as received learn nothing from the meter, so those of a study can expect at a new meter
+    what they have on the `validation` sets of its own meters (mean MASE, by name): the least comes
+    first. The others, and those without such an error, are in the order of `BY_AGE`.
+    """
+    age = max(weeks_known for weeks_known in BY_AGE if weeks_known <= weeks)
+    pages = {name: page for name, page in BY_AGE[age].items() if name in names}
+    reasons = {
+        name: f"best on average of what is kept, with {weeks:.1f} weeks of readings ({page})"
+        for name, page in pages.items()
+    }
+    known_errors = pd.Series({name: validation[name] for name in pages if name in validation})
+    if age != AS_RECEIVED_ONLY or len(known_errors) < 2:
+        return reasons
+    reason = list_errors(known_errors, "of models as received, least validation error of all, MASE")
+    ranked = known_errors.sort_values(kind="stable").index
+    return {str(name): reason for name in ranked} | {
+        name: why for name, why in reasons.items() if name not in known_errors
+    }
+
+
+def errors_on_validation(tables: Tables) -> dict[str, float]:
+    """The mean validation MASE of each baseline, over all states, without those that were trained
+    on the meters elsewhere."""
+    errors = tables.baseline_scores["validation_mase"].groupby(level="baseline").mean().dropna()
+    pretrained = find_pretrained(tables.study.baselines.further)
+    return {str(name): float(e) for name, e in errors.items() if name not in pretrained}
 
 
 def is_results_folder(path: Path) -> bool:
@@ -194,11 +225,11 @@ class Forecasters:
         """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`
         also for errors. ResultsError: nothing is kept that could forecast a new meter.
 
-        The first of `BY_AGE` that is kept is taken, without any comparison. If none is, the
-        forecasters that suit a meter of this age are compared on the last fifth of its readings.
-        With less than two weeks, they are models as received and naive forecasts, which need no
-        training and are compared on all readings; with less than a week, the model as received is
-        taken (benchmarks/first_days.py).
+        The first of `rank_for_new` is taken, without any comparison on the readings. If none of
+        them is kept, the forecasters that suit a meter of this age are compared on the last fifth
+        of its readings. With less than two weeks, they are models as received and naive forecasts,
+        which need no training and are compared on all readings; with less than a week, the model as
+        received is taken (benchmarks/first_days.py).
         """
         if wanted:
             choice = self._wanted(self.index, wanted)
@@ -206,17 +237,16 @@ class Forecasters:
             choice = self._best_for_age(readings) or self._best_for_new(client, readings, epochs)
         return choice, self.model(choice.file).adapt(readings, client, epochs)
 
+    @cached_property
+    def validation(self) -> dict[str, float]:
+        """See `errors_on_validation`."""
+        return errors_on_validation(self.tables)
+
     def _best_for_age(self, readings: pd.DataFrame) -> Choice | None:
-        """What was found best for meters of this age; None if nothing of it is kept."""
+        """What is best for meters of this age; None if nothing of it is kept."""
         weeks = len(readings) * self.any_model.interval / WEEK
-        kept_names = {*self.index["name"]}
-        for name, page in names_by_age(weeks).items():
-            if name in kept_names:
-                reason = (
-                    f"best on average of what is kept, with {weeks:.1f} weeks of readings ({page})"
-                )
-                return self._choice(self.index, name, reason)
-        return None
+        ranked = rank_for_new({*self.index["name"]}, weeks, self.validation)
+        return next((self._choice(self.index, *item) for item in ranked.items()), None)
 
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
         minutes = len(readings) * self.any_model.interval

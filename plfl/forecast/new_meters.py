@@ -9,7 +9,7 @@ readings, and what it receives was made without it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from plfl.base.errors import PlflError
 from plfl.baselines.storage import fit_to_new, settings_of, unpack
 from plfl.data.dataset import Dataset
-from plfl.forecast.choice import names_by_age
+from plfl.forecast.choice import rank_for_new
 from plfl.forecast.kept_errors import RIVAL
 from plfl.interfaces.baseline import Arrays
 from plfl.study import Study
@@ -26,12 +26,18 @@ log = logging.getLogger(__name__)
 
 
 def score_as_new(
-    study: Study, state: str, dataset: Dataset, names: Collection[str], packed: Arrays
+    study: Study,
+    state: str,
+    dataset: Dataset,
+    names: Collection[str],
+    validation: Mapping[str, float],
+    packed: Arrays,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the columns `NEW` for the clients of a state, if the study has a sharing scheme for
-    new ones. `names`: of the forecasters that are kept; `packed`: the fitted baselines."""
+    new ones. `names`: of the forecasters that are kept; `validation`: see `rank_for_new`; `packed`:
+    the fitted baselines."""
     for weeks in sorted({*study.plan.schemes.for_new.values()}):
-        preferred_names = [name for name in names_by_age(weeks) if name in names]
+        preferred_names = list(rank_for_new(names, weeks, validation))
         if RIVAL in names:
             preferred_names = [*dict.fromkeys([*preferred_names, RIVAL])]
         for name in preferred_names:

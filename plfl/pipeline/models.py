@@ -18,6 +18,7 @@ from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable, unpack, widths_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
+from plfl.forecast.choice import errors_on_validation
 from plfl.forecast.contents import describe
 from plfl.forecast.kept_errors import LEADS_FILE, NEW, NEW_FILE, SUMS_FILE, KeptErrors
 from plfl.forecast.new_meters import score_as_new
@@ -66,7 +67,8 @@ def keep_models(
         part.keep_cells()
         part.keep_baselines()
         part.add_errors(kept_errors)
-        scores_as_new += score_as_new(study, state, dataset, [*part.totals], packed)
+        validation = errors_on_validation(tables)
+        scores_as_new += score_as_new(study, state, dataset, [*part.totals], validation, packed)
         rows += part.rows
     _remove_other_models(folder, {row["file"] for row in rows})
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)

@@ -49,8 +49,11 @@ def test_errors_are_those_of_the_models_that_a_new_meter_gets() -> None:
     dataset = plfl.load_dataset(study, "XX")
     packed = pack_all(study, dataset, score(study, dataset, ["naive_day"]))
     names = ["mean_received", "public", "lightgbm_federated"]
-    rows = [*score_as_new(study, "XX", dataset, ["naive_day", *reversed(names)], packed)]
+    rows = [*score_as_new(study, "XX", dataset, ["naive_day", *reversed(names)], {}, packed)]
     assert [row["forecaster"] for row in rows[::3]] == names  # in order of preference
+    errors = {"public": 0.7, "mean_received": 0.8}
+    first = next(score_as_new(study, "XX", dataset, names, errors, packed))
+    assert first["forecaster"] == "public"  # has the least error on validation
     table = pd.DataFrame(rows).set_index(["forecaster", "client"])["mase"]
     file = Path("m.safetensors")
     readings = readings_of(dataset, dataset.columns.tolist())["a"]  # whose trees are kept first
@@ -72,7 +75,7 @@ def test_errors_are_those_of_the_models_that_a_new_meter_gets() -> None:
 def test_without_a_scheme_for_new_meters_there_is_no_row() -> None:
     write_readings(96 * 30)
     study = make_study()
-    assert not [*score_as_new(study, "XX", plfl.load_dataset(study, "XX"), ["public"], {})]
+    assert not [*score_as_new(study, "XX", plfl.load_dataset(study, "XX"), ["public"], {}, {})]
 
 
 def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(tmp_path: Path) -> None:
@@ -125,10 +128,14 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     assert used <= {*errors.index} and len(used) == 1
     assert errors.loc[IN_USE].tolist() == errors.loc[used.pop()].tolist()
     as_new = pd.read_csv(folder / "models" / NEW_FILE)
-    assert as_new["forecaster"].tolist()[::3] == ["mean_received", *reversed(RECEIVED)]
-    name, model = forecasters.choose_for_new("d", make_new_meter(rows=96 * 7))
-    assert name.name == "mean_received" and model.clients == ["d"]
-    assert "plfl forecast --new takes, mean_received" in describe_as_new(folder, study)
+    validation = forecasters.tables.baselines.query("split == 'validation'")
+    errors = validation.groupby("baseline")["mase"].mean()[["mean_received", *RECEIVED]]
+    ranked = errors.sort_values().index.tolist()
+    assert as_new["forecaster"].tolist()[::3] == ranked
+    choice, model = forecasters.choose_for_new("d", make_new_meter(rows=96 * 7))
+    assert choice.name == ranked[0] and model.clients == ["d"]
+    assert f"least validation error of all, MASE {errors.min():.3g} (" in choice.why
+    assert f"plfl forecast --new takes, {ranked[0]} " in describe_as_new(folder, study)
     arrays, _ = read_arrays(folder / "fitted")
     without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS)}
     write_models(folder / "fitted", without)
