@@ -285,18 +285,16 @@ class _Question:
         if not math.isfinite(mean):
             return
         naive_errors = {
-            text: _mean(self._find(f"{BASELINE}-{name}"), "wape")
+            text: error
             for name, text in NAIVE.items()
-            if name != "persistence" or self.study.windows.farthest * self.minutes <= 60
+            if (name != "persistence" or self.study.windows.farthest * self.minutes <= 60)
+            and math.isfinite(error := _mean(self._find(f"{BASELINE}-{name}"), "wape"))
         }
         naive_texts = [
-            f"{text} {100 * error:.0f}{SPACE}%"
-            for text, error in naive_errors.items()
-            if math.isfinite(error)
+            f"{text} {'would miss ' * (not number)}{100 * error:.0f}{SPACE}%"
+            for number, (text, error) in enumerate(naive_errors.items())
         ]
-        naive_clause = (
-            f"; taken as forecasts, {words.join_words(naive_texts)}" if naive_texts else ""
-        )
+        naive_clause = f"; repeating {words.join_words(naive_texts)}" if naive_texts else ""
         latest = [contender for contender in self.in_use if contender.variant is self.variants[-1]]
         labels = dict.fromkeys(contender.label_with_name for contender in latest)
         yield (

@@ -65,8 +65,14 @@ class Contest:
         )
 
     def label(self, number: int, limit: int = 2) -> str:
-        """The forecasters that represent a side, the most frequent first."""
-        counts = Counter(pair[number].label for pair in self.pairs)
+        """The forecasters that represent a side, the most frequent first; of mixtures that differ,
+        those of their clients."""
+        contenders = [pair[number] for pair in self.pairs]
+        counts = Counter(contender.label for contender in contenders)
+        if len(counts) > 1 and any(contender.is_mixture for contender in contenders):
+            return words.usual_forecaster(
+                [label for contender in contenders for label in contender.labels]
+            )
         labels = [label for label, _ in counts.most_common(limit)]
         remaining_count = len(counts) - len(labels)
         return (

@@ -59,7 +59,7 @@ class Contender(NamedTuple):
         sharing, method, client, server = self.forecaster.axes
         study = self.variant.tables.study
         if self.is_mixture:
-            return self._mixture([part.label for part, clients in self.parts for _ in clients])
+            return self._mixture(self.labels)
         if sharing == BASELINE:
             return words.baseline(method)
         trains_alone = study.plan.combinations.trains_alone(sharing, method)
@@ -71,6 +71,13 @@ class Contender(NamedTuple):
         name = "-".join([sharing, *parts.values()])
         model = ", the server's model" if self.forecaster.model == "global" else ""
         return words.forecaster(study, name) + model
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of the forecaster of each client."""
+        if self.is_mixture:
+            return [part.label for part, clients in self.parts for _ in clients]
+        return [self.label] * len(self.forecaster.clients)
 
     @property
     def label_with_name(self) -> str:

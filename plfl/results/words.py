@@ -191,14 +191,26 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
 
 def mixture(labels: Sequence[str], client_word: str = "client") -> str:
     """What is in use, given the label of the forecaster of each client: "LightGBM" or "LightGBM for
-    50 of 56 meters, ridge for 4, others for 2"."""
+    50 of 56 meters, for 4 ridge, for 2 others"."""
     (first, count), *other_labels = Counter(labels).most_common()
     if not other_labels:
         return first
-    parts = [f"{first} for {count} of {len(labels)} {client_word}s"]
-    parts += [f"{label} for {number}" for label, number in other_labels[:1]]
-    other_count = sum(number for _, number in other_labels[1:])
-    return ", ".join([*parts, *([f"others for {other_count}"] if other_count else [])])
+    (second, second_count), *rest = other_labels
+    parts = [f"{first} for {count} of {len(labels)} {client_word}s", f"for {second_count} {second}"]
+    other_count = sum(number for _, number in rest)
+    return ", ".join([*parts, *([f"for {other_count} others"] if other_count else [])])
+
+
+def usual_forecaster(labels: Sequence[str]) -> str:
+    """What is in use at several times or in several states, given the label of the forecaster of
+    each client there: "LightGBM", or "mostly LightGBM, sometimes ridge or 2 others"."""
+    (first, count), *other_labels = Counter(labels).most_common()
+    if not other_labels:
+        return first
+    others = [other_labels[0][0]]
+    if remaining_count := len(other_labels) - 1:
+        others.append(f"{remaining_count} other{'s' * (remaining_count > 1)}")
+    return f"{'mostly ' * (2 * count > len(labels))}{first}, sometimes {join_words(others, 'or')}"
 
 
 def side(

@@ -1,12 +1,17 @@
 """The rows of summary.csv of what is in use, against means that are taken by hand."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pandas as pd
 import pytest
 
 from plfl.base.spreadsheets import write_csv
 from plfl.publish.tracking import runs
+from plfl.results import words
 from plfl.results.assignment import IN_USE, assign
 from plfl.results.collect import with_baselines
+from plfl.results.contest import Contest
 from plfl.results.scores import AXES, select
 from plfl.results.selection import Contender
 from plfl.results.tables import Tables
@@ -87,3 +92,28 @@ def test_mlflow_has_a_run_of_it_after_those_of_cells(tables: Tables) -> None:
         values = {key: value for key, _, value in run.points}
         assert values["test_last/mase_mean_local"] == row["mase_mean"]
         assert run.params["method"] == row["method"]
+
+
+def test_forecasters_that_differ_from_time_to_time_are_named_by_how_often() -> None:
+    labels = ["combination"] * 3 + ["LightGBM, bagged"] * 2
+    assert words.mixture(labels, "meter") == (
+        "combination for 3 of 5 meters, for 2 LightGBM, bagged"
+    )
+    assert words.mixture([*labels, "ridge"], "meter").endswith("bagged, for 1 others")
+    assert words.usual_forecaster(labels[:3]) == "combination"
+    assert words.usual_forecaster(labels) == "mostly combination, sometimes LightGBM, bagged"
+    more_labels = [*labels, "ridge", "P1"]
+    assert words.usual_forecaster(more_labels) == (
+        "combination, sometimes LightGBM, bagged or 2 others"
+    )
+
+
+def test_a_side_in_use_counts_clients_of_all_times() -> None:
+    times: list[Any] = [
+        SimpleNamespace(label="P1", labels=["P1"] * 3, is_mixture=True),
+        SimpleNamespace(label="ridge", labels=["ridge"] * 3, is_mixture=True),
+        SimpleNamespace(label="P1 for 2", labels=["P1", "P1", "ridge"], is_mixture=True),
+    ]
+    contest = Contest([(side, side) for side in times], ([], []))
+    assert contest.label(0) == "mostly P1, sometimes ridge"
+    assert Contest(contest.pairs[:1] * 2, ([], [])).label(1) == "P1"
