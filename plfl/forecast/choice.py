@@ -60,10 +60,9 @@ def rank_for_new(
     if age != AS_RECEIVED_ONLY or len(known_errors) < 2:
         return reasons
     reason = list_errors(known_errors, "of models as received, least validation error of all, MASE")
-    ranked = known_errors.sort_values(kind="stable").index
-    return {str(name): reason for name in ranked} | {
-        name: why for name, why in reasons.items() if name not in known_errors
-    }
+    ranking = known_errors.sort_values(kind="stable").index
+    fallbacks = {name: text for name, text in reasons.items() if name not in known_errors}
+    return {str(name): reason for name in ranking} | fallbacks
 
 
 def errors_on_validation(tables: Tables) -> dict[str, float]:
@@ -245,8 +244,8 @@ class Forecasters:
     def _best_for_age(self, readings: pd.DataFrame) -> Choice | None:
         """What is best for meters of this age; None if nothing of it is kept."""
         weeks = len(readings) * self.any_model.interval / WEEK
-        ranked = rank_for_new({*self.index["name"]}, weeks, self.validation)
-        return next((self._choice(self.index, *item) for item in ranked.items()), None)
+        ranking = rank_for_new({*self.index["name"]}, weeks, self.validation)
+        return next((self._choice(self.index, *item) for item in ranking.items()), None)
 
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
         minutes = len(readings) * self.any_model.interval

@@ -314,7 +314,7 @@ def _fill_gaps(
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
     filled = table.ffill()
-    utc = pd.DatetimeIndex(table.index - standard_offset(zone)).tz_localize("UTC")
+    utc = (pd.DatetimeIndex(table.index) - standard_offset(zone)).tz_localize("UTC")
     for column, role in enumerate(map(str, table)):
         starts, lengths = runs(table[role].isna().to_numpy())
         long = lengths * meters.interval > meters.max_gap
@@ -330,8 +330,8 @@ def _fill_gaps(
             if is_selected.any():
                 readings = counted(int(lengths[is_selected].sum()), "missing reading")
                 gap_count = counted(int(is_selected.sum()), "gap")
-                selected = starts[is_selected], lengths[is_selected]
-                longest_span = longest(utc.tz_convert(zone), *selected, meters.interval)
+                gap_runs = starts[is_selected], lengths[is_selected]
+                longest_span = longest(utc.tz_convert(zone), *gap_runs, meters.interval)
                 text = f"{role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
                 notes.append(Problem(place, text, kind=f"{role}: gaps {fate}"))
     gaps = runs(table["load"].isna().to_numpy())[1]

@@ -340,8 +340,8 @@ def _rows_in_order(
         raise _ambiguity(place, rows, int(is_different.argmax()), times)
     rule = keys.duplicates or "first"
     single = loads.agg(rule)
-    equal = rows.index[~is_different & rows["_load"].notna().to_numpy()]
-    changes["equal duplicates dropped"] += len(equal) - equal.nunique()
+    equal_times = rows.index[~is_different & rows["_load"].notna().to_numpy()]
+    changes["equal duplicates dropped"] += len(equal_times) - equal_times.nunique()
     changes[f"times with different readings ({rule} kept)"] += times
     rows = rows.groupby(level=0).agg("last" if rule == "last" else "first")
     return rows.assign(_load=single)
