@@ -11,6 +11,9 @@ from plfl.base.errors import DataError, Place, Problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted
 
+CONSTANT_FROM = 7 * 24 * 60
+"""Minutes from which on a load that never changes is refused. A shorter one may be right, such as
+that of the first hours in a file that begins anew every month."""
 ENOUGH_CHANGES = 20
 """Changes that tell whether a load that also falls is a register."""
 SWAPS = 3
@@ -42,10 +45,16 @@ def check_stamps(place: Path | Place | str, stamps: pd.DatetimeIndex, interval: 
 
 
 def check_load(
-    place: Path | Place | str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
+    place: Path | Place | str,
+    load: pd.Series,
+    *,
+    allow_negative: bool = False,
+    allow_constant: bool = False,
+    gaps: bool = False,
 ) -> None:
-    """Refuse a load series (kWh per interval) that is empty or constant, or has infinite, missing
-    (unless `gaps` are allowed) or negative values (unless allowed), like `check_finite`."""
+    """Refuse a load series (kWh per interval) that is empty or constant (unless allowed), or has
+    infinite, missing (unless `gaps` are allowed) or negative values (unless allowed), like
+    `check_finite`."""
     check_finite(place, load, gaps=gaps)
     if not allow_negative:
         _refuse(place, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
@@ -59,7 +68,7 @@ def check_load(
                 "replace the file or leave this building out",
             )
         )
-    if (values == values[0]).all():
+    if (values == values[0]).all() and not allow_constant:
         raise DataError(
             Problem(
                 place,

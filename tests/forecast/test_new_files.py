@@ -431,6 +431,8 @@ def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
     export("may", "2024-05-01", "2024-05-02")
     for file in Path("may").iterdir():  # a file of May has its first hours only
         pd.read_csv(file)[:3].to_csv(file, index=False)
+    table = pd.read_csv("may/attic.csv")
+    table.assign(kWh=table["kWh"][0]).to_csv("may/attic.csv", index=False)  # hours without change
     refused = invoke("forecast", results, "may", "--with", "naive_day", status=2).err
     assert "has 3 readings, but a forecast needs 24" in refused and "--keep-readings" in refused
     assert not (results / "data/recent.parquet").exists()

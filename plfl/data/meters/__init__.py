@@ -34,7 +34,7 @@ from plfl.base.keys import Key
 from plfl.base.text import counted, counted_names
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import ENOUGH_CHANGES, check_load, is_register
+from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
@@ -283,7 +283,9 @@ def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.Dat
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
     table = _fill_gaps(place, table[roles], meters, meter.zone)
     values = table["load"].rename(meters.columns.get("load", "load"))
-    check_load(place, values, allow_negative=meters.allow_negative, gaps=True)
+    is_short = len(values) * meter.minutes < CONSTANT_FROM
+    negative = meters.allow_negative
+    check_load(place, values, allow_negative=negative, allow_constant=is_short, gaps=True)
     return table
 
 

@@ -18,7 +18,7 @@ from plfl.base.keys import Key
 from plfl.base.text import counted, short_number
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, is_register
+from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, are_two_registers, is_register
 from plfl.data.meters.faults import differences, longest_gap, mask_jumps, mask_outages, runs
 from plfl.data.meters.quantities import KWH
 from plfl.data.meters.stamps import (
@@ -739,7 +739,7 @@ class _Readings:
         return inputs.join(filled)
 
     def _check_values(self, load: pd.Series) -> None:
-        """Refuse negative and constant loads."""
+        """Refuse negative loads, and those that never change."""
         place, values, readings = self.place, load.to_numpy(), self.known_rows["_load"]
         is_negative = values < 0
         if is_negative.any() and not self.keys.allow_negative:
@@ -754,6 +754,7 @@ class _Readings:
                 f"{Key('data.meters.missing', f'[{value}]')}, or {place.leave_out}"
             )
             raise place.refusal(self.known_rows, row, "negative values", text, remedy)
-        if np.nanmin(values) == np.nanmax(values):
+        is_constant = np.nanmin(values) == np.nanmax(values)
+        if is_constant and len(values) * self.target >= CONSTANT_FROM:
             text = f"all values are {np.nanmin(values):g} kWh"
             raise place.refusal(self.known_rows, 0, "constant values", text, place.leave_out)
