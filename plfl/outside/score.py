@@ -130,7 +130,7 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     required_columns += ["origin"] * bool(study.plan.axes)
     required_columns += [f"forecast_{100 * level:g}" for level in study.task.quantile_levels]
     try:
-        table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+        table = _read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
         raise DataError(Problem(file, "the file does not exist", "check the path")) from None
     except DAMAGE as error:
@@ -169,6 +169,13 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
             )
         )
     return table if "seed" in table else table.assign(seed=0)
+
+
+def _read_csv(file: Path) -> pd.DataFrame:
+    """A table of predictions; clients have the names that are written, such as 007 and NA."""
+    columns = pd.read_csv(file, nrows=0).columns.drop("client", errors="ignore")
+    marks = {name: ["", "NA", "NaN", "nan", "NULL", "null", "None"] for name in columns}
+    return pd.read_csv(file, dtype={"client": str}, keep_default_na=False, na_values=marks)
 
 
 def _check_names(
@@ -289,14 +296,16 @@ def _rival_rows(
 
 def _ranked(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
-    rows, submission = [], score_sets[SUBMISSION]
+    rows, submission = [], {(part.origin, part.state): part for part in score_sets[SUBMISSION]}
     for name, parts in score_sets.items():
         row: dict[str, Any] = {"forecaster": name}
         own_scores = pooled(parts)
-        if len(parts) == len(submission) and own_scores.scored:
+        by_place = {(part.origin, part.state): part for part in parts}
+        if by_place.keys() == submission.keys() and own_scores.scored:
             row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
             if name != SUBMISSION:
-                lead = pooled([_lead(a, b) for a, b in zip(submission, parts, strict=True)])
+                leads = [_lead(part, by_place[place]) for place, part in submission.items()]
+                lead = pooled(leads)
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)
     table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *_LEAD])

@@ -131,8 +131,14 @@ def _compare(
     )
     a, b = (_select_seeds(side, seeds) for side in (first, second))
     clients = [client for client in a.clients if client in b.clients]
-    if not clients or not seeds or a.weekly.shape[2] != b.weekly.shape[2]:
-        missing_factor = "client" if not clients else "seed" if not seeds else "test period"
+    common_factors = {
+        "state": a.state == b.state,
+        "client": bool(clients),
+        "seed": bool(seeds),
+        "test period": a.origin == b.origin and a.weekly.shape[2] == b.weekly.shape[2],
+    }
+    if not all(common_factors.values()):
+        missing_factor = next(name for name, is_common in common_factors.items() if not is_common)
         raise ResultsError(
             Problem(
                 names,

@@ -38,7 +38,10 @@ class WeeklyScores:
 
     def lead(self, rival: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
         """(1 + margin) times the scores of another set minus these, for common clients: positive
-        where these are lower."""
+        where these are lower. ValueError: the sets are of different states or origins."""
+        if (self.state, self.origin) != (rival.state, rival.origin):
+            places = [f"{x.state} {x.origin}".strip() for x in (self, rival)]
+            raise ValueError(f"scores of {' and of '.join(places)} are not of the same test set")
         common = tuple(client for client in self.clients if client in rival.clients)
         lead = (1 + margin) * rival.select(common) - self.select(common)
         return WeeklyScores(self.state, self.origin, common, lead)

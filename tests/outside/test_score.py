@@ -11,7 +11,8 @@ from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.cli.score import command_of
 from plfl.outside.clients import Client
-from plfl.outside.score import SUBMISSION, ScoredPredictions, score
+from plfl.outside.score import SUBMISSION, ScoredPredictions, _ranked, _read, score
+from plfl.results.scores import WeeklyScores
 from plfl.study import Study
 from tests.helpers.projects import OWN_DATA, WriteStudy
 from tests.helpers.refusals import naming
@@ -124,6 +125,30 @@ def test_origins_are_scored_together(write_study: WriteStudy) -> None:
     with naming(DataError, "no predictions for 2024-03-04 b"):
         late_b = (table["origin"] == "2024-03-04") & (table["client"] == "b")
         scored(study, table[~late_b])
+
+
+def test_rivals_are_paired_by_origin_in_whatever_order_results_have_them() -> None:
+    random = np.random.default_rng(0)
+    weekly = {day: 0.2 + 0.1 * random.random((4, 1, 3)).repeat(2, 1) for day in "12"}
+
+    def parts(days: str, more: float) -> list[WeeklyScores]:
+        return [WeeklyScores("CA", day, tuple("abcd"), weekly[day] + more) for day in days]
+
+    table = _ranked({SUBMISSION: parts("12", 0.0), "rival": parts("21", 0.1)}, "mase")
+    rival = table.set_index("forecaster").loc["rival"]
+    ends = rival[["lead", "lead_low", "lead_high"]].to_numpy(float)
+    assert ends == pytest.approx([0.3, 0.3, 0.3])
+    one, other = (parts(day, 0.0)[0] for day in "12")
+    with pytest.raises(ValueError, match="CA 1 and of CA 2"):
+        one.lead(other)
+
+
+@pytest.mark.parametrize("name", ["007", "NA"])
+def test_names_in_csv_are_as_they_are_written(name: str, write_study: WriteStudy) -> None:
+    study = Study.load(write_study())
+    table = predicted(study)
+    Path("predictions.csv").write_text(table.assign(client=name).to_csv(index=False))
+    assert _read(Path("predictions.csv"), study)["client"].unique().tolist() == [name]
 
 
 @pytest.mark.parametrize(
