@@ -353,7 +353,9 @@ def tables(
     ).assign(trials=trials, trial_steps=steps)
     week, other_week = (trained_models[model][1].week for model in MODELS)
     if other_week is not week and len(week):
-        week = week.assign(**{"global": other_week["global"]})
+        # The forecast itself and the ends of its intervals, see `LoadTask.columns`.
+        own_columns = [name for name in other_week if str(name).startswith("global")]
+        week = week.assign(**{str(name): other_week[name] for name in own_columns})
     errors = [
         recorder.errors[recorder.errors["model"] == model]
         for model, (_, recorder) in trained_models.items()

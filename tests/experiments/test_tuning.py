@@ -5,15 +5,19 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
 from plfl.data.windows import build
-from plfl.experiments.train import train
+from plfl.experiments.recorder import Recorder
+from plfl.experiments.train import tables, train
 from plfl.experiments.trials import find_lowest
+from plfl.results.records import MODELS, ModelKind
 from plfl.study import Study, combinations
+from plfl.study.combinations import Candidate
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
@@ -44,14 +48,29 @@ def test_clients_without_mase_count_in_no_choice() -> None:
         grid={"sharing": ["unseen"], "client_opt": ["adam"], "server_opt": ["fedavg"]},
         tuning={"search": {"client_opt.*.lr": [1e-6, 0.05]}},
     )
-    tables = tiny.tables(4)
+    readings = tiny.tables(4)
     for name in "ac":
-        tables[name].iloc[300:360, 0] = 2.0  # the validation set
-    (result,) = train(one, one.cells, build(tables, one.windows)).values()
+        readings[name].iloc[300:360, 0] = 2.0  # the validation set
+    (result,) = train(one, one.cells, build(readings, one.windows)).values()
     rows = result.records.query("split == 'validation' and round == 2")
     assert set(rows.loc[rows["mase"].isna(), "client"]) == {"a", "c"}
     assert set(rows["lr"]) == {0.05}
     assert result.models
+
+
+def test_every_column_of_a_model_is_of_the_training_that_was_chosen_for_it() -> None:
+    one = tiny.study()
+    cell = one.cells[0]
+    (candidate,) = one.plan.candidates(cell)
+    trained: dict[ModelKind, tuple[Candidate, Recorder]] = {}
+    for value, model in enumerate(MODELS):
+        columns = [f"{name}{end}" for name in MODELS for end in ("", "_lower", "_5")]
+        week = pd.DataFrame({"client": ["a"], **dict.fromkeys(columns, float(value))})
+        scores = pd.DataFrame({"split": ["test"], "model": [model], "steps": [1.0]})
+        trained[model] = candidate, Recorder(np.array(["a"]), np.ones(1), [scores], week)
+    (row,) = tables(cell, trained, False, 1, 1.0).forecasts.to_dict("records")
+    for value, model in enumerate(MODELS):
+        assert [row[f"{model}{end}"] for end in ("", "_lower", "_5")] == [value] * 3
 
 
 def test_any_hyperparameter_is_reached_by_its_path() -> None:
