@@ -15,6 +15,7 @@ import pandas as pd
 
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.storage import storable
+from plfl.config.sections import TESTED
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
 from plfl.study.checks import USES
@@ -127,12 +128,18 @@ def _means_over_clients(errors: pd.DataFrame) -> pd.Series[float]:
 
 
 def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
-    """Days of the validation set of each client of a state, by name; about, without gaps."""
+    """Days of the validation set of each client of a state, by name; about, without gaps. Where
+    choices are made in the history, a fifth of it, which the rows of the test set are no part of.
+    """
     study, clients = tables.study, tables.clients
     clients = clients[clients["state"] == state].set_index("client")
     days: pd.Series[float] = clients["rows"] * clients["interval"] / (24 * 60)
     if not study.plan.chooses_in_history:
         return days * study.windows.split[1]
+    if study.data.cut is not None:
+        days = days - 7 * TESTED
+    elif study.windows.history is None:
+        days = days * (1 - study.windows.split[2])
     if study.windows.history is not None:
         days = days.clip(upper=7 * study.windows.history)
     return (days / 5).clip(lower=1)

@@ -1,6 +1,8 @@
 """The forecaster that each client is assigned, and the scores of the mixture."""
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,12 +11,14 @@ import pytest
 from plfl.results.assignment import (
     HALF_DAYS,
     IN_USE,
+    _validation_days,
     assign,
     candidates,
     credible_errors,
     mixture,
 )
 from plfl.results.scores import scores
+from plfl.study import Study
 from tests.helpers import fake_results
 
 
@@ -75,6 +79,31 @@ def test_a_forecaster_without_scores_changes_nothing_for_the_others() -> None:
     assert (found.idxmin(axis=1) == "A").all()
     alone = pd.DataFrame({"A": [0.8, nan], "B": [nan, 0.3]}, [*"ab"])
     assert credible_errors(alone, days[:2]).idxmin(axis=1).tolist() == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "days"),
+    [
+        ({"data": {"origins": ["2024-06-01"]}}, (1460 - 28) / 5),
+        ({"data": {"origins": ["2024-06-01"]}, "windows": {"history": 10}}, 70 / 5),
+        ({"data": {"origins": ["2024-06-01"]}, "windows": {"history": 300}}, (1460 - 28) / 5),
+        ({"windows": {"split": [0.8, 0, 0.2]}}, 1460 * 0.8 / 5),
+        ({"windows": {"history": 10}}, 70 / 5),
+        ({}, 146),
+    ],
+    ids=str,
+)
+def test_days_of_validation_are_a_fifth_of_the_history_without_the_test_set(
+    blocks: dict[str, Any], days: float, tmp_path: Path
+) -> None:
+    content = copy.deepcopy(fake_results.METERS)
+    for name, block in blocks.items():
+        content[name] = content.get(name, {}) | block
+    of = Study.parse(content, "of")
+    tables = fake_results.write(tmp_path, fake_results.METERS)
+    vars(tables)["study"] = next(iter(of.variants.values()))
+    found = _validation_days(tables, "Ost")
+    assert found.tolist() == pytest.approx([days] * 3)
 
 
 def test_only_the_names_that_are_kept_are_assigned(tmp_path: Path) -> None:
