@@ -270,35 +270,40 @@ def _smallest_effect(parts: Parts, level: float) -> float:
     return float(significant_effect + scatter)
 
 
-def smallest_difference(levels: Mapping[str, int], claims: int = 1) -> float:
+def smallest_difference(levels: Mapping[str, int], claims: int = 1, states: int = 1) -> float:
     """The smallest difference, as a share of the error, that a study could confirm with probability
-    `POWER`, given its numbers of clients, weeks and seeds, of at least two each, and of claims, if
-    the difference varies as is `TYPICAL`."""
-    parts = {
-        factor: VariancePart(number, TYPICAL[factor] ** 2 / number, number - 1)
-        for factor, number in levels.items()
-    }
+    `POWER`, given its numbers of clients, weeks and seeds, of at least two each, of claims and of
+    states, of which each has at least two of the clients, if the difference varies as is `TYPICAL`.
+    """
+    parts = {}
+    for factor, number in levels.items():
+        freedom = number - (states if factor == "clients" else 1)
+        parts[factor] = VariancePart(number, TYPICAL[factor] ** 2 / number, freedom)
     return _smallest_effect(parts, ALPHA / claims)
 
 
 def describe_power(study: Study, weeks: int | None = None) -> str:
     """What a study could confirm, in a sentence, with the `weeks` of its test sets, if they are
-    known, and with other lengths; empty if a factor has a single level, or the clients share their
-    test set."""
-    clients = sum(map(study.data.clients_of, study.data.states))
+    known, and with other lengths; empty if a factor has a single level, in any state, or the
+    clients share their test set."""
+    clients_by_state = [study.data.clients_of(state) for state in study.data.states]
+    clients, states = sum(clients_by_state), len(clients_by_state)
     levels = {"clients": clients, "seeds": len(study.grid.seeds)}
-    if min(levels.values()) < 2 or not study.task.forecasts:
+    if min(*clients_by_state, levels["seeds"]) < 2 or not study.task.forecasts:
         return ""
     claims = max(1, len(study.claims))
     lengths = sorted({*TEST_WEEKS, weeks} if weeks is not None and weeks >= 2 else TEST_WEEKS)
-    shares = [100 * smallest_difference(levels | {"weeks": length}, claims) for length in lengths]
+    shares = [
+        100 * smallest_difference(levels | {"weeks": length}, claims, states) for length in lengths
+    ]
     names = [f"{length}{' (this study)' * (length == weeks)}" for length in lengths]
     pairs = [f"{share:.1f} % with {name}" for share, name in zip(shares, names, strict=True)]
     about = f"{join_words(pairs)} weeks of test"
     if max(shares) < ABOUT_EQUAL * min(shares):
         level = levels | {"weeks": lengths[0]}
         limiting = min(
-            levels, key=lambda name: smallest_difference(level | {name: 2 * levels[name]}, claims)
+            levels,
+            key=lambda name: smallest_difference(level | {name: 2 * levels[name]}, claims, states),
         )
         about = f"{max(shares):.1f} % with {join_words(names, 'or')} weeks of test: the number of "
         about += f"{_levels_of(limiting, study.client_word)} limits it"

@@ -261,9 +261,10 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
 
 def test_a_study_says_before_it_runs_which_differences_it_can_decide() -> None:
     assert re.search(
-        r"3 clients .* \d+\.\d % with 4, 8 or 16 weeks of test: the number of clients limits it",
-        describe_power(study(1, [1, 2, 3])),
+        r"6 clients .* \d+\.\d % with 4, 8 or 16 weeks of test: the number of clients limits it",
+        describe_power(study(2, [1, 2, 3])),
     )
+    assert describe_power(study(1, [1, 2, 3])) == ""  # the clients of each state are compared
     assert describe_power(study(2, [4])) == ""
     own = describe_power(study(20, [1, 2, 3, 4]), 6)
     assert re.search(r"\d\.\d % with 4, \d\.\d % with 6 \(this study\), .* 16 weeks of test", own)
@@ -289,4 +290,5 @@ def test_the_smallest_difference_is_confirmed_in_four_of_five_studies() -> None:
         decided.append(Comparison({"CA": whole / levels["weeks"]}).p < ALPHA)
     assert 0.75 < np.mean(decided) < 0.92
     assert smallest_difference(levels, claims=3) > effect
+    assert smallest_difference(levels, states=4) > effect
     assert smallest_difference(levels | {"clients": 40}) < effect
