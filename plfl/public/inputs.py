@@ -113,8 +113,10 @@ def inputs_of(
     first: Integers | int = 0,
 ) -> Inputs:
     """The inputs of windows (W,) of a meter. `first`: the first row that the meter knows, (W,) or
-    the same for all windows; in addition, nothing before the last `CONTEXT` hours is read."""
+    the same for all windows; in addition, nothing before the last `CONTEXT` hours is read. The mean
+    step from hour to hour alone also reads the row before the first one, for the step to that."""
     known_from = np.maximum(np.broadcast_to(first, last.shape), last + 1 - CONTEXT)
+    known_from = np.maximum(known_from, 0)
     loads_at = _Gathered(loads, last, known_from)
     target = last + lead
     days = np.arange(1, CONTEXT // DAY + 1)

@@ -51,19 +51,25 @@ class TreeSizes:
 def drawn_windows(
     loads: HourlyLoads, lead_time: LeadTime, count: int, random: np.random.Generator
 ) -> tuple[Integers, Integers, Integers]:
-    """At most `count` windows of a meter with a known target: last known row, lead, first row."""
+    """At most `count` windows of a meter with a known target: last known row, lead, first row.
+
+    Windows that would know more hours than there are before them are drawn, too, but left out: a
+    window for `CONTEXTS` of 672 hours is at least 672 hours after the first reading."""
     target = np.flatnonzero(np.isfinite(loads.load))
     target = target[target >= DAY + LEADS[lead_time]]
     target = np.sort(random.choice(target, min(count, len(target)), replace=False))
     lead = random.integers(1, LEADS[lead_time] + 1, len(target))
     last = target - lead
-    return last, lead, last + 1 - random.choice(CONTEXTS, len(target))
+    first = last + 1 - random.choice(CONTEXTS, len(target))
+    is_whole = first >= 0
+    return last[is_whole], lead[is_whole], first[is_whole]
 
 
 def gather(
     meters: Iterable[HourlyLoads], lead_time: LeadTime, count: int, seed: int = 1
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Features (W, K) and targets (W,) of at most `count` windows of each meter."""
+    """Features (W, K) and targets (W,) of at most `count` windows of each meter. ValueError: no
+    meter has a window."""
     random = np.random.default_rng(seed)
     features: list[NDArray[np.float32]] = []
     relative: list[Floats] = []
@@ -74,6 +80,10 @@ def gather(
         usable = np.isfinite(targets)
         features.append(inputs.features[usable])
         relative.append(targets[usable])
+    if not any(map(len, relative)):
+        raise ValueError(
+            f"no meter has a window to train on; give meters with more than {CONTEXT} hours"
+        )
     return np.concatenate(features), np.concatenate(relative)
 
 
