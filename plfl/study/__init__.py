@@ -119,6 +119,7 @@ class Study(StudyKeys):
         yield from checks.check_data(data)
         yield from task.problems(data, windows, federation)
         yield from checks.check_selection(task, data, federation)
+        yield from checks.check_weighting(federation, algorithms)
         joining = [name for name in self.grid.sharing if name in plan.schemes.joining]
         yield from checks.check_simulation(federation.simulation, data, joining)
         yield from checks.check_privacy(federation, data, algorithms)

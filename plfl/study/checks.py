@@ -258,6 +258,21 @@ def check_selection(task: Task, data: Data, federation: FederationSettings) -> I
         )
 
 
+def check_weighting(
+    federation: FederationSettings, algorithms: Iterable[tuple[str, Algorithm]]
+) -> Iterator[Problem]:
+    """Report weights of clients that a ServerOpt ignores."""
+    for kind, algorithm in algorithms:
+        is_ignored = isinstance(algorithm, ServerOpt) and algorithm.ignores_weights
+        if is_ignored and federation.weighting != "uniform":
+            yield Problem(
+                Key("federation.weighting"),
+                f"'{federation.weighting}' has no effect on {algorithm.name}, in whose mean all "
+                "clients count equally",
+                f"set it to uniform, or remove {algorithm.name} from grid.{kind}",
+            )
+
+
 def check_simulation(
     simulation: Simulation, data: Data, joining: Sequence[str]
 ) -> Iterator[Problem]:

@@ -48,6 +48,10 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.buildings": {"TX": [1]}}, ("data.states",)),
     ({"data.comstock.release": "../../etc"}, ()),
     ({"data.states": ["N Y"]}, ("'N Y'", "'_'")),
+    (
+        {"grid.server_opt": ["fedavgadaptive"], "federation.weighting": "samples"},
+        ("federation.weighting:", "fedavgadaptive", "uniform"),
+    ),
     ({"name": "../x"}, ("'../x'", "'_', '.' and '-'")),
     ({"data.meters.timezone": "Berlin"}, ("'Berlin'", "IANA")),
     ({"data.meters.timezones": {"a*": "Europe/Berln"}}, ("'Europe/Berln'", "IANA")),

@@ -8,6 +8,7 @@ parameters. If nothing is shared (P3), the server is never called.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import ClassVar
 
 from plfl.base import Tensor
 from plfl.plugins import registry
@@ -21,6 +22,8 @@ class ServerOpt(Algorithm):
     """A server optimiser. Subclasses define its hyperparameters and its step."""
 
     lr: float
+    ignores_weights: ClassVar[bool] = False
+    """Whether all clients count equally, so that it refuses `federation.weighting: samples`."""
 
     def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
         """The state before round 1, for shared parameters `x` (d_s,) and a number of clients."""

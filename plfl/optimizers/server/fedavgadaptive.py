@@ -9,10 +9,11 @@ v_c ← β₂ v_c + (1 − β₂) D_c²;  s_c = η_g D_c / (√v_c + ε)
 The first step of a parameter is η_g / √(1 − β₂), later ones are about η_g, however large D_c is. On
 sample data the best rates between 10⁻⁵ and 1 are 0.001 to 0.01 for most local models.
 
-Clients that do not take part make no step and keep their copy, which still counts in the mean.
+Clients that do not take part make no step and keep their copy, which still counts in the mean. All
+copies count equally, as in the authors' code: `federation.weighting: samples` is refused.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +25,7 @@ class FedAvgAdaptive(ServerOpt):
     """Adaptive steps per client with a periodic average."""
 
     name = "fedavgadaptive"
+    ignores_weights: ClassVar[bool] = True
 
     lr: float = Field(0.01, gt=0)
     """Server learning rate η_g (authors' code: 0.01)."""
