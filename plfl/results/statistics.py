@@ -47,6 +47,8 @@ POWER = 0.8
 """Probability that the recommended number decides a claim."""
 MANY_CLIENTS = 30
 """Number of clients from which on differences of moderate size are decided."""
+FACTORS = ("clients", "weeks", "seeds")
+"""What a difference varies over."""
 LARGEST_SAMPLES = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
@@ -194,8 +196,10 @@ class Comparison:
     @property
     def interval(self) -> tuple[float, float]:
         """Interval of the effect over all factors except those that are `missing_factors`; NaN if
-        any state has a single client; if clients are not sampled, NaN without two seeds."""
-        if next(iter(self.parts)) in self.missing_factors:
+        the first factor that there is, of clients, weeks and seeds, is one of these: so if any
+        state has a single client. NaN without any factor."""
+        first_factor = next((name for name in FACTORS if name in self.parts), None)
+        if first_factor is None or first_factor in self.missing_factors:
             return np.nan, np.nan
         reach = max(
             float(special.stdtrit(part.freedom, 1 - ALPHA / 2)) * part.variance**0.5
@@ -205,8 +209,8 @@ class Comparison:
 
     @property
     def p(self) -> float:
-        """Two-sided p value of the effect; 1 if a factor is `missing_factors`."""
-        if self.missing_factors or self.effect == 0:
+        """Two-sided p value of the effect; 1 if a factor is `missing_factors`, or there is none."""
+        if not self.parts or self.missing_factors or self.effect == 0:
             return 1.0
         smallest_variance = (1e-12 * self.effect) ** 2  # smaller variances are round-off
         return max(
@@ -317,8 +321,8 @@ def describe_power(study: Study, weeks: int | None = None) -> str:
 
 
 def too_few(missing_factors: list[str], client_word: str = "client") -> str:
-    """A sentence: what a study needs because its factors `missing_factors` have too few levels.
-    `client_word`: the word for one, here and below."""
+    """A sentence: what a study needs because its `missing_factors` have too few levels.
+    `client_word`: the study's word for a client."""
     remedies = (
         f"{FEWEST[factor]} {_REMEDIES[factor].format(client_word=client_word)}"
         for factor in missing_factors

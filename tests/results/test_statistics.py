@@ -108,6 +108,12 @@ def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
         assert Comparison(found.differences, is_trained=False).p < 0.01
 
 
+def test_what_varies_over_nothing_has_no_interval() -> None:
+    found = Comparison({"CA": np.ones((1, 1))}, is_trained=False, sampled=False)
+    assert np.isnan(found.interval).all()
+    assert (found.effect, found.p) == (1, 1)
+
+
 def test_clients_without_a_score_count_nowhere(rng: np.random.Generator) -> None:
     table = rng.normal(1, 1, (5, 2, 3))
     with_nan = np.concatenate([table, np.full((1, 2, 3), np.nan)])
