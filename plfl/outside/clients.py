@@ -221,6 +221,7 @@ def _read_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[
             arrays |= {f"X_{short}": rows, f"y_{short}": dataset.targets[last]}
             arrays |= {f"C_{short}": dataset.covariates[last]}
             arrays[f"base_{short}"] = dataset.in_kwh(i, starts, np.zeros(len(starts)))
+        test = dataset.starts(i, "test")
         client_data = Client(
             name=name_of(study, state, client),
             origin=origin,
@@ -232,8 +233,8 @@ def _read_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[
             scale=float(dataset.view.scale[i]),
             offset=scales[client].offset,
             spread=scales[client].scale,
-            made_at_test=dataset.stamps[last],
-            stamp_test=dataset.stamps[dataset.target_rows(starts)],
+            made_at_test=dataset.stamps[dataset.persistence_rows(test)],
+            stamp_test=dataset.stamps[dataset.target_rows(test)],
             relative=dataset.relative,
             **arrays,
         )

@@ -93,7 +93,9 @@ class BenchmarkTask(Section):
 
     def exceeded(self, row: Mapping[str, Any]) -> str:
         """Which budget a row of the leaderboard exceeds, in words; empty if none."""
-        if row["trials"] and int(row["trials"]) > self.trials:
+        if row["trials"] == "":
+            return f"the trials are unknown, and the budget is {self.trials}"
+        if int(row["trials"]) > self.trials:
             return f"{row['trials']} trials exceed the budget of {self.trials}"
         if self.bytes is None:
             return ""

@@ -178,7 +178,8 @@ def _data_notes(sides: Sequence[tuple[str, Tables]]) -> Iterator[str]:
     column = "persistence_mae_test"
     (_, first), (_, second) = sides
     common_clients = first.clients.merge(second.clients, on=["state", "client"])
-    if not np.allclose(common_clients[f"{column}_x"], common_clients[f"{column}_y"], rtol=1e-6):
+    first_errors, second_errors = (common_clients[f"{column}_{side}"] for side in "xy")
+    if not np.allclose(first_errors, second_errors, rtol=1e-6, equal_nan=True):
         yield (
             "the error of persistence differs between the sides (different windows or data), so "
             "their MASE are not comparable"

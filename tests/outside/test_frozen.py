@@ -81,6 +81,13 @@ def test_a_row_of_a_leaderboard_sent_what_it_says_and_the_task_allows(file: Path
     assert sent.isin(["0", ""]).all(axis=None)
 
 
+def test_a_row_without_its_number_of_trials_exceeds_the_budget() -> None:
+    row: dict[str, Any] = {"trials": "", "bytes_up": "0", "bytes_down": "0"}
+    task = task_of(TASKS[0])
+    assert "trials are unknown" in task.exceeded(row)
+    assert not task.exceeded(row | {"trials": "1"})
+
+
 def test_the_page_shows_the_leaderboards() -> None:
     assert leaderboard.page() == (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
     described = json.loads((ROOT / "leaderboard" / "croissant.json").read_text(encoding="utf-8"))
