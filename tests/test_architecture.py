@@ -207,6 +207,24 @@ def test_what_the_author_of_a_plug_in_reads_is_short() -> None:
     assert {name: length for name, length in lengths.items() if length > 150} == {}
 
 
+def test_arguments_in_docstrings_are_those_of_the_function() -> None:
+    """`name`: begins what a function says of an argument, or of a name in its body."""
+    described = re.compile(r"(?:^|[.;:]\s+)`(\w+)`(?: \([^)]*\))?:\s")
+    unknown = []
+    for name, path in modules().items():
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            if (text := ast.get_docstring(function)) is None:
+                continue
+            del function.body[0]
+            known = {*re.findall(r"\w+", ast.unparse(function))}
+            about_arguments = text.partition("Returns:")[0]
+            names = {*described.findall(about_arguments)}
+            unknown += [f"{name}.{function.name}: {argument}" for argument in names - known]
+    assert not unknown
+
+
 def test_no_class_has_more_than_twenty_public_methods() -> None:
     for module, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -13,7 +13,7 @@ __all__ = ["BASELINE", "catalogue", "find", "find_pretrained", "rivals", "send_o
 def catalogue(
     covariates: bool = False, baselines_of_study: Iterable[Baseline] = ()
 ) -> dict[str, Baseline]:
-    """Every baseline by name, the simplest first, then the `baselines_of_study` ones of a study.
+    """Every baseline by name, the simplest first, then a study's own, `baselines_of_study`.
     `docs/baselines.md` has the formulas. `covariates`: whether to include those that only a study
     with `windows.covariates` has."""
     standard = [find_baseline(name)() for name in STANDARD]

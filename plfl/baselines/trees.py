@@ -386,8 +386,8 @@ def train(
     tree_choices: Sequence[TreeChoice] = (),
     grow: Grow = boost_all,
 ) -> TreeModel:
-    """One model, trained on the windows of `members`, that forecasts windows of `scored_dataset`;
-    with settings that were `tree_choices` before, or chooses them."""
+    """One model, trained on the windows of `members`, that forecasts windows of `scored_dataset`.
+    Its settings are `tree_choices`; without any, it chooses them."""
     boosters = grow(TreeWindows(members, design), settings, tree_choices)
     return TreeModel(TreeWindows(scored_dataset, design), boosters, bool(settings.levels))
 
@@ -562,8 +562,8 @@ def fit_pooled(
     sent_bytes: Sequence[int],
     fitted_baseline: TreesFit | None = None,
 ) -> TreesFit:
-    """Models of pooled raw data (see `share`), of which clients have `sent_bytes` so many bytes;
-    with the settings of models that are `fitted_baseline` already, or chooses them."""
+    """Models of pooled raw data (see `share`), of which each client sent so many `sent_bytes`.
+    Their settings are those of `fitted_baseline`; without it, they choose them."""
     earlier = fitted_baseline.models if fitted_baseline else {}
     models: dict[int, list[TreeModel]] = {}
     for members, _, clients in share(dataset, turns):

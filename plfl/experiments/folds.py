@@ -75,7 +75,7 @@ class Fold:
 
     @cached_property
     def evaluator(self) -> Examiner:
-        """The evaluator of the models of this part on the `scored_clients` clients."""
+        """The evaluator of the models of this part on the `scored_clients`."""
         return self.trainer.evaluator_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:

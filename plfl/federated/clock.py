@@ -59,7 +59,7 @@ class Clock:
         self.up_seconds = _seconds_per_byte(self._seconds_each("up_mbit", s.up_mbit, s.link_spread))
         """Seconds (N,) to upload a byte."""
         self.computing = 0.0
-        """Seconds (N,) for which each participant of the last round computed."""
+        """Seconds for which the slowest participant of each group of the last round computed."""
         self._work = np.zeros(len(self._all_clients))
         self._seconds_ahead = np.zeros(len(self._all_clients))
         self._traffic_before: Traffic = {}

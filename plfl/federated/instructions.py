@@ -19,7 +19,8 @@ class Routine:
 
     run: Callable[..., RoutineResult]
     """What the clients do, a function of a `Session`. It may be called for a few clients at a time,
-    and for clients that later drop out. Therefore it must have no side effects."""
+    and for clients that later drop out. Therefore it changes nothing but what its `Session` counts
+    and what is sent through that."""
     minibatches: int
     """Minibatches of the round that a client uses."""
     work: float = 1.0

@@ -131,7 +131,8 @@ class Session:
         return f.client_data.task_of(optimiser, rows, minibatches, f.shared, moments=moments)
 
     def run(self, task: LocalTask, steps: int, mask: Tensor | None = None) -> None:
-        """Let the engine train a task of some `steps`; `who`: mask (n,) of clients, None: all."""
+        """Let the engine train a task of some `steps`; `mask`: (n,), of the clients that take them;
+        None: all."""
         if mask is None:
             self.losses += steps * self.engine.train(task).to(self.losses)
             self.steps += steps
@@ -164,8 +165,8 @@ class Learner:
             optimiser.step(y, g, moments, self._steps_taken)
 
     def train(self, minibatch: int, mask: Tensor | None = None, **terms: Any) -> None:
-        """Take the next step on the minibatch of this number, from 0, of the round. `who`: mask
-        (n,) of the clients that take it; None: all. `terms`: as in `Session.train`."""
+        """Take the next step on the minibatch of this number, from 0, of the round. `mask`:
+        (n,), of the clients that take it; None: all. `terms`: as in `Session.train`."""
         session = self._session
         minibatches = session.minibatches(minibatch, 1)
         task = session.task(self._optimiser, self.rows, minibatches, self._moments)

@@ -103,7 +103,7 @@ def append(
             )
         comparable = earlier_rows["version"].isin(board["version"]) | (not len(board))
         board = pd.concat([earlier_rows[comparable], board])
-    # A file has `harmless` names.
+    # Names in a file begin with no formula, see `escape_formula`.
     board = board[~board["method"].map(escape_formula).duplicated(keep="last")]
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
     write_csv(board, file)

@@ -94,7 +94,7 @@ def comparable(
 
     full_pass, equal_sizes = passes(torch.arange(largest_size)), []
     for size in sizes:
-        # Each row is at another place than in `whole`.
+        # Each row is at another place than in `full_pass`.
         row_indices = (torch.arange(size) + 1) % largest_size
         if torch.equal(passes(row_indices), full_pass[row_indices]):
             equal_sizes.append(size)
