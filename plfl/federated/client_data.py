@@ -276,24 +276,26 @@ class ClientData:
         minibatches, steps = self.passes(purpose, all_clients, epochs, most_steps)
         return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
 
-    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
+    def gradients(
+        self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor, skip: int = 0
+    ) -> Tensor:
         """Mean gradients (n, P) of models `rows` over the first `steps` minibatches, a number for
-        all or (n,), of round `t`."""
+        all or (n,), of round `t` after the first `skip`."""
         gradients = torch.zeros_like(rows)
-        minibatches, steps_each = self._draw_round(clients, t, steps)
+        minibatches, steps_each = self._draw_round(clients, t, steps, skip)
         all_parameters = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
         task = self.task_of(STANDING, rows.clone(), minibatches, all_parameters)
         self.engine.train(replace(task, steps=steps_each, tracked=Tracked(gradients=gradients)))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
     def _draw_round(
-        self, clients: Tensor, t: int, steps: int | Tensor
+        self, clients: Tensor, t: int, steps: int | Tensor, skip: int = 0
     ) -> tuple[Minibatches, Tensor | None]:
-        """The minibatches of `steps` steps of round `t`, and the steps (n,) of each client unless
-        all take equally many."""
-        if isinstance(steps, int):
-            return self.drawn(clients, t, steps), None
-        return self.drawn(clients, t, int(steps.max())), steps
+        """The minibatches of `steps` steps of round `t` after the first `skip`, and the steps (n,)
+        of each client unless all take equally many."""
+        most_steps = steps if isinstance(steps, int) else int(steps.max())
+        minibatches = self.drawn(clients, t, skip + most_steps).map(lambda x: x[:, skip:])
+        return minibatches, None if isinstance(steps, int) else steps
 
     def task_of(
         self,

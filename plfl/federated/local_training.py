@@ -226,7 +226,8 @@ class _Part:
         if task.tracked.gradients is not None:
             return task.tracked.gradients / steps[:, None]
         first = cohort.most_steps if cohort.has_equal_steps else steps
-        return self.f.client_data.gradients(self.start, self.clients, cohort.t, first)
+        skip = self.instructions.skip
+        return self.f.client_data.gradients(self.start, self.clients, cohort.t, first, skip)
 
     def _keep(self, rows: Tensor, shared: Tensor) -> None:
         """Keep the models `rows` (n, P), and the change to their `shared` part (n, d_s)."""

@@ -167,3 +167,14 @@ def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
     for i, steps in enumerate((1, 3, 2)):
         alone = data.gradients(rows[i : i + 1], clients[i : i + 1], 1, steps)
         assert together[i].numpy() == pytest.approx(alone[0].numpy(), abs=1e-7)
+
+
+def test_gradients_at_the_start_are_those_of_the_minibatches_that_are_not_skipped() -> None:
+    of = make_study()
+    trainer = Trainer.for_study(of, make_images(of))
+    data, clients = trainer.client_data(0), torch.arange(3)
+    rows = trainer.network.initial(0).repeat(3, 1)
+    first, all_three = (steps * data.gradients(rows, clients, 1, steps) for steps in (1, 3))
+    for steps in (2, torch.tensor([2, 2, 2])):
+        found = data.gradients(rows, clients, 1, steps, skip=1)
+        assert (2 * found).numpy() == pytest.approx((all_three - first).numpy(), abs=1e-6)

@@ -226,7 +226,9 @@ class Roster(ClientData):
         data = self._study.data
         return covariates.public(self._study.windows, len(data.inputs), rows)
 
-    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
+    def gradients(
+        self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor, skip: int = 0
+    ) -> Tensor:
         return _unknown(rows)
 
 
