@@ -7,8 +7,12 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.pipeline.training import train_cells
+
 from plfl.pipeline.jobs import job
-from plfl.pipeline.training import train_cells
 from plfl.results.records import Files
 from plfl.study import Cell, Study
 
