@@ -161,8 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
+    public.prepare(options.data, options.out / "models")
     if options.without:
-        public.prepare(options.data, options.out / "models")
         for site in options.without:
             levels = LEVELS if options.quantiles else (0.5,)
             boosters = [Booster(left_out(site), ahead, q) for ahead in AHEADS for q in levels]
