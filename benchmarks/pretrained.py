@@ -18,7 +18,7 @@ import pandas as pd
 
 from benchmarks import public
 from benchmarks.public import OTHERS, OTHERS_ROWS, TEST, WEEK
-from plfl.public.inputs import Floats, HourlyLoads, Rows, inputs_of
+from plfl.public.inputs import Floats, HourlyLoads, Integers, inputs_of
 from plfl.public.training import fit, gather
 
 CONTEXT = 2048
@@ -40,7 +40,7 @@ def fracast() -> Any:
     return FracastModel.from_pretrained(weights="fp32")
 
 
-def forecast_pretrained(load: Floats, last: Rows, first: int) -> Floats:
+def forecast_pretrained(load: Floats, last: Integers, first: int) -> Floats:
     """The medians (W, 24) after the rows `last` (W,) of a meter that knows its loads from the row
     `first` on."""
     rows = last[:, None] - np.arange(CONTEXT)[::-1]
@@ -49,14 +49,14 @@ def forecast_pretrained(load: Floats, last: Rows, first: int) -> Floats:
     return quantiles[..., quantiles.shape[-1] // 2]
 
 
-def midnights(loads: HourlyLoads, begin: int, end: int) -> Rows:
+def midnights(loads: HourlyLoads, begin: int, end: int) -> Integers:
     """The last rows of days between two rows whose next day is before the second one."""
     last = np.arange(begin - 1, end - len(LEADS))
     return last[loads.hour[last] == 23]
 
 
 def forecasts_of(
-    loads: HourlyLoads, last: Rows, first: int, shared: dict[str, Any], own: list[Any]
+    loads: HourlyLoads, last: Integers, first: int, shared: dict[str, Any], own: list[Any]
 ) -> tuple[dict[str, Floats], Floats, Floats]:
     """Forecasts (W,) by name, targets and yesterday's loads, of windows after `last`."""
     rows, lead = np.repeat(last, len(LEADS)), np.tile(LEADS, len(last))
