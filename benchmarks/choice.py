@@ -21,6 +21,7 @@ import torch
 
 from plfl.config.sections import Meters
 from plfl.data.dataset import EVALUATED, Dataset, Split, naive_error
+from plfl.data.features import days_of
 from plfl.data.sources import source_of
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
@@ -136,8 +137,8 @@ def _daily(
     """The errors of a client by day."""
     starts = dataset.starts(client, split)
     truth = dataset.truth(starts)
-    begins = dataset.stamps[dataset.target_rows(starts)] - np.timedelta64(dataset.interval, "m")
-    days, numbers = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
+    target_days = days_of(dataset.stamps[dataset.target_rows(starts)]).ravel()
+    days, numbers = np.unique(target_days, return_inverse=True)
     return pd.DataFrame(
         {
             "forecaster": name,
