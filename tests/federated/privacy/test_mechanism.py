@@ -118,7 +118,8 @@ def test_noise_is_repeated_by_the_seed_and_not_by_the_system():
         f.privacy.normals = draw_system_noise
 
     first, second = noisy(deploy)[0], noisy(deploy)[0]
-    assert not (first[1:] == second[1:]).any()
+    # On the grid of 2⁻¹⁶ two of the 1,200 values agree by chance once in some 200 runs.
+    assert (first[1:] == second[1:]).sum() < 4
     assert (first[1:] - first[:-1]).std().item() == pytest.approx(1.0, rel=0.06)
 
 
