@@ -31,11 +31,9 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
     `path` stays as it was. The temporary path has the suffix of `path`, which some writers need.
     """
     path = Path(path)
-    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _being_written(temporary):
-            temporary.open("xb").close()
+        with _temporary_file(path) as temporary:
             yield temporary
             temporary.replace(path)
     except OSError as error:
@@ -43,9 +41,11 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def _being_written(temporary: Path) -> Iterator[None]:
-    """Hold the lock of a temporary file, so that `sweep` leaves it; then remove both. The lock is a
-    file of its own, because Windows neither writes nor renames a locked file."""
+def _temporary_file(path: Path) -> Iterator[Path]:
+    """Make an empty file beside `path` with its suffix, and hold its lock, so that `sweep` leaves
+    it; then remove both. The lock is a file of its own, because Windows neither writes nor renames
+    a locked file."""
+    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}{path.suffix}")
     lock = FileLock(temporary.with_name(temporary.name + _LOCK))
     try:
         lock.acquire()
@@ -55,7 +55,8 @@ def _being_written(temporary: Path) -> Iterator[None]:
         if error.errno not in _NO_LOCKS:
             raise
     try:
-        yield
+        temporary.open("xb").close()
+        yield temporary
     finally:
         temporary.unlink(missing_ok=True)
         lock.release()
@@ -77,10 +78,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_new_text(path: Path, text: str) -> None:
     """Write a text file that is not there yet. FileExistsError: it is there, and stays as it was;
     OSError: it cannot be written, and nothing is left behind."""
-    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}{path.suffix}")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
+    with _temporary_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -89,8 +88,6 @@ def write_new_text(path: Path, text: str) -> None:
             if path.exists():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
             temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:
