@@ -176,8 +176,8 @@ def read(
             )
         )
     try:
-        meters = meters_of(layout_given(options))
         files = raw_files(paths)
+        meters = meters_of(layout_given(options)).model_copy(update={"exports": files})
         interval = meters.interval if "interval" in meters.model_fields_set else None
         # Several files with one meter each are several meters, even if their columns are alike.
         names = None if meters.join_files or len(files) == 1 else {f: client_name(f) for f in files}

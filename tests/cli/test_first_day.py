@@ -72,6 +72,17 @@ def test_readings_of_power(invoke: Callable) -> None:
     np.testing.assert_allclose(watts, plain, rtol=1e-4)
 
 
+@pytest.mark.parametrize("command", ["forecast", "backtest"])
+def test_a_column_per_meter(command: str, invoke: Callable) -> None:
+    load = pd.read_csv(export("home", days=30))
+    loads = {"k01 kWh": load["kWh"], "k02 kWh": load["kWh"].to_numpy()[::-1]}
+    wide = pd.DataFrame({"Zeit": load["time"], **loads})
+    Path("wide").mkdir()
+    wide.to_csv("wide/homes.csv", index=False, sep=";", decimal=",")
+    table = table_of(invoke(command, "wide", *PARIS).out)
+    assert table["client"].unique().tolist() == ["k01", "k02"]
+
+
 def test_a_workbook_in_and_out(invoke: Callable) -> None:
     table = pd.read_csv(export("home"), parse_dates=["time"])
     table.to_excel("book.xlsx", index=False)
