@@ -80,7 +80,7 @@ def test_a_column_per_meter(command: str, invoke: Callable) -> None:
     Path("wide").mkdir()
     wide.to_csv("wide/homes.csv", index=False, sep=";", decimal=",")
     table = table_of(invoke(command, "wide", *PARIS).out)
-    assert table["client"].unique().tolist() == ["k01", "k02"]
+    assert table["client"].unique().tolist() == ["k01 kWh", "k02 kWh"]
 
 
 def test_a_workbook_in_and_out(invoke: Callable) -> None:
