@@ -319,6 +319,31 @@ load = { columns = "Used", unit = "kWh" }
     )
 
 
+def test_of_several_files_only_those_of_a_client_are_taken_for_it() -> None:
+    days = pd.date_range("2024-01-01 01:00", periods=48, freq="h")
+    for name, stamps, factor in (
+        *(("school", days, 1), ("town", days, 10)),
+        *(("january", days[:24], 1), ("february", days[24:], 1)),
+    ):
+        load = factor * (1 + np.arange(len(stamps)) % 5)
+        pd.DataFrame({"time": stamps, "load": load}).to_csv(f"{name}.csv", index=False)
+    keys = Meters(timezone="UTC", unit="kWh", stamp="end", interval=60)
+    school, town, *months = (
+        Path(f"{name}.csv") for name in ("school", "town", "january", "february")
+    )
+    for by_file in (True, False):
+        read = partial(read_files, meters=keys, client="school", by_file=by_file)
+        tables, problems = read([school, town])
+        assert not problems
+        assert tables["school"]["load"].max() == 5
+        tables, problems = read(months)  # none has the name: both are of this meter
+        assert not problems
+        assert len(tables["school"]) == 48
+        tables, (problem,) = read([town, *months])
+        assert not tables
+        assert "differs from" in str(problem)
+
+
 @pytest.mark.parametrize(
     ("factor", "words"),
     [

@@ -13,6 +13,7 @@ import logging
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
-from plfl.data.meters.selection import check_chosen, is_left_out
+from plfl.data.meters.selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.stamps import standard_offset
 
 __all__ = [
@@ -120,22 +121,31 @@ def read_files(
     The files may have later readings: `meters.since` and `until` are ignored. If several files have
     a meter, its readings are joined; where they overlap, those of the later file count. Without a
     `client`, all meters that `meters` selects are read. `by_file`: a file has one, named like it.
+    A file of one meter is taken for the `client` if it is the only file, or if no meter in the
+    files has that name. Several such files may be of several meters, and are refused if they
+    differ where they overlap.
     `with_later`: also the rows after the last load in which the inputs are known; their load is
     NaN.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
+    rule_of_meter = {"duplicates": meters.duplicates}
     keys["duplicates"] = meters.duplicates or ("last" if len(paths) > 1 else None)
     keys["only"] = [pattern.replace("{state}", "*") for pattern in meters.only]
     if client is not None:
         # In the name of a client, a hyphen can replace another character.
         keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
     meters = meters.model_copy(update=keys)
-    lone_names = (
-        {path: client or client_name(path) for path in paths} if client or by_file else None
-    )
+    own_names = {path: client_name(path) for path in paths} if by_file else None
+    names = dict.fromkeys(paths, client) if client is not None else own_names
     # Few readings may rise by chance.
-    exports = read_exports(paths, meters, meters.interval, lone_names, is_settled=True)
+    read_new = partial(read_exports, paths, interval=meters.interval, is_settled=True)
+    if client is None or len(paths) == 1:
+        exports = read_new(meters=meters, names=names)
+    else:
+        exports = read_new(meters=meters, names=own_names)
+        if not any(is_chosen(name, meters) for name in exports.names):
+            exports = read_new(meters=meters.model_copy(update=rule_of_meter), names=names)
     remedies = {
         TOO_FEW: "add readings before or after: two tell the interval",
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
