@@ -396,9 +396,9 @@ class Data(Section):
 
     @property
     def fewest_in_federation(self) -> int:
-        """The number of clients of the smallest federation of the largest state."""
-        clients = self.most_clients
-        return clients // max(1, round(clients / (self.federations or clients)))
+        """The number of clients of the smallest federation of any state."""
+        counts = map(self.clients_of, self.states)
+        return min(n // max(1, round(n / (self.federations or n))) for n in counts)
 
     @property
     def cuts(self) -> list[date]:

@@ -4,6 +4,7 @@ The models of many cohorts, of one or several federations, train together in blo
 for memory, large enough to use every core.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,8 @@ from plfl.federated.secure.neighbours import FEWEST
 from plfl.federated.secure.updates import Crowd, Grid
 from plfl.federated.session import Session
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
+
+log = logging.getLogger(__name__)
 
 
 class Cohort:
@@ -105,7 +108,9 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
     of those whose numbers arrive."""
     private, indices = f.privacy, clients.tolist()
     if f.channel.machines(indices) < FEWEST:
-        return  # each of two would know the other's update
+        # Each of two would know the other's update.
+        log.info("round %d: fewer than %d clients, whose updates stay with them", t, FEWEST)
+        return
     grid = Grid(None if private is None else private.noise_of_sum(t, f.client_data.names))
     if private is not None:
         updates = private.clip_own(clients, updates)

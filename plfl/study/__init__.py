@@ -127,7 +127,9 @@ class Study(StudyKeys):
         yield from checks.check_methods(methods, self.model, task, federation)
         yield from checks.check_channel(self.channel, methods)
         if self.channel.secure:
-            yield from checks.check_sums(self.channel, federation, data, task, algorithms)
+            yield from checks.check_sums(self.channel, federation, task, algorithms)
+            late = {name: plan.schemes.joining[name] for name in joining}
+            yield from checks.check_crowds(federation, data, late)
         yield from checks.check_covariates(windows, data)
         yield from checks.check_target(windows, self.model)
         yield from checks.check_engine(self.compute, self.model)

@@ -1,5 +1,6 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
+import math
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -625,7 +626,6 @@ def check_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> It
 def check_sums(
     channel: ChannelSettings,
     federation: FederationSettings,
-    data: Data,
     task: Task,
     algorithms: Iterable[tuple[str, Algorithm]],
 ) -> Iterator[Problem]:
@@ -636,13 +636,6 @@ def check_sums(
             f"{channel.up!r} sends other things than numbers that can be added, but {SECURE} "
             "needs sums",
             "set channel.up to none",
-        )
-    fewest = int(federation.participants(data.fewest_in_federation))
-    if fewest < MASKED:
-        yield Problem(
-            SECURE,
-            f"a round has {fewest} clients, and each of two knows what the other sends",
-            f"let {MASKED} or more take part",
         )
     if federation.selection == "data_aware":
         yield Problem(
@@ -666,6 +659,27 @@ def check_sums(
             for reason in reasons:
                 yield Problem(Key(f"grid.{kind}"), f"with {SECURE}, {algorithm.name!r} {reason}")
         yield from _check_single_updates(kind, algorithm, f"with {SECURE} there are only sums")
+
+
+def check_crowds(
+    federation: FederationSettings, data: Data, joining: Mapping[str, Scheme]
+) -> Iterator[Problem]:
+    """Report rounds of so few clients that a sum over them shows what each one sends. `joining`:
+    the sharing schemes in which clients join late, by name."""
+    members = data.fewest_in_federation
+    crowds = {"": members}
+    for name, scheme in joining.items():
+        if scheme.join == "unseen":  # the largest group is late
+            crowds[f" of the sharing scheme {name!r}"] = members - math.ceil(members / scheme.turns)
+    for scheme_words, clients in crowds.items():
+        if (fewest := int(federation.participants(clients))) < MASKED:
+            yield Problem(
+                SECURE,
+                f"a round{scheme_words} has {fewest} clients, and each of two knows what the other "
+                "sends",
+                f"let {MASKED} or more take part",
+            )
+            return
 
 
 def check_variants(cells: Mapping[str, object]) -> Iterator[Problem]:

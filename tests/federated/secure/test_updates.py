@@ -119,6 +119,17 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
         ({"grid": {"method": ["scaffold"]}}, "'scaffold' needs more than the clients' mean update"),
         ({"federation": {"participation": 0.5}}, "a round has 2 clients"),
         (
+            {"data": {"states": ["CA", "NY"], "clients": {"CA": 12, "NY": 2}}},
+            "a round has 2 clients",
+        ),
+        (
+            {
+                "sharing": {"P1": ["*"], "late": {"join": "unseen", "turns": 2}},
+                "grid": {"sharing": ["P1", "late"]},
+            },
+            "a round of the sharing scheme 'late' has 2 clients",
+        ),
+        (
             {"federation": {"privacy": {"clip": 1.0, "noise": 0.1, "quantile": 0.5}}},
             "federation.privacy.quantile: each client tells",
         ),
