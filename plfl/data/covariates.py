@@ -95,15 +95,15 @@ def estimate(series: Series) -> list[Floats]:
     return [_estimate(series, transform) for transform in series.windows.covariates]
 
 
-def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
+def reach(windows: Windows, interval: int) -> int:
     """Number of rows, up to the last input row, that a window and its covariates read."""
-    rows = look_back
-    for transform in transforms:
+    rows = windows.look_back
+    for transform in windows.covariates:
         if isinstance(transform, Lags):
-            largest_distance = max(transform.distances(interval))
-            rows = max(rows, largest_distance - look_ahead + transform.around + 1)
+            distances, day = transform.distances(interval), DAY // interval
+            rows = max(rows, max(lag_steps(windows, distances, transform.around, day)) + 1)
         elif isinstance(transform, Encoding):
-            rows = max(rows, look_ahead + 1, 2)
+            rows = max(rows, windows.look_ahead + 1, 2)
     return rows
 
 

@@ -634,7 +634,7 @@ def count_rows_read(study: Study, interval: int, baseline: str) -> int:
     reach = study.baselines.find(baseline).reach if baseline else 0
     earlier_rows = reach // interval - windows.look_ahead
     return max(
-        covariates.reach(windows.covariates, windows.look_back, windows.look_ahead, interval),
+        covariates.reach(windows, interval),
         earlier_rows + 3 if earlier_rows > 0 else 0,
     )
 

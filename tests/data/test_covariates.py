@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
+from plfl.data.covariates import reach
 from plfl.data.dataset import SPLITS, Dataset
-from plfl.data.windows import build
+from plfl.data.windows import build, build_later, scalings
 from tests.helpers.refusals import naming
 
 RECIPE: list[dict[str, Any]] = [
@@ -161,3 +162,21 @@ def test_holidays_are_those_of_the_library(
                 within = t.index[last + look_ahead + h] - pd.Timedelta(seconds=1)
                 assert dataset.covariates[last, h] == (within.date() in days)
     assert 0 < dataset.covariates.mean() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("look_back", "ahead", "minutes", "needed"),
+    [(12, 24, 60, 24), (96, 96, 15, 96), (12, 96, 15, 96), (24, 1, 60, 24), (12, 1, 60, 24)],
+)
+def test_the_rows_read_include_those_that_replace_unknown_lags(
+    look_back: int, ahead: int, minutes: int, needed: int
+) -> None:
+    """No load of a lag is replaced by the last one if the series begins so many rows earlier."""
+    one_day: list[dict[str, Any]] = [{"name": "lags", "days": [1], "around": 0}]
+    steps = {"look_back": look_back, "look_ahead": ahead, "horizons": 24 * 60 // minutes}
+    w = windows(one_day, scaling="per_client", **steps)
+    assert reach(w, minutes) == needed
+    t = table(0, 40 * 24 * 60 // minutes, minutes)
+    scaling = scalings(build({"a": t}, w))["a"]
+    whole, part = (build_later("a", rows, w, scaling) for rows in (t, t[-needed:]))
+    np.testing.assert_array_equal(part.covariates[needed - 1], whole.covariates[len(t) - 1])
