@@ -135,8 +135,8 @@ def _add_policy(parser: argparse.ArgumentParser, is_repeated: bool = False) -> N
 def _read_choice(options: argparse.Namespace) -> tuple[Study, Cell]:
     study = Study.load(options.config)
     if options.rounds is not None:
-        raw = study.model_dump(mode="json")
-        raw["federation"]["rounds"] = options.rounds
+        raw = study.written_keys
+        raw["federation"] = raw.get("federation", {}) | {"rounds": options.rounds}
         study = Study.parse(raw, f"{options.config} with --rounds {options.rounds}")
     return study, deployable(study, options.cell, str(options.config))
 

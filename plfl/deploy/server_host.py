@@ -128,7 +128,7 @@ def serve(
         for name in (PROGRESS, OUTCOME):
             (folder / name).unlink(missing_ok=True)
         plan = {
-            "study": folders.study.model_dump(mode="json"),
+            "study": folders.study.written_keys,
             "folder": str(Path.cwd()),  # plug-ins are relative to it
             "cell": str(folders.cell),
             "policy": asdict(policy),

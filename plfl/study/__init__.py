@@ -192,6 +192,12 @@ class Study(StudyKeys):
         """Where the files are."""
         return StudyPaths(self.name)
 
+    @property
+    def written_keys(self) -> dict[str, Any]:
+        """The keys as values of JSON, without those that are not written: files of meters are read
+        with what they say where no key says it, and a default would overrule them."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
     def description(self) -> dict[str, Any]:
         """The study as stored with its results, without the settings that do not affect them."""
         description = self.model_dump(

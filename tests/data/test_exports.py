@@ -13,6 +13,7 @@ from plfl.data import meters, sources
 from plfl.study import Study
 from tests.helpers.meter_files import read_meter
 from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
 
 ROWS = 24 * 40
 KEYS = {"timezone": "UTC", "interval": 60}
@@ -40,6 +41,16 @@ def test_the_receipt_lists_the_exports_and_the_weather(tmp_path: Path) -> None:
     data = study(path, weather=str(weather), columns={"temperature": "Ta"}).data
     receipt = sources.source_of(data).fetch(data, "all")
     assert receipt["files"] == {str(file): sha256(file) for file in (path, weather)}
+
+
+def test_a_key_set_to_its_default_makes_other_data() -> None:
+    """A format says what no key says: the default of a key overrules it."""
+    sample = ROOT / "plfl/data/meters/formats/nem12.sample.csv"
+    plain, *others = (
+        study(sample, clients=1, **keys) for keys in ({}, {"stamp": "end"}, {"cumulative": False})
+    )
+    settings = [sources.source_of(s.data).settings(s.data, "all") for s in (plain, *others)]
+    assert settings[0] not in settings[1:]
 
 
 def test_states_can_share_an_export(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from plfl.base import DataFrame
 from plfl.config.sections import Data
@@ -20,6 +21,11 @@ class MetersSource(LoadSource):
 
     def clients(self, data: Data, state: str) -> list[str]:
         return list(meters.clients(data, state))
+
+    def settings(self, data: Data, state: str) -> dict[str, Any]:
+        # What no key says is what the files say: a default would overrule them.
+        written_keys = data.meters.model_dump(mode="json", exclude_unset=True)
+        return super().settings(data, state) | {"meters": written_keys}
 
     def own_files(self, data: Data, state: str) -> list[Path]:
         name, weather = data.meters.format or "", data.meters.weather
