@@ -142,7 +142,8 @@ def files_of(module: str) -> tuple[Path, ...]:
 
 
 def _read_by(source: Path) -> list[Path]:
-    """The files beside a module, and the templates, whose names are strings in the module."""
+    """The files beside a module, and the templates, whose names are strings in the module, and the
+    templates that these include."""
     if source.suffix != ".py":
         return []
     folders = (source.parent, source.parent / "templates")
@@ -158,7 +159,13 @@ def _read_by(source: Path) -> list[Path]:
         if isinstance(node, ast.Constant)
     )
     strings = {value for value in constants if isinstance(value, str)}
-    return [path for path in named_files if path.name in strings]
+    files = [path for path in named_files if path.name in strings]
+    for file in files:  # those that it includes come after it
+        if file.suffix == ".jinja":
+            text = file.read_bytes()
+            included = (p for p in _other_files(file.parent) if f'"{p.name}"'.encode() in text)
+            files += [path for path in included if path not in files]
+    return files
 
 
 @cache

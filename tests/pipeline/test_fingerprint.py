@@ -22,7 +22,10 @@ FILES = {
     "uses_plfl.py": "from plfl.study import Study\nfrom plfl.optimizers import client",
     "kernel.py": "SOURCE = __file__ + 'kernel.cpp'\nPAGE = 'page.html.jinja'",
     "kernel.cpp": "",
-    "templates/page.html.jinja": "",
+    "templates/page.html.jinja": '{% include "style.html.jinja" %}',
+    "templates/style.html.jinja": '{% from "colours.html.jinja" import red %}',
+    "templates/colours.html.jinja": "",
+    "templates/other.html.jinja": "",
     "alone.py": "",
     "relative.py": "if True:\n    try:\n        from . import deep\n    finally:\n        pass",
     "parts.py": """
@@ -73,6 +76,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("own.a", "alone.py", False),
         ("own.kernel", "kernel.cpp", True),
         ("own.kernel", "templates/page.html.jinja", True),
+        ("own.kernel", "templates/colours.html.jinja", True),
+        ("own.kernel", "templates/other.html.jinja", False),
         ("own.alone", "templates/page.html.jinja", False),
         ("own.relative", "deep/__init__.py", True),
         ("own.quoting", "alone.py", False),
@@ -130,7 +135,9 @@ def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(pa
     [
         ("plfl.experiments.train", "training/native/kernel.cpp"),
         ("plfl.data.comstock.series", "data/comstock/paper_buildings.csv"),
+        ("plfl.data.meters.words", "data/meters/words.toml"),
         ("plfl.report.page", "report/templates/page.html.jinja"),
+        ("plfl.report.page", "report/templates/answer.html.jinja"),
     ],
 )
 def test_what_our_modules_read_counts(module: str, reads: str) -> None:

@@ -91,5 +91,5 @@ def is_known(word: str) -> bool:
     return any(word in entries for entries in vars(WORDS).values())
 
 
-_TEXT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+_TEXT = Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
 WORDS = Words(**{key: WordList(entries) for key, entries in tomllib.loads(_TEXT).items()})
