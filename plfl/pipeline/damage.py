@@ -1,7 +1,8 @@
 """Damaged files of a study: removed before Snakemake plans its jobs, so that it makes them again.
 
 Snakemake looks at times only: a file that was cut or changed counts as made. Finished cells of the
-same training are not trained again, because `plfl.experiments.cell_cache` has whole copies.
+same training are not trained again, because `plfl.experiments.cell_cache` has them, often
+as hard links: a file that was changed in place, and not replaced, is trained again.
 """
 
 from collections.abc import Iterator
