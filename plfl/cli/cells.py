@@ -16,7 +16,7 @@ from plfl.experiments.workload import measured_speed, seconds, workload
 from plfl.pipeline.jobs import duration
 from plfl.results.statistics import describe_power, undecidable
 from plfl.results.words import describe_times
-from plfl.study import Study
+from plfl.study import Study, split_variant
 from plfl.study.checks import left_out_claims
 from plfl.training.engines import choose
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
         + ("" if "cuda" in devices else on_cores)
         + f" ({speed_text}{f', for {assumed}' if assumed else ''})\n"
         f"{describe_times(study)}\n"
-        f"next: plfl study {options.config}",
+        f"next: plfl study {split_variant(options.config)[0]}",
         flush=True,
     )
     notes = [

@@ -13,7 +13,7 @@ from plfl.data import sources
 from plfl.pipeline import shipped
 from plfl.results.statistics import undecidable
 from plfl.results.words import describe_times
-from plfl.study import Study
+from plfl.study import Study, split_variant
 
 EXAMPLES = """
 plfl study demo.yaml
@@ -38,6 +38,10 @@ def run(options: argparse.Namespace) -> None:
     )
     # All errors of the user are reported before Snakemake starts.
     study = Study.load(options.config)
+    file, label = split_variant(options.config)
+    if label is not None:
+        text = f"is a variant, and the workflow runs all those of {file}"
+        raise PlflError(Problem(options.config, text, f"write plfl study {file}"))
     elsewhere = any(option.startswith(("-d", "--directory")) for option in snakemake_options)
     if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
         raise PlflError(

@@ -38,16 +38,14 @@ class Study(StudyKeys):
             ConfigError: the file is missing, is not YAML, or contains errors. The message lists
                 every error with its path, the value, what is allowed and the most similar name.
         """
-        file, colon, label = str(path).rpartition(":")
-        is_variant = bool(colon) and not Path(path).exists() and Path(file).exists()
-        source = file if is_variant else str(path)
+        source, label = split_variant(path)
         problems: list[Problem] = []
         raw = read(source, problems)
         with collect_problems(problems):
             study = cls.parse(raw, source, Path(source).parent)
         if problems:
             raise ConfigError(source, problems)
-        return study.variant(label) if is_variant else study
+        return study if label is None else study.variant(label)
 
     @classmethod
     def parse(cls, raw: object, source: str, folder: Path = Path()) -> Self:
@@ -263,6 +261,13 @@ class Study(StudyKeys):
     def client_word(self) -> str:
         """The word for a client: "meter" or "client"."""
         return "meter" if self.data.source == "meters" else "client"
+
+
+def split_variant(path: str | Path) -> tuple[str, str | None]:
+    """The file and the label of a variant `FILE:VARIANT`; None: it is the path of a file."""
+    file, colon, label = str(path).rpartition(":")
+    is_variant = bool(colon) and not Path(path).exists() and Path(file).exists()
+    return (file, label) if is_variant else (str(path), None)
 
 
 def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[Problem]]:

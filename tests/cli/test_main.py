@@ -29,6 +29,17 @@ def test_cells_says_what_will_run(project: Path, invoke) -> None:
     assert CELL in invoke("cells", "--list", "my.yaml").out.split()
 
 
+def test_a_variant_has_cells_but_no_workflow(project: Path, invoke: Callable) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    config["grid"] |= {"federation.participation": [0.5, 1.0]}
+    (project / "my.yaml").write_text(yaml.safe_dump(config))
+    variant = "my.yaml:participation=0.5"
+    assert "next: plfl study my.yaml\n" in invoke("cells", variant).out
+    refusal = invoke("study", variant, status=2).err
+    assert f"{variant}: is a variant" in refusal
+    assert "write plfl study my.yaml" in refusal
+
+
 def test_cells_names_the_claims_that_are_left_out(project: Path, invoke) -> None:
     config = yaml.safe_load((project / "my.yaml").read_text())
     named = {"better": "P1", "than": "P3", "where": {"data.states": "al"}}
