@@ -63,15 +63,19 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[Problem]]:
     """The meters of raw exports by client, all in the longest of their intervals, and the problems
     of others."""
     longest = max((meter.minutes for meter in exports.meters.values()), default=0)
-    meters = {}
+    meters, problems = {}, list(exports.problems)
     names = client_names(list(exports.meters))
     for name, meter in exports.meters.items():
         stamps = pd.DatetimeIndex(meter.load.index).tz_localize(None).as_unit("us")
         series = meter.load.set_axis(stamps + standard_offset(meter.zone)).rename("load")
         if meter.minutes < longest:
             series = resampled(series.to_frame(), longest)["load"]
+        if series.empty:
+            text = f"fewer readings than one interval of {longest} minutes, that of others"
+            problems.append(Problem(exports.files[name], text, "forecast it alone", name))
+            continue
         meters[names[name]] = RawMeter(series, longest, meter.zone, meter.minutes)
-    return meters, list(exports.problems)
+    return meters, problems
 
 
 def describe(meters: Mapping[str, RawMeter]) -> dict[str, str]:

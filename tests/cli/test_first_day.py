@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -183,6 +184,22 @@ def test_a_problem_of_all_files_is_told_once(invoke: Callable) -> None:
     printed = invoke("forecast", "exports", *PARIS, status=2)
     assert printed.err.count("2024-03-31 02:00:00 does not exist in Europe/Paris") == 1
     assert "4 meters (home0, home1, home2 …): line" in printed.err
+
+
+def test_every_meter_of_an_archive_has_a_name_of_its_own(invoke: Callable) -> None:
+    cellar, *archived = export("cellar"), export("attic"), export("barn")
+    with ZipFile("both.zip", "w") as archive:
+        for path in archived:
+            archive.write(path, path.name)
+    table = table_of(invoke("forecast", "both.zip", cellar, *PARIS).out)
+    assert sorted(table["client"].unique()) == ["attic", "barn", "cellar"]
+
+
+def test_a_meter_without_a_whole_interval_of_the_others_is_named(invoke: Callable) -> None:
+    export("attic"), export("young", days=3 / 96, minutes=15)
+    printed = invoke("forecast", "exports", *PARIS, status=3)
+    assert table_of(printed.out)["client"].unique().tolist() == ["attic"]
+    assert "young.csv: fewer readings than one interval of 60 minutes" in printed.err
 
 
 def test_mistakes(invoke: Callable) -> None:

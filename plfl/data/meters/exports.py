@@ -114,7 +114,8 @@ def read_exports(
 
     `meters` says what cannot be detected, or should differ from what is. `interval`: minutes
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
-    a single one, by default the file's. `progress` is called for every file and every meter.
+    a single one, by default the file's; several in an archive are named like themselves. `progress`
+    is called for every file and every meter.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers.
     `largest`: nobody has read such files before, so that units and stamps that they do not state
     are settled by what is possible, or asked (`plfl.data.meters.questions`); otherwise the defaults
@@ -178,7 +179,9 @@ def _pieces(
             with collect_problems(exports.problems, name_of_file):
                 recognised_file = recognise(raw, meters) or layout.find_format(raw, plain)
                 keys = plain if recognised_file.name is None else meters
-                file = read_file(recognised_file, keys, names.get(path))
+                is_one_of_archive = path in names and len(opened) > 1
+                lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
+                file = read_file(recognised_file, keys, lone_name)
                 exports.names += file.names
                 if file.needs_place:
                     exports.local[raw.path] = list(file.pieces)
