@@ -28,7 +28,9 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
 def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     """Readings over longer intervals of `minutes` minutes, with the ends of these as stamps: the
     sum of the loads, and the mean of all other columns. An interval with a missing reading is
-    missing. Incomplete intervals at both ends are left out."""
+    missing. Incomplete intervals at both ends are left out; a single reading makes none."""
+    if len(series) < 2:
+        return series.iloc[:0]
     groups = series.resample(f"{minutes}min", closed="right", label="right")
     readings_each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
     means: pd.DataFrame = groups.mean().where(groups.count() == readings_each)

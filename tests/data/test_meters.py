@@ -99,6 +99,16 @@ def test_files_missing_or_too_few(tmp_path: Path) -> None:
         meters.files(data(tmp_path), "A")
 
 
+def test_the_name_of_a_state_can_choose_its_files(tmp_path: Path) -> None:
+    for state in ("A", "B"):
+        (folder := tmp_path / state).mkdir()
+        touch(folder, "A1.csv", "B1.csv")
+    keys = {"folder": tmp_path, "only": ["{state}*"]}
+    content = {"source": "meters", "clients": 1, "states": ["A", "B"], "meters": keys}
+    both = Data.model_validate(content)
+    assert [meters.files(both, state)[0].name for state in "AB"] == ["A1.csv", "B1.csv"]
+
+
 @pytest.mark.parametrize("name", [b"Z\xe4hler.csv", b"{x}.csv"])
 def test_names_that_cannot_be_used_are_refused(tmp_path: Path, name: bytes) -> None:
     path = Path(os.fsdecode(bytes(tmp_path) + b"/" + name))

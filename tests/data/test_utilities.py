@@ -64,6 +64,14 @@ def test_archives_are_read(tmp_path: Path) -> None:
         ("%PDF-1.4", "PDF"),
         ('{"readings": []}', "JSON"),
         ("100,NEM12,202301111534,MDP1,R\n200,6,E1,1,E1,N1,0,kWh,30,\n300,20230101,0.2", "line 3"),
+        *(
+            (
+                f"100,NEM12,202301111534,MDP1,R\n200,6,E1,1,E1,N1,0,kWh,{n},\n300,20230101,1",
+                "line 2",
+            )
+            for n in (0, 50, -30)
+        ),
+        ("time,load\n2024-01-01 00:15,1.5\n2024-01-01 00:15,1.5\n", "fewer than two readings"),
         (f"time,{','.join(map(str, range(40_000)))}\n", "40001 columns"),
     ],
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Meters
 from plfl.data import meters
+from plfl.data.meters.exports import read_exports
 from plfl.pipeline.starter import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -292,6 +293,31 @@ def test_a_study_cannot_look_farther_ahead_than_forecasts_were_issued() -> None:
         parse(23)
     with naming(ConfigError, "weather_issued", "set both"):
         parse(None)
+
+
+@pytest.mark.parametrize(("max_gap", "known"), [(0, 1), (30, 1), (45, 4)])
+def test_a_gap_after_the_last_load_is_filled_as_a_whole_or_not(
+    tmp_path: Path, max_gap: int, known: int
+) -> None:
+    loads = at("2021-01-01 00:15", 32, 15)
+    export = write_load(tmp_path / "m.csv", loads)
+    weather = write(tmp_path / "w.csv", at("2021-01-01 00:00", 13), None, Ta=range(13))
+    keys = study(export, weather, interval=15, max_gap=max_gap).data.meters
+    later_inputs = read_exports([export], keys, 15).meters["m"].later_inputs
+    hours = later_inputs["temperature"].iloc[3:15].to_numpy().reshape(3, 4)
+    assert (~np.isnan(hours)).sum(axis=1).tolist() == [known] * 3
+
+
+def test_weather_whose_columns_are_never_known_together_is_refused(tmp_path: Path) -> None:
+    export = write_load(tmp_path / "m.csv", at("2021-01-01 00:30", 48, 30))
+    halves = at("2021-01-01 00:00", 49, 30)
+    is_hour = halves.minute == 0
+    degrees, speed = np.where(is_hour, 5.0, np.nan), np.where(is_hour, np.nan, 3.0)
+    weather = write(tmp_path / "w.csv", halves, None, Ta=degrees, Wind=speed)
+    columns = {"temperature": "Ta", "wind_speed": "Wind"}
+    keys = study(export, weather, interval=30, columns=columns).data.meters
+    meter = read_exports([export], keys, 30).meters["m"]
+    assert meter.inputs.notna().sum().tolist() == [24, 24]
 
 
 def test_inputs_that_go_on_after_the_last_load_are_rows_of_their_own(tmp_path: Path) -> None:

@@ -205,6 +205,10 @@ def test_loads_are_added_up_and_other_readings_averaged():
     assert table["time_index"].tolist() == [8, 12]
 
 
+def test_one_reading_makes_no_interval() -> None:
+    assert resampled(TABLE[:1], 60).empty
+
+
 def test_an_interval_with_a_gap_has_no_value():
     holed = TABLE.copy()
     holed.iloc[4, 0] = np.nan

@@ -38,8 +38,8 @@ from plfl.config.sections import Data, Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
-from plfl.data.meters.faults import longest, runs
-from plfl.data.meters.paths import client_name, client_names, raw_files
+from plfl.data.meters.faults import fill_short, longest, runs
+from plfl.data.meters.paths import client_name, client_names, keys_of_state, raw_files
 from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.stamps import standard_offset
@@ -195,9 +195,7 @@ def _problems_of_left_out(names: Sequence[str], meters: Meters, place: Path | st
 
 def _read(data: Data, state: str) -> Exports:
     """The content of the files of a state, unless something is wrong or ambiguous."""
-    meters = data.meters
-    patterns = [pattern.replace("{state}", state) for pattern in meters.only]
-    meters = meters.model_copy(update={"only": patterns})
+    meters = keys_of_state(data, state)
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
         with collect_problems(exports.problems):
@@ -325,13 +323,11 @@ def _fill_gaps(
         notes.append(Problem(place, f"{rows} {fate}", kind=fate))
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
-    filled = table.ffill()
+    filled = fill_short(table, meters.max_gap // meters.interval)
     utc = (pd.DatetimeIndex(table.index) - standard_offset(zone)).tz_localize("UTC")
-    for column, role in enumerate(map(str, table)):
+    for role in map(str, table):
         starts, lengths = runs(table[role].isna().to_numpy())
         long = lengths * meters.interval > meters.max_gap
-        for first, length in zip(starts[long], lengths[long], strict=True):
-            filled.iloc[first : first + length, column] = np.nan
         for is_selected, fate in (
             (~long, "filled with the reading before"),
             (

@@ -19,7 +19,14 @@ from plfl.base.text import counted, short_number
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, are_two_registers, is_register
-from plfl.data.meters.faults import differences, longest_gap, mask_jumps, mask_outages, runs
+from plfl.data.meters.faults import (
+    differences,
+    fill_short,
+    longest_gap,
+    mask_jumps,
+    mask_outages,
+    runs,
+)
 from plfl.data.meters.quantities import KWH
 from plfl.data.meters.stamps import (
     Times,
@@ -172,10 +179,10 @@ def clean(
     if not is_inside.all():
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
+    rows = _rows_in_order(place, rows, keys, changes)
     if rows["_load"].count() < 2:
         meter_place = Place(pieces[0].table.path, name)
         raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
-    rows = _rows_in_order(place, rows, keys, changes)
     return _Readings(place, rows, zone, keys, interval, changes).meter(weather)
 
 
@@ -598,7 +605,7 @@ class _Readings:
         all_inputs = pd.concat(
             [inputs.iloc[-1:], self._inputs(later_rows, weather, False).iloc[1:]]
         )
-        return all_inputs.ffill(limit=max(1, self.keys.max_gap // self.target)).iloc[1:]
+        return fill_short(all_inputs, self.keys.max_gap // self.target).iloc[1:]
 
     def _note_doubts(self) -> None:
         """Note clocks, units and ends of intervals that may be understood wrongly."""
@@ -733,9 +740,10 @@ class _Readings:
             remedy = f"give the weather of that time, or {self.place.leave_out}"
             text = f"{kind} from {times}"
             raise DataError(Problem(meter_place, text, remedy, self.place.name, kind))
-        last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
-        if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
-            filled.iloc[last:] = filled.iloc[last:].ffill()
+        for column, role in enumerate(filled):
+            last = int(np.flatnonzero(filled[role].notna())[-1])
+            if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
+                filled.iloc[last:, column] = filled.iloc[last, column]
         return inputs.join(filled)
 
     def _check_values(self, load: pd.Series) -> None:

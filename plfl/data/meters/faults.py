@@ -19,6 +19,18 @@ _DIGITS = 12
 """Significant digits of a register; those beyond are rounding errors of its file."""
 
 
+def fill_short(table: pd.DataFrame, longest_rows: int) -> pd.DataFrame:
+    """A table with runs of up to `longest_rows` missing values filled with the value before; longer
+    runs stay missing."""
+    filled = table.ffill()
+    for column in range(len(table.columns)):
+        starts, lengths = runs(table.iloc[:, column].isna().to_numpy())
+        is_long = lengths > longest_rows
+        for first, length in zip(starts[is_long], lengths[is_long], strict=True):
+            filled.iloc[first : first + length, column] = np.nan
+    return filled
+
+
 def mask_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
     """The load, every `minutes`, with a gap wherever it is zero for `hours` or longer."""
     starts, lengths = runs((load == 0).to_numpy())

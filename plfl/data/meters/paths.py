@@ -8,7 +8,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
-from plfl.config.sections import Data
+from plfl.config.sections import Data, Meters
 from plfl.data.meters.selection import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
 
@@ -20,6 +20,12 @@ def is_series(path: Path) -> bool:
     are text files (`.txt`), which may be notes about the meters."""
     name = path.name.lower()
     return name.endswith(SUFFIXES) and not name.endswith(".txt") and not name.startswith(".")
+
+
+def keys_of_state(data: Data, state: str) -> Meters:
+    """The keys of the meters of a state, whose name stands for `{state}` in `only`."""
+    patterns = [pattern.replace("{state}", state) for pattern in data.meters.only]
+    return data.meters.model_copy(update={"only": patterns})
 
 
 def files_of_state(data: Data, state: str) -> list[Path]:
@@ -52,7 +58,8 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
     files = sorted(filter(is_series, folder.iterdir()))
     if not files:
         raise data_error(folder, "holds no meter files", f"they must end in {', '.join(SUFFIXES)}")
-    files = [path for path in files if is_chosen(client_name(path), data.meters)]
+    keys = keys_of_state(data, state)
+    files = [path for path in files if is_chosen(client_name(path), keys)]
     client_count = data.clients_of(state)
     if len(files) < client_count:
         raise data_error(

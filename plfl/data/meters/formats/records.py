@@ -43,6 +43,8 @@ def read_nem12(raw: RawFile) -> pd.DataFrame:
             if kind == "200":
                 stream = {"nmi": fields[1], "register": fields[4], "unit": fields[7]}
                 minutes = int(fields[8])
+                if minutes < 1 or 24 * 60 % minutes:
+                    raise ValueError(f"has intervals of {minutes} minutes, which make no day")
                 count = 24 * 60 // minutes
             elif kind == "300":
                 if stream is None:
