@@ -16,7 +16,9 @@ WITHOUT = {
     "from plfl.report.figures import available; assert available()": "matplotlib torch",
     "import plfl.data.comstock.series": "boto3",
     f"import plfl; plfl.Study.load({str(ROOT / 'config/recipe.yaml')!r})": "torch",
-    "import plfl.deploy.client_app": "torch",
+    "from plfl.deploy.relay import command; command(); import plfl.deploy.client_app": (
+        "torch sqlalchemy"
+    ),
     "from plfl.base.lazy import avoid, lightgbm; avoid('sklearn', 'lightgbm'); lightgbm.Booster": (
         "sklearn scipy.stats"
     ),
@@ -37,7 +39,7 @@ WITHOUT[JOB] = "sklearn torch"
 
 @pytest.mark.parametrize("code", WITHOUT)
 def test_no_library_is_loaded_that_is_not_needed(code: str) -> None:
-    if "flower" in code:
+    if "deploy" in code:
         pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
     code += f"\nimport sys; print(set({WITHOUT[code].split()}) & set(sys.modules))"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

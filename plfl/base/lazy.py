@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import x25519 as x25519
     from cryptography.hazmat.primitives.ciphers import aead as aead
     from cryptography.hazmat.primitives.kdf import hkdf as hkdf
+    from scipy import optimize as optimize
     from scipy import special as special
 else:
 
@@ -81,7 +82,8 @@ else:
 
     httpx, lightgbm, pandas, torch = map(LazyModule, ("httpx", "lightgbm", "pandas", "torch"))
     constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))
-    special, request = map(LazyModule, ("scipy.special", "urllib.request"))
+    optimize, special = map(LazyModule, ("scipy.optimize", "scipy.special"))
+    request = LazyModule("urllib.request")
     exceptions = LazyModule("cryptography.exceptions")
     ciphers, hashes, ec, x25519, aead, hkdf = (
         LazyModule(f"cryptography.hazmat.primitives.{name}")

@@ -10,6 +10,7 @@ from typing import TextIO, cast
 
 from plfl import __version__
 from plfl.base.errors import PlflError
+from plfl.base.lazy import without_collections
 from plfl.base.text import Visible
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Parser
@@ -65,7 +66,9 @@ def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     chosen_name = next((word for word in words if not word.startswith("-")), "")
     for name, about in COMMANDS.items():
         if name == chosen_name:
-            import_module(f"plfl.cli.{name}").add(commands)
+            with without_collections():
+                module = import_module(f"plfl.cli.{name}")
+            module.add(commands)
         else:
             commands.add_parser(name, help=about)
     return parser

@@ -20,7 +20,7 @@ import pandas as pd
 from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.files import hold
 from plfl.data import sources
-from plfl.deploy import flower
+from plfl.deploy import flower, relay
 from plfl.deploy.annotations import ClientKeys, Seal
 from plfl.deploy.host import (
     PAUSE,
@@ -123,7 +123,8 @@ def _run_supernode(
     Raises:
         PlflError: the connection to the server cannot succeed.
     """
-    secret, environment = new_secret(folder), flower.environment(folder / "flower")
+    secret, home = new_secret(folder), folder / "flower"
+    environment = relay.add_command(flower.environment(home), home / "bin")
     accepted, is_told = time.monotonic(), False
     while not is_over.is_set():
         beginning = time.monotonic()

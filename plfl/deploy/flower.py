@@ -1,6 +1,7 @@
 """Flower's commands and the environment of its processes.
 
-Only documented commands, options and classes of Flower are used, here and in the two apps.
+Only documented commands, options and classes of Flower are used, here and in the two apps; only
+`plfl.deploy.relay` knows a module of Flower.
 """
 
 import importlib.metadata

@@ -24,10 +24,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
-
 from plfl.base.lazy import dp_accounting as dp
+from plfl.base.lazy import optimize, special
 from plfl.base.rounding import drawn_of
 
 Draw = Literal["all", "fixed", "poisson", "allocation"]
@@ -85,7 +83,9 @@ class Bound:
 def delta_of(epsilon: float, mu: float) -> float:
     """The smallest δ for which N(0, 1) and N(μ, 1) are (ε, δ)-indistinguishable."""
     shift = epsilon / mu
-    return float(ndtr(mu / 2 - shift) - math.exp(epsilon + log_ndtr(-mu / 2 - shift)))
+    return float(
+        special.ndtr(mu / 2 - shift) - math.exp(epsilon + special.log_ndtr(-mu / 2 - shift))
+    )
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -97,7 +97,9 @@ def epsilon_of(mu: float, delta: float) -> float:
     high = 1.0
     while delta_of(high, mu) > delta:
         high *= 2
-    return float(brentq(lambda epsilon: delta_of(epsilon, mu) - delta, 0, high, xtol=1e-12))
+    return float(
+        optimize.brentq(lambda epsilon: delta_of(epsilon, mu) - delta, 0, high, xtol=1e-12)
+    )
 
 
 def bounds(rounds: Rounds, delta: float) -> list[Bound]:
