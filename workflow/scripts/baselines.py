@@ -6,10 +6,13 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.experiments.baseline_jobs import BaselineFiles, join_files
-from plfl.experiments.scoring import scoring_of
-from plfl.pipeline.jobs import job
-from plfl.results.records import write_models, write_table
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.experiments.baseline_jobs import BaselineFiles, join_files
+    from plfl.experiments.scoring import scoring_of
+    from plfl.pipeline.jobs import job
+    from plfl.results.records import write_models, write_table
 
 if __name__ == "__main__":
     with job(snakemake) as study:

@@ -7,11 +7,14 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.experiments.scoring import scoring_of
-from plfl.pipeline.jobs import git_commit, job
-from plfl.results.collect import JobFiles, collect
-from plfl.results.records import Files
-from plfl.study import Study
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.experiments.scoring import scoring_of
+    from plfl.pipeline.jobs import git_commit, job
+    from plfl.results.collect import JobFiles, collect
+    from plfl.results.records import Files
+    from plfl.study import Study
 
 
 def together(*lists: Iterable[str]) -> list[Files]:

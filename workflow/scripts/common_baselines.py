@@ -6,9 +6,12 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.data.dataset import Dataset
-from plfl.experiments.baseline_jobs import CommonFiles, write_common
-from plfl.pipeline.jobs import job
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.data.dataset import Dataset
+    from plfl.experiments.baseline_jobs import CommonFiles, write_common
+    from plfl.pipeline.jobs import job
 
 if __name__ == "__main__":
     with job(snakemake) as study:

@@ -4,9 +4,12 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.experiments.scoring import scoring_of
-from plfl.pipeline.jobs import job
-from plfl.results.comparisons import write
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.experiments.scoring import scoring_of
+    from plfl.pipeline.jobs import job
+    from plfl.results.comparisons import write
 
 if __name__ == "__main__":
     with job(snakemake) as study:

@@ -7,10 +7,13 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.base.files import write_text
-from plfl.data import sources
-from plfl.pipeline.jobs import job
-from plfl.study import Study
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.base.files import write_text
+    from plfl.data import sources
+    from plfl.pipeline.jobs import job
+    from plfl.study import Study
 
 
 def download(study: Study, state: str, receipt: Path) -> None:

@@ -6,9 +6,12 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.pipeline.jobs import job
-from plfl.report import reporting
-from plfl.study import Study
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.pipeline.jobs import job
+    from plfl.report import reporting
+    from plfl.study import Study
 
 log = logging.getLogger("plfl.figures")
 

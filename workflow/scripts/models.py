@@ -6,8 +6,11 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.pipeline.jobs import job
-from plfl.pipeline.models import keep_models
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.pipeline.jobs import job
+    from plfl.pipeline.models import keep_models
 
 if __name__ == "__main__":
     with job(snakemake) as study:

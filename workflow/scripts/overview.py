@@ -6,10 +6,13 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.experiments.scoring import scoring_of
-from plfl.pipeline.jobs import git_commit, job
-from plfl.report.reporting import make
-from plfl.results.overview import gather
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.experiments.scoring import scoring_of
+    from plfl.pipeline.jobs import git_commit, job
+    from plfl.report.reporting import make
+    from plfl.results.overview import gather
 
 if __name__ == "__main__":
     with job(snakemake) as study:

@@ -6,8 +6,11 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.pipeline.jobs import job
-from plfl.report import reporting
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.pipeline.jobs import job
+    from plfl.report import reporting
 
 if __name__ == "__main__":
     with job(snakemake) as study:

@@ -7,9 +7,12 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.base.files import write_text
-from plfl.pipeline.jobs import job
-from plfl.publish.tracking import track
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.base.files import write_text
+    from plfl.pipeline.jobs import job
+    from plfl.publish.tracking import track
 
 if __name__ == "__main__":
     with job(snakemake) as study:

@@ -10,11 +10,10 @@ exit_on_ctrl_c()
 from plfl.base.lazy import without_collections
 
 with without_collections():
+    from plfl.pipeline.jobs import job
     from plfl.pipeline.training import train_cells
-
-from plfl.pipeline.jobs import job
-from plfl.results.records import Files
-from plfl.study import Cell, Study
+    from plfl.results.records import Files
+    from plfl.study import Cell, Study
 
 
 def by_cell(study: Study, records: Iterable[str]) -> dict[Cell, Files]:

@@ -6,10 +6,13 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.data import sources
-from plfl.data.sources import read_receipt, verify
-from plfl.pipeline.jobs import job
-from plfl.study import Study
+from plfl.base.lazy import without_collections
+
+with without_collections():
+    from plfl.data import sources
+    from plfl.data.sources import read_receipt, verify
+    from plfl.pipeline.jobs import job
+    from plfl.study import Study
 
 
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
