@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,22 @@ def few_simulations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     module = sys.modules.get("plfl.data.sample.store")
     if module is not None and request.path.name != "test_sample.py":
         monkeypatch.setattr(module, "simulate", simulated_year)
+
+
+@lru_cache
+def operators(listed: Callable[[], Any]) -> Any:
+    """The operators of ONNX that a function of PyTorch lists."""
+    return listed()
+
+
+@pytest.fixture(autouse=True)
+def few_lists_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process lists the operators of ONNX once, which takes a second; PyTorch lists them anew for
+    each export."""
+    module = sys.modules.get("torch.onnx._internal.exporter._registration")
+    if module is not None:
+        listed = partial(operators, module.onnxscript_apis.get_torchlib_ops)
+        monkeypatch.setattr(module.onnxscript_apis, "get_torchlib_ops", listed)
 
 
 @pytest.fixture(autouse=True)

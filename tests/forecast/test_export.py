@@ -129,7 +129,7 @@ def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:
 
 
 QUARTILES = {"name": "quantiles", "levels": [0.25, 0.5, 0.75], "conformal": "personal"}
-SEVERAL = {"windows": {**RECIPE, "horizons": 3}, "task": QUARTILES}
+SEVERAL = {"windows": {**RECIPE, "horizons": 2}, "task": QUARTILES}
 
 
 @pytest.mark.parametrize(
