@@ -140,10 +140,10 @@ def _digests(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 
-def test_files_are_the_same_to_the_byte_one_by_one_and_together_in_another_process(
-    results, tmp_path
-):
-    folder = results("SMALL", *LOST).folder
+def test_files_are_the_same_to_the_byte_one_by_one_and_together_in_another_process(tmp_path):
+    folder = tmp_path / "results"
+    data = fake_results.SMALL["data"] | {"states": ["CA", "NY"]}
+    fake_results.write(folder, fake_results.SMALL | {"data": data}, diverged=LOST)
     some = {name: available()[name] for name in ("fig1_loads", "fig3_mase", "ranks")}
     paths = [path for name in some for path in render(name, folder, tmp_path / "here")]
     stems = [stem for stems in some.values() for stem in stems]
