@@ -127,9 +127,10 @@ def test_a_kept_model_with_an_impossible_tree_is_refused() -> None:
     forged = re.sub(r"tree_sizes=\d+", "tree_sizes=99999999", text)
     arrays["0.trees_0"] = np.frombuffer(forged.encode(), np.uint8)
     write_models(Path("forged.safetensors"), arrays, about)
-    forecast, export = ["forecast", "forged.safetensors", "meters/a.csv"], ["export", "--to"]
-    for command in (forecast, [*export, "a.onnx", "forged.safetensors"]):
-        words = [sys.executable, "-m", "plfl", *command, "--client", "a"]
-        ended = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
-        assert "trees_0, tree 0: has not the 99999999 bytes" in ended.stderr
+    of_client = ["forged.safetensors", "--client", "a"]
+    commands = [["forecast", *of_client, "meters/a.csv"], ["export", "--to", "a.onnx", *of_client]]
+    code = f"from plfl.cli.main import main; print([main(words) for words in {commands}])"
+    words = [sys.executable, "-c", code]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ended.stdout, "Traceback" in ended.stderr) == ("[2, 2]\n", False)
+    assert ended.stderr.count("trees_0, tree 0: has not the 99999999 bytes") == 2
