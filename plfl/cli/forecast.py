@@ -273,8 +273,11 @@ def _forecasts(
     model: ForecastModel, client: str, readings: pd.DataFrame, options: argparse.Namespace
 ) -> pd.DataFrame:
     """The forecasts for a meter, with the offsets of their stamps."""
-    predict = model.predict if options.all else model.predict_next
-    forecasts = predict(readings, client, options.model)
+    forecasts = (
+        model.predict(readings, client, options.model, fills_lags=True)
+        if options.all
+        else model.predict_next(readings, client, options.model)
+    )
     if forecasts.empty:
         remedy = "add readings, or let a longer gap be filled with --max-gap MINUTES"
         raise DataError(model.explain_no_forecast(readings, client, remedy))

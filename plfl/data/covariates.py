@@ -54,6 +54,8 @@ class Series:
     """T, L and H: the targets of a window are the rows l + L to l + L + H − 1."""
     interval: int
     """Minutes between rows."""
+    fills_lags: bool = False
+    """Whether the load of a window's last input row replaces one in a gap, too."""
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -73,7 +75,8 @@ class Series:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
         rows = self.rows - steps
         is_inside = (rows >= self.training.start) & (steps >= 0)
-        return self.load[np.where(is_inside, rows, self.rows)]
+        loads = self.load[np.where(is_inside, rows, self.rows)]
+        return np.where(np.isnan(loads), self.load, loads) if self.fills_lags else loads
 
 
 def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:

@@ -278,14 +278,22 @@ def scaling_of_new(table: pd.DataFrame, windows: Windows, trained_scaling: Scali
 
 
 def build_later(
-    client: str, table: pd.DataFrame, windows: Windows, scaling: Scaling, *, training: bool = False
+    client: str,
+    table: pd.DataFrame,
+    windows: Windows,
+    scaling: Scaling,
+    *,
+    training: bool = False,
+    fills_lags: bool = False,
 ) -> Dataset:
     """The windows of further readings of a client whose scaling is known.
 
-    Windows that read missing values are left out. With `training`, all windows are for training;
+    Windows that read missing values are left out; with `fills_lags`, the last load of a window
+    replaces those of lags that are in a gap. With `training`, all windows are for training;
     otherwise those that begin after `Scaling.known` are for test, and none is for training.
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
+    part = replace(part, fills_lags=fills_lags)
     end, known_rows = len(table), int((part.stamps <= scaling.known).sum())
     edges = np.array([[0, end, end, end] if training else [0, 0, known_rows, end]])
     # The estimates are not those of these readings.

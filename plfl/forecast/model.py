@@ -57,7 +57,8 @@ class ForecastModel(Contents):
     @property
     def look_back(self) -> int:
         """Rows that a forecast reads, including the last reading. If a series is shorter, lags
-        before its first row are replaced by the last load, as in training."""
+        before its first row are replaced by the last load, as in training. So are lags in a gap
+        (`fills_lags` of `predict`)."""
         return count_rows_read(self.study, self.interval, self.baseline)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
@@ -205,9 +206,8 @@ class ForecastModel(Contents):
         if names and frame.loc[last:, names].iloc[1:].dropna().shape[0] < count:
             text += f"{', '.join(names)} must be known for {counted(count, 'interval')} after it"
             return Problem(client, text, "add rows with it, and without a load")
-        return Problem(
-            client, f"{text}there is a gap in the {self.look_back} readings before it", remedy
-        )
+        rows = self.study.windows.look_back
+        return Problem(client, f"{text}there is a gap in the {rows} readings before it", remedy)
 
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
         """The result of `predict` in the meter's local time, with daylight saving time and UTC
@@ -227,6 +227,7 @@ class ForecastModel(Contents):
         client: str | None = None,
         model: ModelKind = "local",
         early: bool = False,
+        fills_lags: bool = False,
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
@@ -241,6 +242,7 @@ class ForecastModel(Contents):
             model: `local`, or `global` with the shared parameters as the server sends them.
             early: also forecast where lags reach back to before the first reading; the last load
                 then replaces them, as in training.
+            fills_lags: also forecast where lags are in a gap; the last load then replaces them.
 
         Returns:
             A row for every reading with enough readings before it and no gap in the model's inputs,
@@ -257,20 +259,20 @@ class ForecastModel(Contents):
         """
         client = self._client(client)
         self._check(frame, client)
-        windows = self._windows(frame, client, early)
+        windows = self._windows(frame, client, early, fills_lags)
         history = self._without_known_future(frame)
         forecasts = self._forecasts(client, model, windows, windows[2])
-        self._report_outside(windows[0].loc[: history.index[-1]], forecasts, client)
+        self._report(windows[0].loc[: history.index[-1]], forecasts, client)
         return forecasts
 
     def predict_next(
         self, frame: pd.DataFrame, client: str | None = None, model: ModelKind = "local"
     ) -> pd.DataFrame:
-        """The forecasts of `predict` that `upcoming` selects, without those for earlier times, so
-        in much less time; see `predict` for the arguments and errors."""
+        """The forecasts of `predict`, which fills lags, that `upcoming` selects, without those for
+        earlier times, so in much less time; see `predict` for the arguments and errors."""
         client = self._client(client)
         self._check(frame, client)
-        windows = self._windows(frame, client)
+        windows = self._windows(frame, client, fills_lags=True)
         history = self._without_known_future(frame)
         last = windows[2]
         is_upcoming = last >= len(history) - self._new_rows
@@ -289,7 +291,7 @@ class ForecastModel(Contents):
         if forecasts is None:
             forecasts = self._forecasts(client, model, windows, last)
         upcoming = self.upcoming(history, forecasts)
-        self._report_outside(windows[0].loc[: history.index[-1]], upcoming, client)
+        self._report(windows[0].loc[: history.index[-1]], upcoming, client)
         return upcoming
 
     @property
@@ -460,17 +462,18 @@ class ForecastModel(Contents):
         return self.study.windows.farthest if self._future_features else 0
 
     def _windows(
-        self, frame: pd.DataFrame, client: str, early: bool = False
+        self, frame: pd.DataFrame, client: str, early: bool = False, fills_lags: bool = False
     ) -> tuple[pd.DataFrame, Dataset, NDArray[np.int64]]:
         """The table up to the last target, its windows, and the last input rows of those to use;
-        `early` as in `predict`."""
+        `early` and `fills_lags` as in `predict`."""
         rows_ahead = self.study.windows.farthest
         step, known_rows = pd.Timedelta(minutes=self.interval), self._without_known_future(frame)
         stamps = pd.date_range(
             frame.index[0], periods=len(known_rows) + rows_ahead, freq=step, name="timestamp"
         )
         assembled = assemble(frame[self.readings].reindex(stamps), self.columns)
-        dataset = build_later(client, assembled, self.study.windows, self.scalings[client])
+        settings = self.study.windows, self.scalings[client]
+        dataset = build_later(client, assembled, *settings, fills_lags=fills_lags)
         if len(known_rows) < self.look_back:
             log.warning(
                 "%s: a forecast reads the last %d readings, and the files have %d; the last one "
@@ -482,10 +485,11 @@ class ForecastModel(Contents):
         last = np.arange(needed_rows - 1, len(known_rows))
         last = last[dataset.readable[last]]
         if not len(last):
+            gapless_rows = dataset.look_back if fills_lags else needed_rows
             raise DataError(
                 Problem(
                     client,
-                    f"no row has all that the model reads: {needed_rows} readings in a row "
+                    f"no row has all that the model reads: {gapless_rows} readings in a row "
                     "without a gap"
                     + (
                         f", and at the time it forecasts, {rows_ahead} rows later, what "
@@ -607,11 +611,28 @@ class ForecastModel(Contents):
                     )
                 )
 
-    def _report_outside(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
-        """Report values outside of the client's training data among those that forecasts read of a
-        table of inputs, which ends with the last load."""
-        if forecasts.empty:
+    def _report(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
+        """Report what is unusual of the values that forecasts read of a table of inputs, which ends
+        with the last load."""
+        if not forecasts.empty:
+            self._report_gaps(table, forecasts, client)
+            self._report_outside(table, forecasts, client)
+
+    def _report_gaps(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
+        """Report that lags of forecasts are in a gap."""
+        if not table["load"].isna().any():
             return
+        dataset = build_later(client, table, self.study.windows, self.scalings[client])
+        rows = table.index.get_indexer(pd.DatetimeIndex(forecasts["made_at"].unique()))
+        if not dataset.readable[rows].all():
+            log.warning(
+                "%s: some of the last %d readings that a forecast reads are in a gap; the last one "
+                "stands for those that are missing",
+                *(client, self.look_back),
+            )
+
+    def _report_outside(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
+        """Report values outside of the client's training data."""
         first = int(table.index.searchsorted(forecasts["made_at"].min()))
         table = table[max(0, first - self.look_back + 1) :]
         scaling = self.scalings[client]

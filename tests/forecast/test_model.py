@@ -136,6 +136,33 @@ def test_a_gap_costs_the_forecasts_that_would_read_it(model: ForecastModel) -> N
     assert len(model.predict_next(gaps[:213], "a")) == 1
 
 
+def test_lags_in_a_gap_count_as_the_last_load(caplog: pytest.LogCaptureFixture) -> None:
+    write_models_of(make_study(windows=RECIPE, model=MLP), Path("m.safetensors"))
+    loaded = load("m.safetensors")
+    readings = loaded.read(Path("meters/a.csv"))
+    gaps, filled = readings.copy(), readings.copy()
+    lost = slice(len(readings) - 670, len(readings) - 600)  # between six and seven days ago
+    gaps.iloc[lost, 0], filled.iloc[lost, 0] = np.nan, readings["load"].iloc[-1]
+    following = loaded.predict_next(gaps, "a")
+    assert following["made_at"].iloc[-1] == readings.index[-1]
+    assert "some of the last 671 readings that a forecast reads are in a gap" in caplog.text
+    expected = loaded.predict_next(filled, "a")
+    pd.testing.assert_frame_equal(following.iloc[-1:], expected.iloc[-1:])
+    every = loaded.predict(gaps, "a", fills_lags=True)
+    pd.testing.assert_frame_equal(loaded.upcoming(readings, every), following, rtol=1e-6)
+    assert loaded.upcoming(readings, loaded.predict(gaps, "a")).empty
+    # One of the readings that every model needs.
+    gaps.iloc[-6, 0] = np.nan
+    assert loaded.predict_next(gaps, "a").empty
+    problem = loaded.explain_no_forecast(gaps, "a", "add readings")
+    assert "a gap in the 12 readings before it" in str(problem)
+    caplog.clear()
+    loaded.predict_next(
+        readings.assign(load=readings["load"].mask(readings.index == gaps.index[9])), "a"
+    )
+    assert "in a gap" not in caplog.text  # no forecast reads it
+
+
 def test_what_is_refused(model: ForecastModel) -> None:
     readings = model.read(Path("meters/a.csv"))
     gappy = readings.iloc[:36].drop(index=readings.index[[11, 12, 24]]).asfreq("15min")
