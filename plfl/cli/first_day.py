@@ -33,7 +33,7 @@ from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tes
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members
-from plfl.pipeline.starter import zone_problem
+from plfl.pipeline.starter import place_problem, zone_lines, zone_problem
 from plfl.public.inputs import LeadTime
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
@@ -185,10 +185,10 @@ def read(
             exports = read_exports(
                 *(files, meters, interval, names, progress), largest=LARGEST_LOADS[options.kind]
             )
-        if problem := zone_problem(exports, meters):
+        if problem := zone_problem(exports, meters) or place_problem(exports, meters):
             raise DataError(problem)
         known_meters, problems = raw_meters(exports)
-        for line in exports.assumptions:
+        for line in [*exports.assumptions, *zone_lines(exports, meters)]:
             print(line, file=sys.stderr)
         for doubt in doubts(exports.meters, LARGEST_LOADS[options.kind]):
             print(f"odd: {doubt}", file=sys.stderr)

@@ -102,13 +102,12 @@ def _short(exports: Exports) -> list[str]:
 
 def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
     """What is wrong if stamps have no UTC offset and nobody said where the meters are."""
-    keys_given = meters.model_fields_set
-    default = None if "timezone" in keys_given else meters.timezone
-    unzoned = {name for name in exports.names if meters.timezone_of(name) == default}
+    is_given = "timezone" in meters.model_fields_set
+    unzoned = _unzoned(exports.names, meters)
     local = [
         path
         for path, names in exports.local.items()
-        if unzoned & {*names} or not (names or path == meters.weather or "timezone" in keys_given)
+        if unzoned & {*names} or not (names or path == meters.weather or is_given)
     ]
     if not local:
         return None
@@ -118,6 +117,52 @@ def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
         f"set the place, as in {Key('data.meters.timezone', 'America/New_York')}, or a fixed zone "
         "if the clock never changes, such as Etc/GMT+5 or UTC",
     )
+
+
+def place_problem(exports: Exports, meters: Meters) -> Problem | None:
+    """What is wrong if stamps have UTC offsets and nobody said where the meters are: the days of a
+    model are then those of the zone of the default."""
+    names = _of_default_zone(exports, meters) & {*exports.contradictory}
+    if not names:
+        return None
+    return Problem(
+        counted_names(sorted(names)),
+        f"the stamps have a UTC offset, which is not that of {meters.timezone}, and nothing says "
+        "by which clock the meters' days go",
+        f"set the place, as in {Key('data.meters.timezone', 'Australia/Sydney')}, or a fixed zone "
+        "if the clock never changes, such as Etc/GMT-10 for +10:00",
+    )
+
+
+def zone_lines(exports: Exports, meters: Meters) -> list[str]:
+    """Lines about meters whose zone was not named, or whose stamps have offsets of another one."""
+    of_default_zone, contradictory = _of_default_zone(exports, meters), {*exports.contradictory}
+    lines = []
+    if of_default_zone:
+        lines.append(
+            f"{counted_names(sorted(of_default_zone))}: the stamps are in UTC, and the meters' "
+            f"days are taken to go by it, which nothing says (should "
+            f"{Key('data.meters.timezone')} name the place?)"
+        )
+    if contradictory:
+        zones = sorted({exports.keys[name].timezone_of(name) for name in contradictory})
+        lines.append(
+            f"odd: {counted_names(sorted(contradictory))}: the stamps have a UTC offset, which is "
+            f"not that of {join_words(zones)} (is {Key('data.meters.timezone')} right?)"
+        )
+    return lines
+
+
+def _of_default_zone(exports: Exports, meters: Meters) -> set[str]:
+    """The meters in the zone of the default, because neither the user nor a format named any."""
+    unzoned = _unzoned(exports.keys, meters)
+    return {name for name in unzoned if "timezone" not in exports.keys[name].model_fields_set}
+
+
+def _unzoned(names: Iterable[str], meters: Meters) -> set[str]:
+    """The meters for which the user named no zone."""
+    default = None if "timezone" in meters.model_fields_set else meters.timezone
+    return {name for name in names if meters.timezone_of(name) == default}
 
 
 def _add_problems(exports: Exports, meters: Meters) -> None:

@@ -160,6 +160,33 @@ def test_another_hemisphere_and_zone(zone: str, ends: str, first: str, invoke: C
     assert table["forecast"].between(loads.min(), loads.max()).all()
 
 
+def test_stamps_with_offsets_need_a_place_for_the_days(invoke: Callable) -> None:
+    path = export("home")
+    table = pd.read_csv(path)
+    table.assign(time=table["time"] + "+10:00").to_csv(path, index=False)
+    refusal = invoke("forecast", path, "--kind", "homes", status=2).err
+    assert "home: the stamps have a UTC offset, which is not that of UTC" in refusal
+    assert "set the place, as in --timezone Australia/Sydney" in refusal
+    brisbane = invoke("forecast", path, "--kind", "homes", "--timezone", "Etc/GMT-10")
+    assert table_of(brisbane.out)["timestamp"][0] == "2024-03-20 01:00:00+10:00"
+    assert "UTC" not in brisbane.err
+    paris = invoke("forecast", path, *PARIS).err
+    assert "odd: home: the stamps have a UTC offset, which is not that of Europe/Paris" in paris
+    assert "is --timezone right?" in paris
+
+
+def test_stamps_in_utc_are_taken_for_the_clock_of_the_days_and_a_line_says_so(
+    invoke: Callable,
+) -> None:
+    path = export("home")
+    table = pd.read_csv(path)
+    table.assign(time=table["time"] + "Z").to_csv(path, index=False)
+    line = "home: the stamps are in UTC, and the meters' days are taken to go by it"
+    assert line in invoke("forecast", path, "--kind", "homes").err
+    for zone in ("UTC", "Europe/Paris"):
+        assert "UTC" not in invoke("forecast", path, "--kind", "homes", "--timezone", zone).err
+
+
 def test_a_hole_of_a_week_is_no_load(invoke: Callable) -> None:
     path = export("home", days=40)
     table = pd.read_csv(path)

@@ -267,8 +267,7 @@ def rows_in_utc(
         rows, stamps = rows.iloc[::-1], stamps[::-1]
     if stamps.tz is not None:
         # The zone determines the time of day for models.
-        stated_offset = piece.times.offset
-        if stated_offset and stated_offset != stamps.min().tz_convert(zone).utcoffset():
+        if (stated_offset := piece.times.offset) and piece.times.contradict(zone):
             sign, size = "-" if stated_offset < timedelta(0) else "+", abs(stated_offset)
             zone_words = f"{zone.key} in {Key('data.meters.timezone')}"
             change = f"UTC offset {sign}{size} in the stamps, {zone_words}"

@@ -63,6 +63,8 @@ class Exports:
     """The keys of each meter, with what its files state about units and stamps."""
     local: dict[Path, list[str]] = field(default_factory=dict)
     """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
+    contradictory: list[str] = field(default_factory=list)
+    """The meters whose stamps have another UTC offset than their zone."""
     problems: list[Problem] = field(default_factory=list)
     """What is wrong or ambiguous."""
     intervals: list[Problem] = field(default_factory=list)
@@ -195,6 +197,8 @@ def _pieces(
                             f"{exports.files[name]}",
                             "rename the file, or make them equal",
                         )
+                    if piece.times.contradict(zone_named(file.keys.timezone_of(name))):
+                        exports.contradictory.append(name)
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, raw.path)
                 exports.forms[raw.path] = file.words

@@ -61,6 +61,14 @@ class Times:
     last_offset: timedelta | None = None
     """That of the latest stamp."""
 
+    def contradict(self, zone: ZoneInfo) -> bool:
+        """Whether the earliest stamp has another UTC offset than the zone then has. Stamps in UTC
+        contradict none: portals write them for meters everywhere."""
+        if not self.offset:
+            return False
+        earliest: pd.Timestamp = self.stamps.min()
+        return self.offset != earliest.tz_convert(zone).utcoffset()
+
 
 @dataclass(frozen=True)
 class _StampCells:
