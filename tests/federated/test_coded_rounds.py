@@ -171,7 +171,9 @@ def test_impossible_stages_are_refused(channel, problem):
         tiny.study(channel=channel)
 
 
-@pytest.mark.parametrize("method", ["authors_code", "ifca", "fedac", "fedfomo"])
+@pytest.mark.parametrize(
+    "method", ["authors_code", "ifca", "fedac", "fedfomo", "fedamp", "fedsplit", "feddyn"]
+)
 def test_methods_whose_messages_cannot_be_coded_are_refused(method):
     grid = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "skip"}
     with pytest.raises(ConfigError, match="works without codecs only"):
