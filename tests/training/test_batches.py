@@ -29,6 +29,15 @@ def test_minibatches_are_those_of_numpy(windows, size, has_kernel, monkeypatch):
     assert np.array_equal(draw(3, "a", 7, windows, 40, size), expected)
 
 
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_no_step_has_no_minibatch(has_kernel, monkeypatch):
+    if not has_kernel:
+        monkeypatch.setattr(batches, "kernel_draw", lambda: None)
+    for minibatches in (draw(3, "a", 7, 500, 0, 16), epoch(3, "a", 7, 500, 0, 16)):
+        assert minibatches.shape == (0, 16)
+        assert minibatches.dtype == np.int64
+
+
 def test_epochs_walk_through_shuffled_passes():
     rounds = [epoch(0, "a", first, 22, 3, 4) for first in range(0, 15, 3)]
     steps = np.concatenate(rounds)
