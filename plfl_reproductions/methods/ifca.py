@@ -57,6 +57,8 @@ class Ifca(Clustered):
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if self._has_gradients and type(client_opt) is not Sgd:
             return f"with averaging {self.averaging!r} D has to be −γ g; use sgd, or 'model'"
+        if self._has_gradients and client_opt.weight_decay:
+            return f"with averaging {self.averaging!r} D has no weight decay; set that of sgd to 0"
         return super().refuses(client_opt, server_opt)
 
     @property

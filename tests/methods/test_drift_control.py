@@ -102,6 +102,19 @@ def test_scaffold_by_the_identity_and_by_the_mean_gradient():
     same(mean, trajectory(SGD, AVG, Scaffold(), rounds=6))
 
 
+def test_weight_decay_is_not_in_the_control_variates_of_scaffold():
+    """Those of option `ii` are gradients of the losses alone, whatever the ClientOpt is."""
+    plain, momentum = (
+        trajectory(client_opt, AVG, Scaffold(), rounds=1)[-1].f.state
+        for client_opt in (
+            Sgd(lr=0.1, weight_decay=0.5),
+            SgdMomentum(lr=0.1, momentum=0, weight_decay=0.5),
+        )
+    )
+    assert plain.c_i[0].item() == pytest.approx((2 + 1.7) / 2)  # x = 2, then 2 − 0.1 · (2 + 1)
+    torch.testing.assert_close(plain.c_i, momentum.c_i)
+
+
 def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
     eta, mu, beta, x, m = 0.1, 1.0, 0.9, 2.0, 0.0
     for step in trajectory(Prox(lr=eta, mu=mu), AVG, FedADC(variant="nesterov"), rounds=4)[1:]:

@@ -21,6 +21,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
+from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
@@ -168,6 +169,8 @@ REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
     ("fedadc_dm", SgdMomentum(momentum=0.9), AVG, "dampening"),
     ("fedac", SGD, FedAdam(), "means"),
     *(("ifca gradient", c, AVG, "sgd") for c in (Prox(), SgdMomentum())),
+    ("ifca gradient", Sgd(weight_decay=0.1), AVG, "weight decay"),
+    ("ifca", Sgd(weight_decay=0.1), AVG, ""),
     ("ifca", Prox(), AVG, ""),
     *((name, SGD, FedAvgAdaptive(), "one model") for name in ("one_shot", "ifca")),
     ("one_shot", SGD, FedAdam(), ""),
