@@ -6,7 +6,6 @@ the server crosses the channel.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,9 +79,11 @@ class ClientData:
         ]
         return torch.tensor(counts, device=clients.device)
 
-    @cached_property
+    @property
     def equal_steps(self) -> bool:
         """Whether all clients whose windows are known take equally many `steps`."""
+        if self.settings.local_epochs is None:
+            return True
         known_clients = (~self.windows.isnan()).nonzero()[:, 0]
         return len(self.steps(known_clients).unique()) <= 1
 

@@ -20,7 +20,7 @@ from plfl.training.stacked import Stacked
 from plfl_reproductions.methods.fedadc import FedADC
 from tests.helpers import tiny
 from tests.helpers.image_studies import make_images, make_study, train_cell
-from tests.helpers.problems import AVG, trajectory
+from tests.helpers.problems import AVG, Q2, QuadraticData, trajectory
 from tests.helpers.refusals import naming
 from tests.helpers.two_clients import HEAD, TWO_CLIENTS, draw_models
 
@@ -43,6 +43,15 @@ def test_equal_sizes_are_fixed_steps(method: str, order: str) -> None:
     epochs = train_cell(make_study(federation={**EPOCHS, **order, "local_epochs": 0.5}, grid=grid))
     fixed = train_cell(make_study(federation={**EPOCHS, **order, "local_steps": 3}, grid=grid))
     pd.testing.assert_frame_equal(epochs, fixed, check_exact=True)
+
+
+def test_steps_are_equal_only_among_clients_whose_windows_are_known() -> None:
+    """A deployed server learns the windows of a client when it joins."""
+    settings = FederationSettings(rounds=1, local_epochs=1, batch_size=1)
+    data = QuadraticData(Q2, settings, 0, [20, torch.nan])
+    assert data.equal_steps
+    data.windows = torch.tensor([20.0, 40.0], dtype=torch.float64)
+    assert not data.equal_steps
 
 
 @pytest.mark.parametrize(("method", "gradients"), [("fedopt", 1), ("moon", 1), ("fafed", 2)])
