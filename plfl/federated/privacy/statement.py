@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.extras import install_command
+from plfl.base.lazy import torch
 from plfl.config.sections import FederationSettings
 from plfl.data.windows import federation_count
 from plfl.federated.privacy.accounting import (
@@ -21,6 +22,8 @@ from plfl.federated.privacy.accounting import (
     unamplified,
 )
 from plfl.federated.secure.neighbours import COLLUDING, DROPPING
+from plfl.interfaces.method import Method
+from plfl.layout import Mask, ParameterLayout
 from plfl.study import Study
 
 THREAT = (
@@ -100,11 +103,12 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
             cell.method
         )  # that of trees has noise of its own
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
-        shared = int(layout.mask(study.plan.schemes.patterns[cell.sharing]).sum())
+        patterns = study.plan.schemes.patterns[cell.sharing]
+        shared = int(layout.mask(patterns).sum())
         if study.plan.is_alone(cell) or not shared:
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif getattr(method, "noise", 0):
-            sums = method.sums(layout, layout.mask(study.plan.schemes.patterns[cell.sharing]))
+            sums = method.sums(layout, layout.mask(patterns))
             window_bound = unamplified(Rounds(method.noise, sums), block.delta)
             row |= {"epsilon": window_bound.epsilon, "accountant": window_bound.accountant}
             row |= {"relation": "add or remove one window"}
@@ -114,10 +118,17 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
             row |= {"epsilon": bound.epsilon, "accountant": bound.accountant}
             row |= {"relation": rounds.relation, "clients": rounds.clients}
             expected = settings.participants(rounds.clients)
-            row |= {"noise": math.sqrt(shared) * settings.update_noise(clients) / expected}
+            width = _count_noisy(method, layout, layout.mask(patterns))
+            row |= {"noise": math.sqrt(width) * settings.update_noise(clients) / expected}
         rows.append(row)
     columns = ["cell", "epsilon", "delta", "accountant", "relation", "noise", "clients"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _count_noisy(method: Method, layout: ParameterLayout, shared: Mask) -> int:
+    """The number of parameters that get noise: those of the mask `shared` (P,) that the method
+    sends."""
+    return int(method.shared_mask(torch.from_numpy(shared), layout).sum())
 
 
 def remarks_outside(study: Study) -> Iterator[str]:

@@ -40,6 +40,16 @@ def test_each_cell_has_its_own_epsilon_and_noise():
     assert statements(adapted).epsilon.tolist() == [math.inf, math.inf, 0], "nothing is sent"
 
 
+def test_noise_is_on_what_a_method_sends():
+    """The heads that FedBABU shares under P1 do not leave their clients."""
+    private = study(
+        privacy={"clip": 1, "noise": 4, "delta": 1e-2}, grid=GRID | {"method": ["fedbabu"]}
+    )
+    noise = statements(private).set_index("cell")["noise"]
+    assert noise["CA-P1-fedbabu-adam-fedavg-10"] == noise["CA-P2-fedbabu-adam-fedavg-10"]
+    assert noise["CA-P1-fedbabu-adam-fedavg-10"] == pytest.approx(19.72, abs=0.01)
+
+
 def test_epsilon_is_that_of_the_worst_federation():
     """31 clients in federations of about 12 are 11, 10 and 10 clients."""
     draws = {"participation": 0.25, "rounds": 10}
