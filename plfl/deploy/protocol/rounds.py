@@ -14,8 +14,8 @@ from plfl.federated.federation import Federation
 from plfl.federated.round import Round
 
 RELEASES = "releases"
-"""File beside the checkpoint, with the number of each private round on a line each time that it
-drew noise. A round that is repeated after a restart may already have sent its model."""
+"""File beside the checkpoint, with the run and the number of each private round on a line each time
+that it drew noise. A round that is repeated after a restart may already have sent its model."""
 
 
 @dataclass(frozen=True)

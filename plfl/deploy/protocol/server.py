@@ -109,11 +109,13 @@ class DeployedServer:
 
     def run(self, progress: Callable[[RoundSummary], None] = lambda summary: None) -> CellResult:
         """Run the remaining rounds and return the result tables of all rounds; `progress` is called
-        after each.
+        after each, and at first with the last round of an earlier server.
 
         The checkpoint is kept. The caller removes it after saving the tables.
         """
         self._resume()
+        if self.history:
+            progress(self.history[-1])
         self.gather()
         f = self.initial_federation()
         after, _ = self.checkpoint.load([f])
@@ -127,7 +129,7 @@ class DeployedServer:
             arrays = f.server.state | ({} if average is None else {"average": average.rows})
             temporary.write_bytes(safetensors.torch.save(arrays))
         if f.privacy is not None:
-            self._state_repeated()
+            self._state_releases()
         return agreement.tables(self.study, self.cell, self.recorder)
 
     def gather(self) -> None:
@@ -187,14 +189,21 @@ class DeployedServer:
         if f.privacy is not None:
             self._releases.parent.mkdir(parents=True, exist_ok=True)
             with self._releases.open("a", encoding="ascii") as file:
-                file.write(f"{t}\n")
+                file.write(f"{self.run_id} {t}\n")
         run([f], f.client_data.engine, range(t, t + 1), report, self._train)
         progress(self.history[-1])
 
-    def _state_repeated(self) -> None:
-        """State ε if rounds were released more than once, because the server restarted."""
-        release_counts = Counter(self._releases.read_text(encoding="ascii").split())
-        repeated = tuple(times for times in release_counts.values() if times > 1)
+    def _state_releases(self) -> None:
+        """State ε if rounds were released more than once, because the server restarted, and what
+        earlier runs released that were not continued."""
+        lines = self._releases.read_text(encoding="ascii").splitlines()
+        own_rounds = [line for line in lines if line.startswith(f"{self.run_id} ")]
+        if others := len(lines) - len(own_rounds):
+            self.notes.append(
+                f"earlier runs that were not continued released {others} rounds in all, which the "
+                "stated ε does not count: they add up"
+            )
+        repeated = tuple(times for times in Counter(own_rounds).values() if times > 1)
         if not repeated:
             return
         delta = self.study.federation.privacy.delta

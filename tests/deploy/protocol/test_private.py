@@ -68,7 +68,23 @@ def test_a_repeated_round_counts_twice(tmp_path):
         deployed.run(crash)
     deployed.server = deployed.new_server()
     deployed.run()
-    assert (deployed.folder / "server" / RELEASES).read_text().split() == list("12234")
+    lines = (deployed.folder / "server" / RELEASES).read_text().splitlines()
+    assert lines == [f"{deployed.server.run_id} {t}" for t in (1, 2, 2, 3, 4)]
     (note,) = deployed.server.notes
     planned, actual = (least_bound(deployed.study, 1e-2, times).epsilon for times in ((), (2,)))
     assert f"ε = {actual:.3g} instead of {planned:.3g}" in note
+
+
+def test_an_abandoned_run_is_named_and_not_counted_as_repeated(tmp_path):
+    """A server that ends in round 1 leaves no checkpoint: the next one begins another run."""
+    deployed = deployment(tmp_path)
+
+    def crash(summary):
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run(crash)
+    deployed.server = deployed.new_server()
+    deployed.run()
+    (note,) = deployed.server.notes
+    assert note.startswith("earlier runs that were not continued released 1 rounds in all")
