@@ -17,10 +17,10 @@ server: x ← x + η_g D̄;  c ← c + (1/N) Σ_S Δc_i
 c remains the mean of all c_i, whichever clients take part. Option `i` costs the clients a second
 gradient in every step.
 
-Deviations: with `sgd`, option `ii` is the mean of the minibatch gradients g of the round. For any
-other ClientOpt, whose steps are not η times a gradient, and with weight decay, that mean is used. Where clients are
-weighted by their training windows, so is the mean over all N. A deployed server counts a client
-that has never joined as one of average size.
+Deviations: with `sgd`, option `ii` is the mean of the minibatch gradients g of the round. With
+weight decay, and for any other ClientOpt, whose steps are not η times a gradient, that mean is
+used. Where clients are weighted by their training windows, so is the mean over all N. A deployed
+server counts a client that has never joined as one of average size.
 """
 
 from dataclasses import dataclass, field
@@ -88,7 +88,7 @@ class Scaffold(FedOpt):
         constant = c - state.c_i[clients]
         if self.option == "i":
             return TrainInstructions(x, constant=constant, gradients="start")
-        # The steps of SGD add up to the mean of their gradients, unless they decay the weights, too.
+        # The steps of SGD add up to the mean of their gradients, but for a decay of the weights.
         adds_up = f.client_opt.name == "sgd" and not f.client_opt.weight_decay
         return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
 

@@ -46,7 +46,7 @@ class FedAMP(Method):
     name = "fedamp"
     sends = Sizes()
     no_proximal = "it pulls the models towards u_i itself"
-    no_codec = "each end adds the updates to its own copy of the w_i, and a codec would part the two"
+    no_codec = "client and server stay at the same w_i only as long as they add the same updates"
     own_server = "its server keeps the clients' own models"
     no_server_average = "has no model of the server's that could be averaged"
 
