@@ -121,6 +121,7 @@ class Study(StudyKeys):
         joining = [name for name in self.grid.sharing if name in plan.schemes.joining]
         yield from checks.check_simulation(federation.simulation, data, joining)
         yield from checks.check_privacy(federation, data, algorithms)
+        yield from checks.check_start(federation)
         yield from checks.check_calibration(federation, task)
         yield from checks.check_methods(methods, self.model, task, federation)
         yield from checks.check_channel(self.channel, methods)

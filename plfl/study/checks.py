@@ -299,6 +299,16 @@ def check_simulation(
                 )
 
 
+def check_start(federation: FederationSettings) -> Iterator[Problem]:
+    """Report draws of parameters that start from those of a file."""
+    if federation.start is not None and federation.initial != "common":
+        yield Problem(
+            Key("federation.initial"),
+            f"{federation.initial!r} has no effect, since all start from federation.start",
+            "remove one of them",
+        )
+
+
 def check_calibration(federation: FederationSettings, task: Task) -> Iterator[Problem]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, path = federation.calibration, "federation.calibration"

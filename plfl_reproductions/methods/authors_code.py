@@ -23,6 +23,7 @@ With every switch at its second value this method is the paper's Algorithm 2, `f
 Every message carries all parameters in double precision, in P1, P2 and P3 alike.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,8 +33,10 @@ from plfl.base import Tensor
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.interfaces.annotations import Federation
+from plfl.interfaces.annotations import Federation, FederationSettings
 from plfl.interfaces.method import Method, MethodState, Sizes
+from plfl.interfaces.model import Model
+from plfl.interfaces.task import Task
 from plfl.layout import ParameterLayout
 from plfl.optimizers.server import weighted_sum
 from plfl.optimizers.server.fedadagrad import FedAdagrad
@@ -71,6 +74,13 @@ class AuthorsCode(Method):
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         return torch.ones_like(sharing)
+
+    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+        if federation.start is not None and self.initial == "apart":
+            yield (
+                "draws the copies of fedavgadaptive, which would all be that of federation.start; "
+                "set its initial to common, or remove federation.start"
+            )
 
     def init(self, f: Federation) -> State:
         if self.iterate == "kept" and (f.client_data.steps(f.everyone) < 2).any():

@@ -21,6 +21,7 @@ small models costs many times the work of a round. By default a client uses a sa
 drawn anew in every round.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -28,8 +29,10 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.interfaces.annotations import Federation
+from plfl.interfaces.annotations import Federation, FederationSettings
 from plfl.interfaces.method import ClusterState, Sizes
+from plfl.interfaces.model import Model
+from plfl.interfaces.task import Task
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
@@ -60,6 +63,13 @@ class Ifca(Clustered):
         if self._has_gradients and client_opt.weight_decay:
             return f"with averaging {self.averaging!r} D has no weight decay; set that of sgd to 0"
         return super().refuses(client_opt, server_opt)
+
+    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+        if federation.start is not None and self.clusters > 1:
+            yield (
+                "draws its other models, which would all be that of federation.start and never "
+                "separate; remove one of them"
+            )
 
     @property
     def _has_gradients(self) -> bool:

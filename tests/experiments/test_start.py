@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from plfl.base.errors import DataError, ResultsError
+from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.experiments.start import read_start
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
@@ -16,6 +16,7 @@ from plfl.forecast.contents import describe
 from plfl.results.records import Models, write_models
 from plfl.study import Cell, Study
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
 
 GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
 
@@ -43,13 +44,29 @@ def federation(study: Study, sharing: str, **keys: Any) -> Federation:
 
 
 @pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])
-@pytest.mark.parametrize("initial", ["common", "local"])
-def test_everybody_starts_from_the_global_model(sharing: str, initial: str, tmp_path: Path) -> None:
+def test_everybody_starts_from_the_global_model(sharing: str, tmp_path: Path) -> None:
     path, models = write_public(tmp_path)
-    f = federation(starting(path, federation={"initial": initial}), sharing)
+    f = federation(starting(path), sharing)
     row = torch.from_numpy(models["global"][0])
     assert torch.equal(f.local, row.expand_as(f.local))
     assert torch.equal(f.x0, row[f.columns])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "word"),
+    [
+        ({"federation": {"initial": "local"}}, "'local' has no effect"),
+        ({"grid": {"method": ["ifca"]}}, "never separate"),
+        ({"grid": {"method": ["authors_code"]}}, "set its initial to common"),
+    ],
+)
+def test_what_would_be_drawn_otherwise_is_refused(blocks: dict[str, Any], word: str) -> None:
+    federation = blocks.get("federation", {})
+    with naming(ConfigError, word):
+        tiny.study(
+            grid=GRID | blocks.get("grid", {}),
+            federation={"start": "public.safetensors"} | federation,
+        )
 
 
 def test_of_a_model_with_personal_parameters_it_is_the_mean(tmp_path: Path) -> None:
