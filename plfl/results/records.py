@@ -22,7 +22,8 @@ split and model:
 - `cluster`: cluster of the client, −1 for none, in the rows of evaluated rounds of methods with
   clusters
 - `bytes_down, bytes_up`: bytes that this client receives and sends in this round: the shared
-  parameters and the further arrays of the method (`extras_down, extras_up`). They do not count the
+  parameters and the further arrays of the method (`extras_down, extras_up`). Messages of masked
+  sums and of trees, which are no rows of parameters, are extras as a whole. They do not count the
   limits of `windows.scaling: pooled`, nor what an evaluation sends. A deployment counts the same.
   They are the same in all rows of a model, client and round, so sum them over the `train` rows of
   one model
