@@ -135,8 +135,10 @@ class Channel:
         column: Column = parameters
         if coder is not None and is_coded:
             # An end that only receives passes a placeholder through the steps of the sender.
-            is_sender = direction in self.sends
-            column = (coder.encode if is_sender else coder.blank)(direction, clients, parameters)
+            if direction in self.sends:
+                column = coder.encode(direction, clients, parameters)
+            else:
+                column = coder.blank(direction, clients)
         # The memories of both directions follow the uploads, coded or not.
         if coder is not None and direction == "up":
             coder.commit("sender", clients)
@@ -154,6 +156,12 @@ class Channel:
             coder.commit("receiver", clients)
         assert isinstance(received_column, Tensor)
         return received_column, _tensors(extras_arrived)
+
+    def parameter_bytes(self, direction: Direction, parameters: Tensor) -> int:
+        """The most bytes of the shared `parameters` (d_s,) in a message of a round."""
+        if self.coder is not None and self.coder.codes(direction):
+            return self.coder.most_bytes(direction)
+        return parameters.nbytes
 
     def send_extras(
         self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]

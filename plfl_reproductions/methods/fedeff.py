@@ -68,7 +68,7 @@ class FedEff(FedOpt):
         f.charge(everyone, epoch)
         D = f.local[:, f.columns] - f.x0
         D, _ = f.channel.send("up", everyone, D, [1.0, 1.0, 1.0])
-        f.server.x += self._mean(f, everyone, D)
+        f.server.x += weighted_sum(self._weights(f, everyone), D)
         return MethodState()
 
     def _epoch(self, f: Federation) -> Tensor:
@@ -78,9 +78,10 @@ class FedEff(FedOpt):
         passes = f.client_data.windows / f.settings.batch_size
         return passes.ceil().to(f.everyone.dtype)
 
-    def _mean(self, f: Federation, clients: Tensor, rows: Tensor) -> Tensor:
-        windows = f.client_data.windows[clients].double()
-        return weighted_sum(windows / windows.sum(), rows)
+    def _weights(self, f: Federation, clients: Tensor) -> Tensor:
+        """Weights n_i / n (n,) of `clients`, by their training windows."""
+        windows = f.client_data.windows[clients]
+        return windows / windows.sum()
 
     def common_epochs(self, t: int) -> Fraction:
         """E in round `t`, computed exactly from the decimal values of the hyperparameters."""
@@ -92,9 +93,10 @@ class FedEff(FedOpt):
     def epochs_of(self, f: Federation, t: int) -> Tensor:
         """Epochs E_i (N,) of all clients in round `t`."""
         E = self.common_epochs(t)
-        message = f.channel.shared * f.x0.element_size()
+        bytes_down = f.channel.parameter_bytes("down", f.x0) + 4
+        bytes_up = f.channel.parameter_bytes("up", f.x0)
         sigma = f.clock.step_seconds * self._epoch(f).cpu().numpy()
-        links = (message + 4) * f.clock.down_seconds + message * f.clock.up_seconds
+        links = bytes_down * f.clock.down_seconds + bytes_up * f.clock.up_seconds
         if "U" not in self.schedule or not sigma.any():
             return f.everyone * 0 + math.floor(E)
         T = math.ceil(snap_to_whole(float(E) * sigma.mean() + links.mean()))
@@ -112,5 +114,4 @@ class FedEff(FedOpt):
         self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
-        weights = f.client_data.windows[clients] / f.client_data.windows[clients].sum()
-        f.server.receive(clients, D, weights, t)
+        f.server.receive(clients, D, self._weights(f, clients), t)

@@ -190,6 +190,19 @@ def test_expected_epochs() -> None:
     assert longer == pytest.approx(5 * 4 + 2 * 2)
 
 
+def test_the_time_of_coded_messages_is_that_of_their_bytes() -> None:
+    """Only the first client has a slow link: 12 + 8 bytes, or 9 + 5 with signs and their scale."""
+    links = [8e-6, 8e3, 8e3]  # the first takes a second for each byte
+    speeds = {"step_seconds": [1.0, 2.0, 4.0], "down_mbit": links, "up_mbit": links}
+    method = FedEff(epoch_steps=1, epochs=10, tau=0.5)
+    # T = ⌈5 · 7/3 + 20/3⌉ = 19, or ⌈5 · 7/3 + 14/3⌉ = 17.
+    for codecs, taken in ((None, [1, 9, 4]), ({"up": "sign", "down": "sign"}, [3, 8, 4])):
+        path = trajectory(
+            SGD, AVG, method, problem=THREE, rounds=2, simulation=speeds, codecs=codecs
+        )
+        assert (path[-1].report.times.compute / [1, 2, 4]).tolist() == pytest.approx(taken)
+
+
 def test_the_speeds_of_clients_may_be_columns_of_a_file(tmp_path: Path) -> None:
     """The numbers of `test_expected_epochs`, in another order of the clients."""
     rows = ["client,seconds,down,up"]

@@ -91,10 +91,14 @@ class Coder:
             self.round = t
             self._staged.clear()
 
-    def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
-        """Placeholders of the largest size for messages that the other side sends."""
+    def most_bytes(self, direction: Direction) -> int:
+        """Largest number of bytes of a message."""
         chain, _ = self._stages(direction)
-        return [torch.zeros(most_bytes(chain, self.blocks), dtype=torch.uint8)] * len(clients)
+        return most_bytes(chain, self.blocks)
+
+    def blank(self, direction: Direction, clients: Tensor) -> list[Tensor]:
+        """Placeholders of the largest size for messages that the other side sends."""
+        return [torch.zeros(self.most_bytes(direction), dtype=torch.uint8)] * len(clients)
 
     def encode(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """The message to or from each client, of type uint8, for `rows` (n, d_s); empty for a row
