@@ -112,6 +112,11 @@ class Boosting(Method):
         reason = "a tree that is begun again shows more sums than its ε counts; set noise to 0"
         return reason if self.noise else None
 
+    def noise_on_sums(
+        self, layout: ParameterLayout, shared: NDArray[np.bool_]
+    ) -> tuple[float, int] | None:
+        return (self.noise, self.sums(layout, shared)) if self.noise and shared.any() else None
+
     def in_rounds(self) -> "Boosting":
         return self.model_copy(update={"own": None})
 

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,21 +94,19 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     number of clients that the noise is set for.
     """
     settings, clients = study.federation, sizes(study)[0]  # the smallest has the most noise
-    block, rounds = settings.privacy, rounds_of(settings, clients)
-    layout, rows = study.plan.layout, []
-    bound = bound_of_known_draws(study) if has_known_draws else least_bound(study, block.delta)
+    block, layout, rows = settings.privacy, study.plan.layout, []
+    if block.clip is not None:
+        rounds = rounds_of(settings, clients)
+        bound = bound_of_known_draws(study) if has_known_draws else least_bound(study, block.delta)
     for cell in study.cells:
-        method: Any = study.hyperparameters.find_method(
-            cell.method
-        )  # that of trees has noise of its own
+        method = study.hyperparameters.find_method(cell.method)
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
-        patterns = study.plan.schemes.patterns[cell.sharing]
-        shared = int(layout.mask(patterns).sum())
-        if study.plan.is_alone(cell) or not shared:
+        shared = layout.mask(study.plan.schemes.patterns[cell.sharing])
+        noise_on_sums = method.noise_on_sums(layout, shared)
+        if study.plan.is_alone(cell) or not shared.any():
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
-        elif getattr(method, "noise", 0):
-            sums = method.sums(layout, layout.mask(patterns))
-            window_bound = unamplified(Rounds(method.noise, sums), block.delta)
+        elif noise_on_sums is not None:
+            window_bound = unamplified(Rounds(*noise_on_sums), block.delta)
             row |= {"epsilon": window_bound.epsilon, "accountant": window_bound.accountant}
             row |= {"relation": "add or remove one window"}
         elif block.clip is None:
@@ -118,7 +115,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
             row |= {"epsilon": bound.epsilon, "accountant": bound.accountant}
             row |= {"relation": rounds.relation, "clients": rounds.clients}
             expected = settings.participants(rounds.clients)
-            width = _count_noisy(method, layout, layout.mask(patterns))
+            width = _count_noisy(method, layout, shared)
             row |= {"noise": math.sqrt(width) * settings.update_noise(clients) / expected}
         rows.append(row)
     columns = ["cell", "epsilon", "delta", "accountant", "relation", "noise", "clients"]
@@ -135,8 +132,12 @@ def remarks_outside(study: Study) -> Iterator[str]:
     """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
     private = [cell for cell in study.cells if not study.plan.is_alone(cell)]
+    layout, patterns = study.plan.layout, study.plan.schemes.patterns
     has_trees = any(
-        getattr(study.hyperparameters.find_method(cell.method), "noise", 0) for cell in private
+        study.hyperparameters.find_method(cell.method).noise_on_sums(
+            layout, layout.mask(patterns[cell.sharing])
+        )
+        for cell in private
     )
     if not has_trees and (block.clip is None or not private):
         return

@@ -17,6 +17,7 @@ from plfl.federated.privacy.statement import (
     statements,
     threat,
 )
+from plfl.methods.fedopt import FedOpt
 from plfl.study import Study
 
 GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
@@ -38,6 +39,20 @@ def test_each_cell_has_its_own_epsilon_and_noise():
     assert statements(study(privacy={"clip": 1})).epsilon[0] == math.inf, "no noise"
     adapted = study(privacy={"clip": 1}, grid=GRID | {"method": ["fine_tuning"]})
     assert statements(adapted).epsilon.tolist() == [math.inf, math.inf, 0], "nothing is sent"
+
+
+def test_a_study_without_privacy_may_draw_clients_in_any_way():
+    """No accountant knows the draw `data_aware`."""
+    _, of = Study.load("config/fedadc-aware.yaml").variants.values()
+    assert of.federation.selection == "data_aware"
+    assert set(statements(of)["accountant"]) == {"no federation.privacy"}
+    assert set(statements(of, has_known_draws=True)["epsilon"]) == {math.inf}
+
+
+def test_a_method_may_have_a_hyperparameter_with_the_name_noise(monkeypatch):
+    """Only what a method says of its own noise counts."""
+    monkeypatch.setattr(FedOpt, "noise", 1.0, raising=False)
+    assert set(statements(study(privacy={})).epsilon) == {math.inf, 0}
 
 
 def test_noise_is_on_what_a_method_sends():
