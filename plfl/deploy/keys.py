@@ -19,14 +19,14 @@ import inspect
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -56,6 +56,8 @@ LONGEST_SHOWN = 40
 """Characters of a wrong name in a message."""
 PATTERNS = "*?[]"
 """Characters by which a shell finds files."""
+K = TypeVar("K")
+"""What a file holds: a key or a certificate."""
 ALWAYS = ("localhost", "127.0.0.1")
 """Names in every server's certificate, used by the processes on its own host."""
 
@@ -97,16 +99,14 @@ class ServerKeys(_Keys):
 
     def seals(self) -> dict[str, Seal]:
         """What seals the messages to clients, and opens theirs, by name."""
-        private_key = load_pem_private_key(self.key.read_bytes(), None)
-        public = {
-            name: load_ssh_public_key(path.read_bytes()) for name, path in self.clients.items()
-        }
+        private_key = _load(self.key, lambda data: load_pem_private_key(data, None))
+        public = {name: _load(path, load_ssh_public_key) for name, path in self.clients.items()}
         return {name: Seal(private_key, key, b"server", b"client") for name, key in public.items()}
 
     @property
     def public_keys(self) -> dict[bytes, ec.EllipticCurvePublicKey]:
         """The public keys of the clients by their text, as PEM."""
-        keys = [load_ssh_public_key(path.read_bytes()) for path in self.clients.values()]
+        keys = [_load(path, load_ssh_public_key) for path in self.clients.values()]
         form = PublicFormat.SubjectPublicKeyInfo
         return {
             key.public_bytes(Encoding.PEM, form): key
@@ -122,8 +122,8 @@ class ClientKeys(_Keys):
 
     def seal(self) -> Seal:
         """What opens the messages of the server, and seals the answers."""
-        server = x509.load_pem_x509_certificate(self.certificate.read_bytes()).public_key()
-        private_key = load_ssh_private_key(self.key.read_bytes(), None)
+        server = _load(self.certificate, x509.load_pem_x509_certificate).public_key()
+        private_key = _load(self.key, lambda data: load_ssh_private_key(data, None))
         return Seal(private_key, server, b"client", b"server")
 
 
@@ -225,6 +225,20 @@ def _check_name(name: str) -> None:
                 "give another name, such as letters and digits",
             )
         )
+
+
+def _load(path: Path, load: Callable[[bytes], K]) -> K:
+    """The key or certificate in a file; PlflError if it has none of this kind."""
+    try:
+        return load(path.read_bytes())
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise PlflError(
+            Problem(
+                path,
+                f"is damaged, or no key of `plfl deploy keys` ({error})",
+                "copy the folder again from where it was made",
+            )
+        ) from None
 
 
 def _check(folder: Path, key: str, option: str) -> None:

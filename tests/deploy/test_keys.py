@@ -72,6 +72,22 @@ def test_what_others_can_read_is_refused(folder, path, load):
 
 
 @pytest.mark.parametrize(
+    ("path", "load"),
+    [
+        ("server/server.key", lambda f: ServerKeys(f / "server").seals()),
+        ("server/clients/a.pub", lambda f: ServerKeys(f / "server").seals()),
+        ("server/clients/a.pub", lambda f: ServerKeys(f / "server").public_keys),
+        ("clients/a/client.key", lambda f: ClientKeys(f / "clients/a").seal()),
+        ("clients/a/server.crt", lambda f: ClientKeys(f / "clients/a").seal()),
+    ],
+)
+def test_a_damaged_file_is_named(folder, path, load):
+    (folder / path).write_text("half a key")
+    with naming(PlflError, path, "copy the folder again"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
     ("clients", "hosts", "problem"),
     [
         *(([name], [], "not a path") for name in ("", ".", "..", "a/b", "/a", "a\\b")),
