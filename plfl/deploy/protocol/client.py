@@ -166,7 +166,7 @@ class DeployedClient:
             raise PlflError(
                 Problem(
                     "",
-                    "the server runs another study, cell or version of plfl",
+                    "the server runs another study or cell, or plfl with other messages or keys",
                     "use the same configuration and install the same version of plfl on both hosts",
                 )
             )
