@@ -16,10 +16,13 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.files import hold
 from plfl.data import sources
+from plfl.data.checks import check_finite, check_load, check_stamps
+from plfl.data.sources.comstock import ComstockSource
 from plfl.deploy import flower, relay
 from plfl.deploy.annotations import ClientKeys, Seal
 from plfl.deploy.host import (
@@ -189,13 +192,17 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
 
     Raises:
         ConfigError: the study has no such building.
-        DataError: the source has no series of the building, or the owner's table lacks a feature
-            of the study.
+        DataError: the source has no series of the building, or the owner's table cannot be used.
     """
     path = folder / OWNERS
     if not path.exists():
         return _from_source(study, cell, building)
-    table = pd.read_parquet(path)
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            Problem(path, f"is not a Parquet file ({error})", "write it again, or remove it")
+        ) from None
     if missing := [name for name in study.data.inputs if name not in table]:
         raise DataError(
             Problem(
@@ -205,7 +212,18 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
                 f"the series of data.source {study.data.source}",
             )
         )
-    return table[study.data.inputs]
+    table = table[study.data.inputs]
+    if not isinstance(table.index, pd.DatetimeIndex):
+        raise DataError(Problem(path, "its index has no times", "make the times its index"))
+    check_stamps(path, table.index, study.data.interval)
+    for name, column in table.items():
+        if not is_numeric_dtype(column):
+            text = f"column {name!r} has values of type {column.dtype}"
+            raise DataError(Problem(path, text, "write numbers"))
+        check_finite(path, column, gaps=True)
+    negative = study.data.meters.allow_negative
+    check_load(path, table["load"], allow_negative=negative, gaps=True)
+    return table
 
 
 def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
@@ -215,12 +233,12 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
         problem = f"{cell.state} has no client {building!r}; it has {', '.join(names)}"
         raise ConfigError("--building", [problem])
     data = study.data
-    if data.source != "meters":
+    source = sources.source_of(data)
+    if isinstance(source, ComstockSource) and data.comstock.draw is None:  # one at a time
         buildings = {cell.state: [int(building)]}
         data = data.model_copy(update={"clients": 1, "buildings": buildings})
     # Clients on one machine share the data folder, and fetching removes partially written files.
     with hold(data.folder / ".clients.lock"):
-        source = sources.source_of(data)
         source.fetch(data, cell.state)
         series_by_building = source.load(data, cell.state)
         if building in series_by_building:

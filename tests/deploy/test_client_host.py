@@ -72,6 +72,48 @@ def test_a_table_of_the_owner_is_used_whatever_is_asked_for(study, folder, tmp_p
     assert [path.name for path in folder.iterdir()] == ["series.parquet"]
 
 
+@pytest.mark.parametrize(
+    ("damaged", "word"),
+    [
+        (lambda table: table.reset_index(drop=True), "its index has no times"),
+        (lambda table: table[::-1], "but rows must be 15 minutes apart"),
+        (lambda table: table.iloc[[0, *range(len(table))]], "but rows must be 15 minutes apart"),
+        (lambda table: table.assign(load=table["load"].astype(str)), "write numbers"),
+        (lambda table: table.assign(load=-table["load"]), "negative"),
+        (lambda table: table.assign(temperature=float("inf")), "infinite"),
+    ],
+)
+def test_a_table_of_the_owner_with_wrong_rows_is_refused(study, folder, damaged, word):
+    of = study(features=["load", "temperature"])
+    put(damaged(series()), folder)
+    with naming(DataError, "series.parquet", word):
+        read(of, folder)
+
+
+def test_a_table_of_the_owner_that_is_no_table_is_refused(study, folder):
+    (folder / "series.parquet").write_text("timestamp,load")
+    with naming(DataError, "series.parquet", "is not a Parquet file"):
+        read(study(), folder)
+
+
+class Homes:
+    """A source whose clients have names, and which has one series for each."""
+
+    def fetch(self, data, state):
+        pass
+
+    def load(self, data, state):
+        return {"home a": series(), "home b": series() * 2}
+
+
+def test_names_of_a_source_need_not_be_numbers(study, folder, monkeypatch):
+    of = study(source="sample")
+    monkeypatch.setattr(client_host.sources, "source_of", lambda data: Homes())
+    monkeypatch.setattr(client_host.agreement, "roster", lambda study, cell: ["home a", "home b"])
+    table = client_host.series(of, of.cells[0], "home b", folder)
+    pd.testing.assert_frame_equal(table, series() * 2)
+
+
 @pytest.mark.parametrize("data", [{}, {"source": "sample"}])
 def test_a_table_of_the_owner_has_to_have_what_the_study_names(study, folder, data):
     put(series()[["load"]], folder)
