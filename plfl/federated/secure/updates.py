@@ -136,6 +136,22 @@ class Grid:
         """The deviation of a client's noise, in steps of the grid."""
         return self._deviation(crowd.clients) / self.step(crowd)
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether clients add noise to their updates."""
+        return self.noise is not None and self.noise.deviation > 0
+
+    def check(self, crowd: Crowd) -> None:
+        """Raise a ConfigError if the grid is too coarse for the noise, so that ε would not hold."""
+        if self.has_noise and self.steps_of_noise(crowd) < FEWEST_STEPS:
+            text = (
+                f"the noise of each of {crowd.clients} clients has a deviation of "
+                f"{self.steps_of_noise(crowd):.3g} steps of the grid, and with masks ε holds from "
+                f"{FEWEST_STEPS} on"
+            )
+            key = Key("federation.privacy.noise")
+            raise ConfigError("", [Problem(key, text, "raise it")])
+
     def round(
         self,
         crowd: Crowd,
@@ -149,16 +165,8 @@ class Grid:
         Raises:
             ConfigError: the grid is too coarse for the noise, so that ε would not hold.
         """
+        self.check(crowd)
         step = self.step(crowd)
-        has_noise = self.noise is not None and self.noise.deviation > 0
-        if has_noise and self.steps_of_noise(crowd) < FEWEST_STEPS:
-            text = (
-                f"the noise of each of {crowd.clients} clients has a deviation of "
-                f"{self.steps_of_noise(crowd):.3g} steps of the grid, and with masks ε holds from "
-                f"{FEWEST_STEPS} on"
-            )
-            key = Key("federation.privacy.noise")
-            raise ConfigError("", [Problem(key, text, "raise it")])
         limit = LARGEST if self.noise is None else self.noise.clip
         numbers = np.empty(updates.shape, np.int64)
         for i, (update, weight, generator) in enumerate(zip(updates, weights, random, strict=True)):
@@ -170,7 +178,7 @@ class Grid:
             near = lower + (generator.random(len(scaled)) < scaled - lower)
             if self.noise is not None and np.linalg.norm(near) > self.noise.clip / step:
                 near = np.trunc(scaled)  # is never longer
-            if self.noise is not None and has_noise:
+            if self.noise is not None and self.has_noise:
                 deviation = self.steps_of_noise(crowd)
                 near += np.rint(deviation * self.noise.normals(clients[i], len(near)))
             numbers[i] = near

@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
 from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.secure.updates import LARGEST, Crowd, Grid, Noise, honest, sum_bytes
 from plfl.results.records import CellResult
@@ -111,6 +112,16 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
     told = honest(count)
     assert told == 30
     assert abs(noise_and_rounding[:told].sum(0).std() / 3.0 - 1) < 4 / np.sqrt(2 * width)
+
+
+def test_too_little_noise_is_refused_before_training() -> None:
+    privacy = {"clip": 1.0, "noise": 1e-9, "delta": 1e-3}
+    of = tiny.study(
+        data={"clients": 4}, grid={"sharing": ["P1"]}, federation={"privacy": privacy}, **MASKED
+    )
+    trainer, cell = Trainer.for_study(of, tiny.dataset(4)), of.cells[0]
+    with pytest.raises(ConfigError, match=r"federation.privacy.noise: .* steps of the grid"):
+        trainer.federation(cell, of.plan.candidates(cell)[0])
 
 
 @pytest.mark.parametrize(
