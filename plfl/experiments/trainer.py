@@ -48,7 +48,16 @@ class Trainer:
         data = (self.dataset if dataset is None else dataset).divide_by_seed(seed)
         study, task = self.study, self.task
         settings = settings or study.federation
-        return ClientData(data, self.engine, settings, seed, task, study.windows)
+        has_minibatches = study.model.only_method is None
+        return ClientData(
+            data,
+            self.engine,
+            settings,
+            seed,
+            task,
+            study.windows,
+            has_minibatches=has_minibatches,
+        )
 
     @property
     def task(self) -> Task:

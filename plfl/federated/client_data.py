@@ -39,17 +39,19 @@ class ClientData:
         seed: int,
         task: Task | None = None,
         windows: Windows | None = None,
+        *,
+        has_minibatches: bool = True,
     ):
         """Collect the training windows of the clients of `dataset`; DataError if one has fewer than
         a minibatch. `task`: by default forecasts; `windows`: how series became windows, for
-        `public`."""
+        `public`; `has_minibatches`: False for a model that is not trained on any."""
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
         self.task: Task = task or Forecast()
         self._windows = windows or Windows()
         self.names: list[str] = dataset.clients.tolist()
         counts = [len(self._starts(i)) for i in range(len(self.names))]
         for name, count in zip(self.names, counts, strict=True):
-            if count < settings.batch_size:
+            if has_minibatches and count < settings.batch_size:
                 raise DataError(
                     Problem(
                         f"client {name}",

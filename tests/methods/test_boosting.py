@@ -207,6 +207,15 @@ def test_clients_that_join_later_add_their_own_trees() -> None:
     np.testing.assert_array_equal(pooled, whole)
 
 
+def test_trees_need_no_minibatch_of_windows() -> None:
+    """The key that sets their size has no effect on trees, so that nobody could lower it."""
+    split = {"split": [0.15, 0.35, 0.5]}
+    of = study(grid={"sharing": ["P1"]}, windows=split)
+    series = build(tiny.tables(3, 160), of.windows)
+    assert max(len(series.starts(i, "train")) for i in range(3)) < of.federation.batch_size
+    assert np.isfinite(trained(of, series)["P1"].models["local"]).all()
+
+
 def test_quantiles_and_several_targets_have_trees_of_their_own() -> None:
     windows = {"horizons": 2}
     levels = {"name": "quantiles", "levels": [0.1, 0.5, 0.9]}
