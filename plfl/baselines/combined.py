@@ -44,6 +44,10 @@ class Combined(Baseline):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.of))
 
+    @property
+    def reach(self) -> int:
+        return 0
+
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> FittedBaseline:

@@ -25,6 +25,9 @@ class Fracast(PretrainedElsewhere):
     context: int = 2048
     """The number of loads that it reads, at most."""
 
+    def count_context(self, interval: int) -> int:
+        return self.context
+
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> FittedBaseline:

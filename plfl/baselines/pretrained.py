@@ -38,6 +38,10 @@ class PretrainedElsewhere(Baseline):
     """Whether its training data contain these series. Then it does not count."""
 
     @property
+    def reach(self) -> int:
+        return 0
+
+    @property
     def is_received(self) -> bool:
         return True
 
@@ -72,6 +76,9 @@ class Pretrained(PretrainedElsewhere):
     fill: bool = False
     """Whether an unknown load is replaced by the one before, or else by the first known one;
     otherwise it is NaN."""
+
+    def count_context(self, interval: int) -> int:
+        return self.context
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]

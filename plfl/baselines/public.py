@@ -19,7 +19,7 @@ from plfl.baselines.fitting import RESIDUALS, WithErrors, residuals
 from plfl.baselines.pretrained import PretrainedElsewhere
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Starts
-from plfl.public.inputs import LEADS
+from plfl.public.inputs import CONTEXT, LEADS
 from plfl.public.meter import MEDIAN, MeterReadings, predict_intervals
 from plfl.public.models import LEVELS, Kind, PublicModel, load, load_file
 from plfl.public.seen import is_seen
@@ -100,6 +100,10 @@ class Public(PretrainedElsewhere):
     plfl's."""
     trained_on_this_dataset: bool = False
     """Whether it was: then it does not count."""
+
+    def count_context(self, interval: int) -> int:
+        # One hour more for the step to the first one, and one of which it may only have a part.
+        return (CONTEXT + 2) * 60 // interval
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]

@@ -1100,6 +1100,12 @@ class Baselines(Section):
             return find_baseline(name)()
         return {baseline.name: baseline for baseline in self.further}[name]
 
+    def find_with_members(self, name: str) -> list[Baseline]:
+        """A baseline of the study, and all those whose forecasts it uses, directly or not."""
+        baseline = self.find(name)
+        members = [found for need in baseline.needs for found in self.find_with_members(need)]
+        return [baseline, *members]
+
     def are_of_plfl(self, names: Iterable[str]) -> bool:
         """Whether none of the baselines with these names is of a plug-in."""
         return all(type(self.find(name)).__module__.startswith("plfl.") for name in names)

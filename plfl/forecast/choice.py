@@ -316,9 +316,8 @@ class Forecasters:
     ) -> pd.DataFrame:
         """New readings of a client with the known ones before them that the next forecast of its
         model depends on; errors as of `with_earlier`."""
-        return self.with_earlier(
-            client, readings, None if model.has_adaptive_widths else model.look_back
-        )
+        rows = count_rows_read(model.study, model.interval, model.baseline)
+        return self.with_earlier(client, readings, None if model.has_adaptive_widths else rows)
 
     def with_earlier(
         self, client: str, readings: pd.DataFrame, rows: int | None = None

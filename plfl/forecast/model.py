@@ -56,10 +56,10 @@ class ForecastModel(Contents):
 
     @property
     def look_back(self) -> int:
-        """Rows that a forecast reads, including the last reading. If a series is shorter, lags
+        """Rows that a forecast needs, including the last reading. If a series is shorter, lags
         before its first row are replaced by the last load, as in training. So are lags in a gap
         (`fills_lags` of `predict`)."""
-        return count_rows_read(self.study, self.interval, self.baseline)
+        return count_rows_needed(self.study, self.interval, self.baseline)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings in a meter's file, read like the own meters of a study; `client`: the name
@@ -649,10 +649,19 @@ class ForecastModel(Contents):
 
 
 def count_rows_read(study: Study, interval: int, baseline: str) -> int:
-    """Rows that a forecast of a study's models, or of a `baseline`, reads, one every `interval`
+    """Rows on which a forecast of a study's models, or of a `baseline`, can depend, one every
+    `interval` minutes: with these the forecast is the one that all readings give."""
+    members = study.baselines.find_with_members(baseline) if baseline else ()
+    contexts = [member.count_context(interval) for member in members]
+    return max(count_rows_needed(study, interval, baseline), *contexts, 0)
+
+
+def count_rows_needed(study: Study, interval: int, baseline: str) -> int:
+    """Rows that a forecast of a study's models, or of a `baseline`, needs, one every `interval`
     minutes."""
     windows = study.windows
-    reach = study.baselines.find(baseline).reach if baseline else 0
+    members = study.baselines.find_with_members(baseline) if baseline else ()
+    reach = max((member.reach for member in members), default=0)
     earlier_rows = reach // interval - windows.look_ahead
     return max(
         covariates.reach(windows, interval),

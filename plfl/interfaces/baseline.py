@@ -5,8 +5,7 @@ This file is all that the author of a baseline has to read; docs/baselines.md ha
 when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes` and
 `save` of what they return, and `restore` and `adopt` when `plfl forecast` reads what was saved.
 
-What is fitted for the scores is also what is kept: nothing is fitted twice. A pretrained or public
-model is a baseline, too: its `fit` reads the model, and may weigh it on the clients' own windows.
+What is fitted for the scores is kept. The `fit` of a pretrained or public model reads the model.
 """
 
 from __future__ import annotations
@@ -51,15 +50,13 @@ class FittedBaseline(ABC):
     """A baseline that is fitted to the clients of a dataset, which are numbered as there."""
 
     sent_bytes: Mapping[str, Sequence[int]] | None = None
-    """Bytes that each client sends, by the name of the baseline whose messages these are, or `raw
-    data`; what several baselines need is sent once. None: all raw data if these cross, otherwise
-    nothing."""
+    """Bytes that each client sends, by the baseline whose messages these are, or `raw data`; what
+    several need is sent once. None: all raw data if these cross, otherwise nothing."""
 
     @abstractmethod
     def predict(self, client: int, starts: Starts) -> Floats:
         """Forecasts of windows of a client, in kWh: in the shape of `Dataset.truth`, or quantiles
-        (W, H, Q) of a baseline that `has_quantiles`; NaN where there is no forecast. It must not
-        use anything after a window's last input row."""
+        (W, H, Q) if it `has_quantiles`; NaN for none. It uses nothing after a window's last row."""
 
     def save(self, client: int) -> Arrays:
         """What a client needs to forecast later readings; not what its members save."""
@@ -74,8 +71,7 @@ class Baseline(Selectable):
     crosses: ClassVar[Crosses] = "nothing"
     """What each client has to send."""
     has_quantiles: ClassVar[bool] = False
-    """Whether it forecasts quantiles itself if there are levels. Otherwise plfl adds those of its
-    errors in training to its forecast."""
+    """Whether it forecasts quantiles itself; if not, plfl adds those of its errors in training."""
     is_naive: ClassVar[bool] = False
     """Whether it repeats earlier loads."""
     needs_training: ClassVar[bool] = True
@@ -96,8 +92,12 @@ class Baseline(Selectable):
 
     @property
     def reach(self) -> int:
-        """Minutes before its target of the earliest load that it reads besides the look-back."""
+        """Minutes before its target of the earliest load that it needs besides the look-back."""
         return 7 * 24 * 60
+
+    def count_context(self, interval: int) -> int:
+        """Last rows, one every `interval` minutes, of which it reads those that are known."""
+        return 0
 
     @property
     def is_received(self) -> bool:
@@ -123,8 +123,8 @@ class Baseline(Selectable):
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
-        """Train for the test set, if validation is the end of the history: now the whole history is
-        the training set. `fitted_baseline`: what `fit` returned, whose settings can be used."""
+        """Train for the test set on the whole history, if validation is its end. `fitted_baseline`:
+        what `fit` returned, whose settings can be used."""
         return self.fit(dataset, settings, members)
 
     def restore(

@@ -15,7 +15,7 @@ from plfl.base.errors import DataError
 from plfl.baselines.storage import storable
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
-from plfl.forecast.model import ForecastModel, load
+from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import read_arrays, write_models
 from plfl.study import Study
@@ -74,6 +74,29 @@ def test_stored_baselines_give_the_recorded_scores(
             pd.testing.assert_frame_equal(
                 model.predict_next(readings, client), model.upcoming(readings, forecasts)
             )
+
+
+def test_a_forecast_reads_what_it_depends_on_and_no_less() -> None:
+    """`plfl forecast` puts so many of a study's readings before those of a new file."""
+    further = [
+        {"name": "public", "kind": "buildings"},
+        {"name": "combined", "of": ["naive_weeks", "ridge"]},
+    ]
+    study = make_study(baselines={"trees": 5, "further": further})
+    write_readings(96 * 40)
+    dataset = plfl.load_dataset(study, "XX")
+    packed = pack_all(study, dataset, score(study, dataset, ["naive_weeks", "ridge"]))
+    rows = {}
+    for name in ("public", "combined", "naive_weeks", "ridge"):
+        model = kept(study, dataset, packed, name)
+        readings = model.read(Path("meters/a.csv"))
+        rows[name] = count_rows_read(study, model.interval, name)
+        assert rows[name] < len(readings)
+        expected = model.predict_next(readings, "a").tail(1)
+        found = model.predict_next(readings[-rows[name] :], "a").tail(1)
+        pd.testing.assert_frame_equal(found, expected)
+    assert rows["combined"] == rows["naive_weeks"] > 96 * 28 - 5
+    assert rows["public"] > 96 * 28 > 96 > rows["ridge"]
 
 
 def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
