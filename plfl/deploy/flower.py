@@ -47,6 +47,20 @@ SWITCHES = {
 }
 """Environment variables of Flower's processes. A SuperExec asks for work at an interval of half a
 second: each question costs processor time, also while a deployment waits."""
+COMMANDS = """\
+import json, sys
+from importlib.metadata import distribution
+
+(entry,) = distribution("flwr").entry_points.select(name="flwr")
+run = entry.load()
+for words in json.load(sys.stdin):
+    sys.argv = ["flwr", *words]
+    try:
+        run()
+    except SystemExit:
+        print(end="\\x1e", flush=True)
+"""
+"""Program that runs commands of `flwr`: to import it takes longer than they do."""
 TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
 REFUSAL = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
@@ -141,10 +155,10 @@ def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[str, int]
     """Register clients, given the files with their public keys, with a SuperLink; return the id of
     each client's node."""
     _configure(link, home)
+    options = {name: [str(path.resolve()), "plfl", "--name", name] for name, path in keys.items()}
+    commands = [["supernode", "register", *words] for words in options.values()]
     nodes = {}
-    for name, path in keys.items():
-        about = ["supernode", "register", str(path.resolve()), "plfl", "--name", name]
-        answer = _flwr([*about, "--format", "json"], home)
+    for (name, path), answer in zip(keys.items(), _flwr(commands, home), strict=True):
         if not answer.get("success"):
             raise PlflError(f"the SuperLink at {link.address} refuses {path}: {answer}")
         nodes[name] = int(answer["node-id"])
@@ -157,7 +171,7 @@ def start_run(link: Link, home: Path) -> str:
     app.mkdir(parents=True, exist_ok=True)
     (app / "pyproject.toml").write_text(APP, encoding="utf-8")
     _configure(link, home)
-    answer = _flwr(["run", str(app.resolve()), "plfl", "--format", "json"], home)
+    (answer,) = _flwr([["run", str(app.resolve()), "plfl"]], home)
     if not answer.get("success"):
         raise PlflError(f"the SuperLink at {link.address} refuses the run: {answer}")
     return str(answer["run-id"])
@@ -165,7 +179,8 @@ def start_run(link: Link, home: Path) -> str:
 
 def status(run: str, home: Path) -> str:
     """Flower's status of a run, such as `running` or `finished:failed`."""
-    runs: Any = _flwr(["list", "plfl", "--format", "json"], home).get("runs", [])
+    (answer,) = _flwr([["list", "plfl"]], home)
+    runs: Any = answer.get("runs", [])
     return next((str(entry["status"]) for entry in runs if str(entry["run-id"]) == run), "unknown")
 
 
@@ -180,16 +195,27 @@ def _configure(link: Link, home: Path) -> None:
     )
 
 
-def _flwr(arguments: list[str], home: Path) -> dict[str, Any]:
-    command = [_program("flwr"), *arguments]
+def _flwr(commands: list[list[str]], home: Path) -> list[dict[str, Any]]:
+    """The answers to commands of `flwr`."""
     ran = subprocess.run(
-        command, capture_output=True, text=True, env=environment(home), timeout=TIMEOUT, check=False
+        [sys.executable, "-P", "-c", COMMANDS],
+        input=json.dumps([[*words, "--format", "json"] for words in commands]),
+        capture_output=True,
+        text=True,
+        env=environment(home),
+        timeout=TIMEOUT,
+        check=False,
     )
-    try:
-        answer = json.loads(ran.stdout)
-    except ValueError:
-        raise PlflError(f"`{' '.join(command)}` failed: {ran.stdout}{ran.stderr}") from None
-    return answer if isinstance(answer, dict) else {}
+    texts = [*ran.stdout.split("\x1e"), *[""] * len(commands)]  # after an error, some are missing
+    answers = []
+    for words, text in zip(commands, texts, strict=False):
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            command = " ".join(["flwr", *words])
+            raise PlflError(f"`{command}` failed: {text}{ran.stderr}") from None
+        answers.append(answer if isinstance(answer, dict) else {})
+    return answers
 
 
 def _program(name: str) -> str:
