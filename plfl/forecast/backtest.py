@@ -131,7 +131,7 @@ def peaks(table: pd.DataFrame) -> dict[str, float]:
 
 def weekly(table: pd.DataFrame) -> pd.Series[float]:
     """The MASE of each week of a table of `pairs`, by its first day. Weeks with less than half of
-    their forecasts are left out."""
+    their forecasts, one for each interval and lead time, are left out."""
     sizes = table[["forecast", "last"]].sub(table["truth"], axis=0).abs()
     sizes["truth"] = table["truth"].abs()
     days = pd.DatetimeIndex(days_of(pd.DatetimeIndex(table.index).to_numpy()))
@@ -139,7 +139,11 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
     sums = sizes.groupby(weeks).agg(["sum", "size"])
     count, last = sums["forecast", "size"], sums["last", "sum"]
     by_week = sums["forecast", "sum"] / last.where(last > NEGLIGIBLE * sums["truth", "sum"])
-    complete: pd.Series[float] = by_week[count >= count.max() / 2].dropna()
+    steps = pd.DatetimeIndex(table.index).unique().sort_values().to_series().diff().dropna()
+    rows = pd.Timedelta(days=7) / steps.min() if len(steps) else np.inf
+    if "made_at" in table:
+        rows *= (pd.DatetimeIndex(table.index) - pd.DatetimeIndex(table["made_at"])).nunique()
+    complete: pd.Series[float] = by_week[count >= rows / 2].dropna()
     return complete
 
 

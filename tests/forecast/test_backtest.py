@@ -33,6 +33,15 @@ def test_weeks_are_scored_as_the_whole_is() -> None:
     pd.testing.assert_series_equal(weekly(2 * table), found)
 
 
+def test_a_week_needs_half_of_its_own_forecasts() -> None:
+    table = pairs_of(12)[24 * 5 :]  # one whole week
+    assert [*weekly(table).index] == [pd.Timestamp("2024-01-08")]
+    assert weekly(table[:80]).empty and weekly(table[:0]).empty
+    leads = [table.assign(made_at=table.index - pd.Timedelta(hours=h)) for h in (1, 2)]
+    assert len(weekly(pd.concat(leads))) == 1
+    assert weekly(pd.concat([leads[0][:100], leads[1][:60]])).empty
+
+
 def test_drift_is_welchs_interval() -> None:
     past, new = pd.Series([0.5, 0.6, 0.4, 0.5]), pd.Series([0.9, 0.7, 0.8])
     found = drift(past, new)
