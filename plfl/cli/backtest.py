@@ -25,6 +25,7 @@ from plfl.cli.meters import (
 from plfl.cli.results import find_results
 from plfl.forecast.backtest import backtest
 from plfl.forecast.choice import Forecasters
+from plfl.forecast.recent import read_recent
 
 EXAMPLES = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         raise PlflError(
             Problem(results, "no readings are given", "name files of new ones after it")
         )
-    forecasters = Forecasters(results, options.accept_misfits)
+    forecasters = Forecasters(results, options.accept_misfits, read_recent(results))
     with share_messages():
         return _backtest_study(options, forecasters, new)
 
@@ -88,7 +89,9 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     """Print the errors of a study's forecasters."""
     keys = first_day.keys_for_study(options, forecasters.results)
     with word_keys(first_day.word_for_study):
-        tables, problems = forecasters.any_model.read_all(new, keys=keys)
+        tables, problems = forecasters.any_model.read_all(
+            new, keys=keys, earlier=forecasters.recent
+        )
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)

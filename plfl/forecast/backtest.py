@@ -26,8 +26,8 @@ FEWEST = 2
 def backtest(
     forecasters: Forecasters, client: str, new: pd.DataFrame, wanted: str = ""
 ) -> tuple[dict[str, object], pd.Series[float], pd.Series[float], pd.DataFrame]:
-    """The errors of a client's forecaster for readings that are new, or, if none are, for those of
-    the study that it was neither trained nor chosen on.
+    """The errors of a client's forecaster for readings that are new, or, if none are after those of
+    the study, for those of it that it was neither trained nor chosen on.
 
     Returns the result of `scored`, in local time, with the MASE of the study's test set and the
     `drift` from it; the MASE of each week of the test set, and of the new readings; and the
@@ -40,7 +40,10 @@ def backtest(
     joined = forecasters.with_earlier(client, new)
     past, after = pd.Series(dtype=float), None
     if joined.index[-1] > known_readings.index[-1]:
-        after = known_readings.index[-1]
+        before = pd.Timestamp(new["load"].first_valid_index()) - pd.Timedelta(
+            minutes=model.interval
+        )
+        after = max(known_readings.index[-1], before)
         with suppress(DataError):  # no test set that is long enough
             past = weekly(pairs(model, client, known_readings))
     table = pairs(model, client, joined, after)
@@ -78,9 +81,8 @@ def pairs(
         raise DataError(
             Problem(
                 client,
-                f"no reading after {after}, until when {model.name} was trained and chosen, has a "
-                "forecast",
-                "give later readings",
+                f"no reading after {after} has a forecast of {model.name}",
+                f"give more readings: a forecast reads the {model.look_back} readings before it",
             )
         )
     return table

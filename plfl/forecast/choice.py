@@ -307,9 +307,10 @@ class Forecasters:
         readings = self.readings[client]
         if client not in self.recent:
             return readings
-        recent = self.any_model.resample(self.recent[client])
+        model = self.any_model
+        recent = model.resample(model.bridge(self.recent[client], model.raw_interval))
         later = recent.loc[recent.index > readings.index[-1], readings.columns]
-        return pd.concat([readings, later])
+        return model.bridge(pd.concat([readings, later]), model.interval)
 
     def read_by_next(
         self, model: ForecastModel, client: str, readings: pd.DataFrame
@@ -322,27 +323,28 @@ class Forecasters:
     def with_earlier(
         self, client: str, readings: pd.DataFrame, rows: int | None = None
     ) -> pd.DataFrame:
-        """New readings of a client with up to this number of known `rows` before them, by default
-        all; DataError if they have another unit, or do not fit the known ones
-        (`plfl.forecast.misfits`)."""
+        """New readings of a client with the known ones in their gaps, and up to this number of
+        known `rows` before them, by default all; DataError if they have another unit, or do not fit
+        the known ones (`plfl.forecast.misfits`)."""
         model, known_readings = self.any_model, self._known_readings(client)
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
             check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
         self._check_grid(client, readings, known_readings)
-        earlier = known_readings[known_readings.index < readings.index[0]]
+        load = readings["load"].dropna()
+        if load.empty:
+            return readings
+        is_lacking = ~known_readings.index.isin(load.index) & (
+            known_readings.index < load.index[-1]
+        )
+        known_rows = known_readings[is_lacking]
         if rows is not None:
             first = readings.index[0] - rows * pd.Timedelta(minutes=model.interval)
-            earlier = earlier[earlier.index >= first]
-        joined = (
-            pd.concat([earlier, readings[known_readings.columns]]) if len(earlier) else readings
-        )
-        joined = joined.asfreq(f"{model.interval}min")
-        if len(earlier):  # a short gap between them is filled like those in a file
-            border = joined.loc[earlier.index[-1] : readings.index[0]]
-            if (len(border) - 2) * model.interval <= model.study.data.meters.max_gap:
-                joined.loc[border.index] = border.ffill()
-        return joined
+            known_rows = known_rows[known_rows.index >= first]
+        if known_rows.empty:
+            return readings.asfreq(f"{model.interval}min")
+        new_rows = readings.loc[~readings.index.isin(known_rows.index), known_readings.columns]
+        return model.bridge(pd.concat([known_rows, new_rows]).sort_index(), model.interval)
 
     def _check_grid(
         self, client: str, readings: pd.DataFrame, known_readings: pd.DataFrame

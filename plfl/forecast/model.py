@@ -28,6 +28,7 @@ from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.features import assemble, resampled
+from plfl.data.meters.faults import fill_short
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
@@ -136,25 +137,37 @@ class ForecastModel(Contents):
         return resampled(readings.asfreq(f"{self.study.data.meters.interval}min"), minutes)
 
     @property
+    def raw_interval(self) -> int:
+        """Minutes between readings before they are resampled."""
+        return self.interval if self._resampled_minutes is None else self.study.data.meters.interval
+
+    def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
+        """Readings of several files, every `minutes`, in which short gaps up to the last load are
+        filled like those in a file."""
+        table = readings.asfreq(f"{minutes}min")
+        last = table["load"].last_valid_index()
+        if last is None:
+            return table
+        filled = fill_short(table.loc[:last], self.study.data.meters.max_gap // minutes)
+        return pd.concat([filled, table.loc[last:].iloc[1:]])
+
+    @property
     def _resampled_minutes(self) -> int | None:
         """Minutes over which readings are resampled; those for other sources already are."""
         data = self.study.data
         return data.resample if data.source == "meters" else None
 
     def _with_border(self, readings: pd.DataFrame, earlier: pd.DataFrame) -> pd.DataFrame:
-        """Readings with the earlier ones of their first interval; a short gap between them is
-        filled like those in a file."""
+        """Readings with the earlier ones of their first interval; short gaps are filled like
+        those in a file."""
         if self._resampled_minutes is None:
             return readings
-        begin, meters = readings.index[0], self.study.data.meters
+        begin, minutes = readings.index[0], self.raw_interval
         first = begin - pd.Timedelta(minutes=self._resampled_minutes)
         rows = earlier.loc[(earlier.index > first) & (earlier.index < begin), readings.columns]
         if rows.empty:
             return readings
-        joined = pd.concat([rows, readings]).asfreq(f"{meters.interval}min")
-        border = joined.loc[rows.index[-1] : begin]
-        if (len(border) - 2) * meters.interval <= meters.max_gap:
-            joined.loc[border.index] = border.ffill()
+        joined = self.bridge(pd.concat([rows, readings]), minutes)
         joined.attrs = dict(readings.attrs)
         return joined
 

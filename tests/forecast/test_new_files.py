@@ -518,6 +518,56 @@ def test_a_short_gap_before_new_readings_is_filled_like_one_among_them(
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "later"), expected)
 
 
+def test_known_readings_are_added_in_the_gaps_of_files(results: Path, invoke: Callable) -> None:
+    """A file may have an old row, or begin with the month, of which the last hours were read."""
+    export("april", LAST, "2024-04-10")
+    expected = print_forecasts(invoke, results, "april")
+    export("old", "2024-02-20", "2024-04-10"), export("split", LAST, "2024-04-10")
+    export("until", LAST, "2024-04-09")
+    for name in NAMES:
+        pd.read_csv(f"april/{name}.csv")[:-5].to_csv(f"until/{name}.csv", index=False)
+    known_rows = len(make_hours("2024-02-20", LAST))
+    for name in NAMES:
+        table = pd.read_csv(f"old/{name}.csv")
+        table.drop(range(1, known_rows)).to_csv(f"old/{name}.csv", index=False)
+        table = pd.read_csv(f"split/{name}.csv")
+        table.drop(range(1, len(table) - 5)).to_csv(f"split/{name}.csv", index=False)
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "old"), expected)
+    print_forecasts(invoke, results, "until", "--keep-readings")
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "split"), expected)
+
+
+def test_short_gaps_between_kept_readings_are_filled(results: Path, invoke: Callable) -> None:
+    export("whole", LAST, "2024-04-10")
+    spans = {"first": (0, 100), "second": (101, 110), "third": (111, 113)}
+    lost_rows = [100, 110]
+    for name in NAMES:
+        table = pd.read_csv(f"whole/{name}.csv")[:113]
+        for folder, (begin, end) in spans.items():
+            Path(folder).mkdir(exist_ok=True)
+            table[begin:end].to_csv(f"{folder}/{name}.csv", index=False)
+        table.drop(lost_rows).to_csv(f"whole/{name}.csv", index=False)
+    expected = print_forecasts(invoke, results, "whole")
+    for folder in ("first", "second"):
+        print_forecasts(invoke, results, folder, "--keep-readings")
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "third"), expected)
+
+
+def test_a_backtest_reads_the_kept_readings_before_its_files(
+    results: Path, invoke: Callable
+) -> None:
+    export("april", LAST, "2024-04-08"), export("later", "2024-04-08", "2024-04-10")
+    refused = invoke("backtest", results, "later", "--with", "naive_day", status=2).err
+    assert "a forecast reads the 170 readings before it" in refused
+    print_forecasts(invoke, results, "april", "--keep-readings")
+    table = pd.read_csv(
+        io.StringIO(invoke("backtest", results, "later", "--with", "naive_day").out)
+    )
+    assert (table["first"] == "2024-04-08 01:00:00+02:00").all()
+    # Each load but the first ones is forecast 24 times.
+    assert (table["forecasts"] == 48 * 24).all()
+
+
 def test_readings_are_kept_of_the_next_forecasts_only(results: Path, invoke: Callable) -> None:
     export("april", "2024-03-29", "2024-04-10")
     printed = invoke("forecast", results, "april", "--keep-readings", "--all", status=2)
