@@ -742,7 +742,7 @@ class _Readings:
         for column, role in enumerate(filled):
             last = int(np.flatnonzero(filled[role].notna())[-1])
             if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
-                filled.iloc[last:, column] = filled.iloc[last, column]
+                filled.iloc[last:, column] = filled[role].to_numpy()[last]
         return inputs.join(filled)
 
     def _check_values(self, load: pd.Series) -> None:
