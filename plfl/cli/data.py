@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from plfl.base.errors import DataError, PlflError, Problem, as_problem
+from plfl.base.errors import DataError, PlflError, Problem, as_problem, collect_problems
 from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted, print_table
@@ -16,6 +16,7 @@ from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
 from plfl.data.describe import describe, judge
+from plfl.data.examples import check_batches
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.sources import check_loads, windows_of
 from plfl.outside.clients import datasets
@@ -160,7 +161,7 @@ def _series_of_variants(
 
 
 def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) -> list[Problem]:
-    """Why variants of a study cannot make windows, or widths, of these clients."""
+    """Why variants of a study cannot make windows, minibatches or widths of these clients."""
     problems: list[Problem] = []
     for variant in variants:
         try:
@@ -169,4 +170,10 @@ def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) 
             problems += error.problems
         else:
             problems += map(as_problem, variant.task.uncalibrated(dataset))
+            has_minibatches = variant.model.only_method is None
+            for view in dataset.views if has_minibatches else ():
+                role = " as a new client (`history` of a sharing scheme)" if view == "new" else ""
+                with collect_problems(problems):
+                    batch_size = variant.federation.batch_size
+                    check_batches(dataset.with_view(view), batch_size, role)
     return problems

@@ -10,6 +10,7 @@ from typing import Protocol, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
 from plfl.data.computed import RowTable
 from plfl.data.dataset import Dataset, Split, join_datasets
@@ -55,6 +56,21 @@ class Examples(Protocol):
 
     def divide_by_seed(self, seed: int) -> Self:
         """The data as the federation of a seed holds them."""
+
+
+def check_batches(examples: Examples, batch_size: int, role: str = "") -> None:
+    """Refuse clients with fewer training windows than a minibatch, with a DataError. `role`: what
+    the clients are, if these windows are not those of everybody."""
+    problems = []
+    for i, name in enumerate(examples.clients.tolist()):
+        if (count := len(examples.starts(i, "train"))) < batch_size:
+            text = f"{count} training windows{role} are fewer than federation.batch_size"
+            remedy = f"lower it to {count}, " if count else ""
+            remedy += "give a longer series without gaps there, or leave this client out"
+            problem = Problem(f"client {name}", f"{text} {batch_size}", remedy, name, kind=text)
+            problems.append(problem)
+    if problems:
+        raise DataError(*problems)
 
 
 def on_one_table(

@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.base.errors import DataError, Problem
 from plfl.config.sections import FederationSettings, Windows
 from plfl.data import covariates
 from plfl.data.dataset import Split
-from plfl.data.examples import Examples
+from plfl.data.examples import Examples, check_batches
 from plfl.federated.instructions import FORWARD
 from plfl.interfaces.task import Task
 from plfl.interfaces.terms import Term
@@ -49,17 +48,9 @@ class ClientData:
         self.task: Task = task or Forecast()
         self._windows = windows or Windows()
         self.names: list[str] = dataset.clients.tolist()
+        if has_minibatches:
+            check_batches(dataset, settings.batch_size)
         counts = [len(self._starts(i)) for i in range(len(self.names))]
-        for name, count in zip(self.names, counts, strict=True):
-            if has_minibatches and count < settings.batch_size:
-                raise DataError(
-                    Problem(
-                        f"client {name}",
-                        f"{count} training windows are fewer than federation.batch_size "
-                        f"{settings.batch_size}",
-                        "lower it or give a longer series",
-                    )
-                )
         self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
         """Training windows n_i (N,) of each client."""
         self._minibatches_drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})

@@ -89,6 +89,20 @@ def test_data_check_describes_and_judges(project: Path, invoke) -> None:
             {"grid": {"data.resample": [30, 60]}, "windows": {"look_back": 50}},
             "has 33 rows, but one window needs 54",
         ),
+        ({"federation": {"batch_size": 2000}}, "training windows are fewer than federation.batch"),
+        (
+            {
+                "sharing": {"P1": ["*"], "new": {"join": "unseen", "history": 1}},
+                "grid": {
+                    "client_opt": ["adam"],
+                    "server_opt": ["fedavg"],
+                    "sharing": ["P1", "new"],
+                },
+                "windows": {"scaling": "per_client"},
+                "federation": {"batch_size": 600},
+            },
+            "training windows as a new client (`history` of a sharing scheme) are fewer than",
+        ),
         ({"task": {"conformal": "personal", "level": 0.999}}, "task.conformal needs 999 for the w"),
         ({"data": {"source": "digits", "states": ["d"], "clients": 10}}, "digits has images"),
     ],
