@@ -34,6 +34,8 @@ NOT_OPTIONS = ("folder", "exports")
 """Keys of `data.meters` that are not about the content of files."""
 KINDS = ("homes", "buildings")
 """The kinds of meters for which there is a model of public meters."""
+OF_EXPORTS = ("name", "ahead", "save_format", "kind", "origins", "holidays")
+"""Further options that need exports."""
 NO_DEFAULT = ("timezone", "interval")
 """Keys whose defaults apply only to studies."""
 
@@ -49,9 +51,9 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("exports", type=Path, nargs="*", metavar="FILE", help=text)
     text = "name of the study of these meters; default: meters"
-    parser.add_argument("--name", default="meters", help=text)
-    text = "with `meters`: forecast the next hour, or the next day; default: %(default)s"
-    parser.add_argument("--ahead", choices=["hour", "day"], default="day", help=text)
+    parser.add_argument("--name", help=text)
+    text = "with `meters`: forecast the next hour, or the next day; default: day"
+    parser.add_argument("--ahead", choices=["hour", "day"], help=text)
     text = (
         "with `meters`: write what was found out about the first file and what the options say as "
         "a format file, which reads files like it without options (docs/own-data.md)"
@@ -128,7 +130,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the file of a study and print what to do with it, or list the studies."""
     layout_keys = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
     exports = layout_keys.pop("exports")
-    keys = [*(["holidays"] if options.holidays else []), *layout_keys]
+    keys = [*(key for key in OF_EXPORTS if getattr(options, key) is not None), *layout_keys]
     if keys and not exports:
         key = keys[0].replace("_", "-")
         raise PlflError(
@@ -147,7 +149,7 @@ def run(options: argparse.Namespace) -> None:
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
     if exports:
-        path = Path(f"{options.name}.yaml")
+        path = Path(f"{options.name or 'meters'}.yaml")
         with word_keys(word_as_option):
             _write_study_of_exports(exports, layout_keys, path, options)
     else:
@@ -173,13 +175,15 @@ def _write_study_of_exports(
         raise PlflError(
             Problem(path, "exists already", "remove it, or choose another study with --name")
         )
+    if format_file is not None and format_file.exists():
+        raise PlflError(Problem(format_file, "exists already", "remove it, or choose another name"))
     try:
         meters = meters_of(layout_keys)
         check_own_samples(meters.format)
         holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
             exports_read, study = starter.recognise(
-                exports, meters, progress, options.ahead, kind, holidays, options.origins
+                exports, meters, progress, options.ahead or "day", kind, holidays, options.origins
             )
         starter.write(path, study)
     except ConfigError as error:

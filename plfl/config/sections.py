@@ -264,8 +264,11 @@ class Meters(Section):
 
     def timezone_of(self, client: str) -> str:
         """The zone of a meter."""
-        zones = (zone for name, zone in self.timezones.items() if fnmatchcase(client, name))
-        return next(zones, self.timezone)
+        return next(iter(self.own_zones_of(client)), self.timezone)
+
+    def own_zones_of(self, client: str) -> list[str]:
+        """The zones in `timezones` whose patterns fit a meter, in order."""
+        return [zone for name, zone in self.timezones.items() if fnmatchcase(client, name)]
 
 
 class Sample(Section):

@@ -75,10 +75,10 @@ def recognise(
     _add_problems(exports, meters)
     count = counted(len(exports.problems_of_study), "problem")
     exports.refuse(f"{count}, nothing was written")
-    study = _study(exports, paths, meters, lead_time, kind)
     times = seasons(exports) if origins is None else None
     if origins is not None and origins > 1:
         times = rolling(exports, origins)
+    study = _study(exports, paths, meters, lead_time, kind, absent(exports, times))
     if times is not None:
         _judge_at(study, times)
     if holidays is not None:
@@ -89,6 +89,23 @@ def recognise(
 def too_short(exports: Exports) -> list[str]:
     """The meters that have too few readings to take part, if others have enough."""
     return [] if are_all_short(exports) else _short(exports)
+
+
+def absent(exports: Exports, times: dict[str, Any] | None) -> list[str]:
+    """The meters, of those with enough readings, that are not read two weeks before the first of
+    several origins, or not to the end of the last test set, so that they cannot take part. `times`:
+    the key `data.origins`; None: there are none."""
+    if times is None:
+        return []
+    dates = Rolling.model_validate(times).dates
+    first = pd.Timestamp(dates[0]) - pd.Timedelta(minutes=FEWEST)
+    last = pd.Timestamp(dates[-1]) + pd.Timedelta(weeks=TESTED_WEEKS)
+    return [
+        name
+        for name, meter in _participants(exports).items()
+        if _standard_time(meter, meter.load.index[0]) > first
+        or _standard_time(meter, meter.load.index[-1]) < last
+    ]
 
 
 def are_all_short(exports: Exports) -> bool:
@@ -161,8 +178,9 @@ def _of_default_zone(exports: Exports, meters: Meters) -> set[str]:
 
 def _unzoned(names: Iterable[str], meters: Meters) -> set[str]:
     """The meters for which the user named no zone."""
-    default = None if "timezone" in meters.model_fields_set else meters.timezone
-    return {name for name in names if meters.timezone_of(name) == default}
+    if "timezone" in meters.model_fields_set:
+        return set()
+    return {name for name in names if not meters.own_zones_of(name)}
 
 
 def _add_problems(exports: Exports, meters: Meters) -> None:
@@ -192,18 +210,24 @@ def is_seen_by_public(exports: Exports, kind: Kind) -> bool:
 
 
 def _study(
-    exports: Exports, paths: Iterable[Path], meters: Meters, lead_time: LeadTime, kind: Kind | None
+    exports: Exports,
+    paths: Iterable[Path],
+    meters: Meters,
+    lead_time: LeadTime,
+    kind: Kind | None,
+    absent_names: Sequence[str],
 ) -> dict[str, Any]:
     """A study that forecasts from the last day, the loads a day and a week before the target, and
     the calendar, with a fast model and one optimiser; also for each meter as if it were new. The
-    baselines are those of docs/map.md."""
+    baselines are those of docs/map.md. `absent_names`: of the meters that `absent` finds."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
     keys |= _stated(exports, meters)
-    if short := too_short(exports):
-        keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
+    if outsiders := [*too_short(exports), *absent_names]:
+        keys["leave_out"] = [*meters.leave_out, *map(escape, outsiders)]
+    client_count = len(exports.meters) - len(outsiders)
     federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
-    if (len(exports.meters) - len(short)) // 2 >= neighbours.FEWEST:  # of each half
+    if client_count // 2 >= neighbours.FEWEST:  # of each half
         federated["secure"] = True
     own_baselines = ["naive_day", "ridge", "lightgbm_bagged"]
     received_baselines = ["lightgbm_federated"]
@@ -226,7 +250,7 @@ def _study(
         "data": {
             "source": "meters",
             "states": ["all"],
-            "clients": len(exports.meters) - len(short),
+            "clients": client_count,
             "features": ["load", *meters.inputs],
             "meters": {"exports": [path.as_posix() for path in paths], **keys, "interval": minutes},
         },
@@ -301,6 +325,7 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
         return (
             f"tested at {counted(len(dates), 'time')}, on the {TESTED_WEEKS} weeks from "
             f"{join_words(dates)}; with --origins 1 on the last weeks only, which is faster"
+            + _describe_absent(absent(exports, times))
         )
     text = (
         f"tested on the last weeks; by default at {SEASONS} times of the year if all meters have "
@@ -316,6 +341,17 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
     return f"{text} ({counted_names(younger)} {'has' if len(younger) == 1 else 'have'} less)"
 
 
+def _describe_absent(names: Sequence[str]) -> str:
+    """That meters take no part at these times, if some do not."""
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"\n{counted_names(names)} {verb} left out, for want of readings from two weeks before the "
+        "first of these times to the end"
+    )
+
+
 def rolling(exports: Exports, count: int) -> dict[str, Any]:
     """The key `data.origins` of a study with several test sets of four weeks: the last one ends
     with the readings, and the others are as far before it as the readings allow, at most a quarter
@@ -324,10 +360,11 @@ def rolling(exports: Exports, count: int) -> dict[str, Any]:
     Raises:
         DataError: there are too few readings; the message says how many origins they allow.
     """
-    meters = [*_participants(exports).values()]
+    meters = [*(_participants(exports) or exports.meters).values()]
     ends: list[pd.Timestamp] = sorted(meter.load.index[-1] for meter in meters)
     end = ends[len(ends) // 10]  # one of ten meters may end long before the others
-    weeks = max((end - meter.load.index[0]).days // 7 for meter in meters)
+    present_meters = (meter for meter in meters if meter.load.index[-1] >= end)
+    weeks = max((end - meter.load.index[0]).days // 7 for meter in present_meters)
     step = min(QUARTER, (weeks - TESTED_WEEKS - BEFORE_FIRST) // (count - 1))
     if step < TESTED_WEEKS:
         most = max(1, (weeks - BEFORE_FIRST) // TESTED_WEEKS)

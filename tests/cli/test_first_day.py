@@ -229,6 +229,39 @@ def test_a_meter_without_a_whole_interval_of_the_others_is_named(invoke: Callabl
     assert "young.csv: fewer readings than one interval of 60 minutes" in printed.err
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--kind homes",
+        "--ahead hour",
+        "--origins 2",
+        "--save-format a.toml",
+        "--name b",
+        "--unit kW",
+    ],
+)
+def test_options_of_exports_need_exports(option: str, invoke: Callable) -> None:
+    for study in ([], ["demo"], ["meters"]):
+        said = invoke("init", *study, *option.split(), status=2).err
+        assert f"{option.split(maxsplit=1)[0]}: needs exports" in said
+
+
+def test_no_study_is_written_beside_a_format_that_exists(invoke: Callable) -> None:
+    Path("mine.toml").touch()
+    arguments = ["init", "meters", export("home", days=40), "--timezone", "Europe/Paris"]
+    assert (
+        "mine.toml: exists already"
+        in invoke(*arguments, "--save-format", "mine.toml", status=2).err
+    )
+    assert not Path("meters.yaml").exists()
+
+
+def test_a_zone_of_its_own_may_be_that_of_all_by_default(invoke: Callable) -> None:
+    arguments = ["forecast", export("home"), "--kind", "homes", "--timezones"]
+    invoke(*arguments, "home=UTC")
+    assert "the stamps have no UTC offset" in invoke(*arguments, "barn=UTC", status=2).err
+
+
 def test_mistakes(invoke: Callable) -> None:
     path = export("home")
     mistakes = {

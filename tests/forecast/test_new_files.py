@@ -224,6 +224,19 @@ def test_stamps_are_starts_where_the_column_says_so_as_in_the_study(
     pd.testing.assert_frame_equal(found, expected)
 
 
+def test_a_meter_that_is_younger_than_the_first_of_several_origins_is_left_out() -> None:
+    export("exports", "2023-10-01", LAST)
+    young = pd.read_csv("exports/cellar.csv").tail(24 * 7 * 6)
+    young.to_csv("exports/cellar.csv", index=False)
+    exports, content = recognise([Path("exports")], Meters(timezone=ZONE), origins=3)
+    assert content["data"]["meters"]["leave_out"] == ["cellar"]
+    assert content["data"]["clients"] == 2
+    assert "cellar is left out, for want of readings" in describe_tests(exports, content)
+    write(Path("meters.yaml"), content)
+    variant = next(iter(Study.load("meters.yaml").variants.values()))
+    assert load_dataset(variant, "all").clients.tolist() == ["attic", "barn"]
+
+
 def test_a_study_of_several_origins_forecasts_with_the_models_of_the_latest(
     invoke: Callable,
 ) -> None:
