@@ -1109,6 +1109,14 @@ class Baselines(Section):
         members = [found for need in baseline.needs for found in self.find_with_members(need)]
         return [baseline, *members]
 
+    def knows_own_readings(self, name: str) -> bool:
+        """Whether the readings of each client are in the models of others that it receives for this
+        baseline, so that its errors there are not those of a new meter."""
+        return any(
+            member.crosses != "nothing" and not (member.needs or member.is_received)
+            for member in self.find_with_members(name)
+        )
+
     def are_of_plfl(self, names: Iterable[str]) -> bool:
         """Whether none of the baselines with these names is of a plug-in."""
         return all(type(self.find(name)).__module__.startswith("plfl.") for name in names)

@@ -67,10 +67,15 @@ def rank_for_new(
 
 def errors_on_validation(tables: Tables) -> dict[str, float]:
     """The mean validation MASE of each baseline, over all states, without those that were trained
-    on the meters elsewhere."""
+    on the meters elsewhere, and those that others have trained on them, too."""
     errors = tables.baseline_scores["validation_mase"].groupby(level="baseline").mean().dropna()
-    pretrained = find_pretrained(tables.study.baselines.further)
-    return {str(name): float(e) for name, e in errors.items() if name not in pretrained}
+    baselines = tables.study.baselines
+    pretrained = find_pretrained(baselines.further)
+    return {
+        str(name): float(error)
+        for name, error in errors.items()
+        if name not in pretrained and not baselines.knows_own_readings(str(name))
+    }
 
 
 def is_results_folder(path: Path) -> bool:

@@ -3,7 +3,7 @@
 A study with a sharing scheme for new clients (`sharing.NAME.history`) knows what a network as
 received would have done. Here each meter in turn gets the other forecasters that a new meter can
 have: trees of others, a model of public meters, and their means. It knows as many weeks of its own
-readings, and what it receives was made without it.
+readings, and what it receives was made without it: trees of the federation need `turns`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def score_as_new(
         if RIVAL in names:
             preferred_names = [*dict.fromkeys([*preferred_names, RIVAL])]
         for name in preferred_names:
+            if study.baselines.knows_own_readings(name):
+                continue
             saved = unpack(study.baselines, name, packed, len(dataset.clients))
             for number, client in enumerate(dataset.clients.tolist()):
                 own_dataset = dataset.with_view("new").select(np.array([number]))

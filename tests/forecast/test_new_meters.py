@@ -1,7 +1,9 @@
 """The errors of meters as if they were new, against those of models that `--new` would make."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import plfl
 from plfl.base.errors import ResultsError
 from plfl.experiments.baseline_jobs import evaluate_all
-from plfl.forecast.choice import Forecasters, readings_of
+from plfl.forecast.choice import Forecasters, errors_on_validation, readings_of
 from plfl.forecast.kept_errors import NEW, NEW_FILE
 from plfl.forecast.model import load
 from plfl.forecast.new_meters import score_as_new
@@ -76,6 +78,38 @@ def test_without_a_scheme_for_new_meters_there_is_no_row() -> None:
     write_readings(96 * 30)
     study = make_study()
     assert not [*score_as_new(study, "XX", plfl.load_dataset(study, "XX"), ["public"], {}, {})]
+
+
+def test_trees_that_a_meter_has_grown_itself_have_no_errors_as_new() -> None:
+    names = ["public", "ridge", "lightgbm_federated", "combined_received"]
+    errors = pd.Series(0.5, pd.Index(names, name="baseline"), name="validation_mase").to_frame()
+    for turns, scored_names in ((None, names[:2]), (2, names)):
+        trees = {"name": "lightgbm_federated", "turns": turns}
+        mean = {"name": "combined_received", "of": ["ridge", "lightgbm_federated"]}
+        public = {"name": "public", "kind": "homes"}
+        study = make_study(baselines={"further": [trees, public, mean]})
+        tables: Any = FakeTables(study, errors)
+        assert {*errors_on_validation(tables)} == {*scored_names}
+    write_readings(96 * 35)
+    study = make_study_of_new()
+    dataset = plfl.load_dataset(study, "XX")
+    open_trees = study.baselines.model_copy(
+        update={
+            "further": [
+                study.baselines.find("lightgbm_federated").model_copy(update={"turns": None})
+            ]
+        }
+    )
+    study = study.model_copy(update={"baselines": open_trees})
+    assert not [*score_as_new(study, "XX", dataset, ["lightgbm_federated"], {}, {})]
+
+
+@dataclass(frozen=True)
+class FakeTables:
+    """The tables of a study as far as they are read here."""
+
+    study: Study
+    baseline_scores: pd.DataFrame
 
 
 def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(tmp_path: Path) -> None:
