@@ -163,10 +163,16 @@ def _check_gradients(model: Buildable, module: nn.Module, outputs: Tensor) -> It
     leaves = [p for p in parameters.values() if p.requires_grad]
     gradients = iter(torch.autograd.grad(outputs.sum(), leaves, allow_unused=True))
     reached = {n: p.requires_grad and next(gradients) is not None for n, p in parameters.items()}
-    if unused := [name for name, is_reached in reached.items() if not is_reached]:
+    if fixed := [name for name, parameter in parameters.items() if not parameter.requires_grad]:
+        yield (
+            f"{model.summary}: {', '.join(fixed)} require no gradient, but would be sent in every "
+            "round; make them buffers (register_buffer), which are not, or let them require "
+            "gradients"
+        )
+    if unused := [n for n, is_reached in reached.items() if not is_reached and n not in fixed]:
         yield (
             f"{model.summary}: {', '.join(unused)} never get a gradient, but would be sent in "
-            "every round; use them in forward, let them require gradients, or remove them"
+            "every round; use them in forward, or remove them"
         )
 
 

@@ -157,10 +157,14 @@ def select_arguments(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Ten
 
 
 def trim_outputs(outputs: Any, shape: WindowShape) -> Any:
-    """Outputs (B, 1) or (B, O, 1) without their last dimension; all others as they are."""
-    dimensions = 2 if shape.outputs == 1 else 3
-    if isinstance(outputs, Tensor) and outputs.dim() == dimensions and outputs.shape[-1] == 1:
-        return outputs.squeeze(-1)
+    """Outputs (B, O, 1), and (B, 1) or (B, 1, 1) of a single one, without their last dimensions of
+    1; all others as they are."""
+    if not isinstance(outputs, Tensor) or outputs.dim() > 3:
+        return outputs
+    surplus = outputs.shape[1 if shape.outputs == 1 else 2 :]
+    if all(size == 1 for size in surplus):
+        for _ in surplus:
+            outputs = outputs.squeeze(-1)
     return outputs
 
 

@@ -95,6 +95,11 @@ def test_another_content_is_another_training(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("single", ["[:, 0]", "", "[:, :, None]"])
+def test_a_single_forecast_may_have_dimensions_of_1(tmp_path: Path, single: str) -> None:
+    assert study(tmp_path, GOOD.replace("[:, 0]", single)).cells
+
+
 FORWARD = "return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]"
 BROKEN = {
     "has no class 'Net'; allowed: Nett; did you mean 'Nett'?": GOOD.replace("Net(", "Nett("),
@@ -142,6 +147,8 @@ BROKEN = {
     "read.weight, read.bias never get a gradient": GOOD.replace(
         "sequence.flatten(1)))", "sequence.flatten(1))).detach()"
     ),
+    "read.weight, read.bias require no gradient, but would be sent in every round; make them "
+    "buffers": GOOD.replace("self.out =", "self.read.requires_grad_(False)\n        self.out ="),
     "forecasts have no gradient": GOOD.replace(FORWARD, FORWARD + ".detach()"),
     "has no parameters": "from torch import nn\nclass Net(nn.Module):\n"
     "    def __init__(self, inputs, look_back, covariates, outputs): super().__init__()",
