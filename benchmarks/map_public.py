@@ -132,6 +132,7 @@ def main() -> None:
         rounded.to_parquet(options.predictions, compression="zstd")
         return
     models = options.models
+    options.out.parent.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of work
     whole = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame({"study": []})
     for name in options.studies:
         study = Study.load(ROOT / "config" / f"{name}.yaml")
