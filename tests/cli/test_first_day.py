@@ -141,8 +141,10 @@ def test_a_meter_without_load_in_its_last_weeks_hides_no_error_of_others(invoke:
     table.loc[len(table) - 20 * 24 :, "kWh"] = 0.0
     table.to_csv(path, index=False)
     export("dormer", days=3), export("floor", days=3)
-    line = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
-    assert "on the last two weeks of 2 of 3 meters wrong by" in line
+    lines = invoke("forecast", "exports", *PARIS).err.splitlines()
+    assert "on the last 3 days of 2 of 3 meters wrong by" in lines[-1]
+    assert lines[0].startswith("odd: away: the load is all but constant, at least in its last")
+    assert "errors in proportion to it are huge in every mean: those in percent" in lines[0]
 
 
 @pytest.mark.parametrize(

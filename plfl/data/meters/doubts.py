@@ -81,7 +81,8 @@ def _single_doubts(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
     known_loads = {name: load[~np.isnan(load)] for name, load in loads.items()}
     constant = [name for name, load in known_loads.items() if is_all_but_constant(load)]
     yield Doubt(
-        "the load is all but constant, so that its scaled errors (MASE) explode in every mean",
+        "the load is all but constant, at least in its last quarter, so that errors in proportion "
+        "to it are huge in every mean: those in percent, and a study's scaled errors (MASE)",
         f"leave it out: {Key('data.meters.leave_out', flow(constant))}",
         constant,
     )
