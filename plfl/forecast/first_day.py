@@ -111,13 +111,17 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
         )
     if seen_meters:
         line += f"; it was trained on {seen_meters} of these meters, so the errors are too small"
-    known_shares = [shares(f.pairs) for f in forecasts.values() if len(f.pairs)]
-    table = pd.DataFrame(filter(None, known_shares))  # without meters that used nothing
+    known_shares = [
+        meter_shares | {"days": _days(f.pairs)}
+        for f in forecasts.values()
+        if len(f.pairs) and (meter_shares := shares(f.pairs))  # not of meters that used nothing
+    ]
+    table = pd.DataFrame(known_shares)
     # The same meters in each mean; without last week's load if most are younger.
     common = table.dropna()
     if 2 * len(common) < len(table):
         common = table.dropna(axis="columns")
-    errors = common.mean()
+    errors = common.drop(columns="days", errors="ignore").mean()
     if errors.empty:
         return f"{line}; too few readings to say how it did on earlier days"
     sentences = {
@@ -126,20 +130,31 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
         "naive_week": "last week's by",
     }
     words = [f"{text} {errors[name]:.0f} %" for name, text in sentences.items() if name in errors]
-    tested_weeks = "their last two weeks"
+    tested_days = f"their last {_span(common['days'])}"
     if len(common) < count:
-        tested_weeks = f"the last two weeks of {len(common)} of {counted(count, 'meter')}"
-    return f"{line}; on {tested_weeks} {', '.join(words)} of the load"
+        of_meters = f"of {len(common)} of {counted(count, 'meter')}"
+        tested_days = f"the last {_span(common['days'])} {of_meters}"
+    return f"{line}; on {tested_days} {', '.join(words)} of the load"
+
+
+def _span(days: pd.Series) -> str:
+    """Numbers of days in words, from the least to the greatest."""
+    fewest, most = int(days.min()), int(days.max())
+    if fewest < most:
+        return f"{fewest} to {most} days"
+    return {1: "day", 14: "two weeks"}.get(most, f"{most} days")
+
+
+def _days(pairs: pd.DataFrame) -> int:
+    """The days from the first to the last of the forecasts of which `shares` are."""
+    ends = pd.DatetimeIndex(_compared(pairs).index)
+    return (ends[-1] - ends[0]).days + 1
 
 
 def shares(pairs: pd.DataFrame) -> dict[str, float]:
     """The mean absolute errors of a meter's earlier forecasts in percent of its load, over the
     same intervals: `forecast`, `naive_day`, `naive_week` (NaN if a week before is not known)."""
-    common = pairs.dropna(subset=["naive_day"])
-    if common["naive_week"].notna().mean() > 0.5:
-        common = common.dropna()
-    else:
-        common = common.assign(naive_week=float("nan"))
+    common = _compared(pairs)
     load = common["truth"].abs().mean()
     names = ("forecast", "naive_day", "naive_week")
     if not load > 0:
@@ -147,6 +162,14 @@ def shares(pairs: pd.DataFrame) -> dict[str, float]:
     return {
         name: 100 * float((common[name] - common["truth"]).abs().mean()) / load for name in names
     }
+
+
+def _compared(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The earlier forecasts of a meter for which all of `shares` are known."""
+    common = pairs.dropna(subset=["naive_day"])
+    if common["naive_week"].notna().mean() > 0.5:
+        return common.dropna()
+    return common.assign(naive_week=float("nan"))
 
 
 def tested(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def test_last_weeks_load_is_compared_on_the_same_meters(invoke: Callable) -> Non
     for name in ("dormer", "eaves", "floor"):
         export(name, days=3)
     line = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
-    assert "on their last two weeks wrong by" in line and "last week's" not in line
+    assert "on their last 2 to 14 days wrong by" in line and "last week's" not in line
 
 
 def test_a_meter_without_load_in_its_last_weeks_hides_no_error_of_others(invoke: Callable) -> None:
@@ -142,7 +142,7 @@ def test_a_meter_without_load_in_its_last_weeks_hides_no_error_of_others(invoke:
     table.to_csv(path, index=False)
     export("dormer", days=3), export("floor", days=3)
     lines = invoke("forecast", "exports", *PARIS).err.splitlines()
-    assert "on the last 3 days of 2 of 3 meters wrong by" in lines[-1]
+    assert "on the last 2 days of 2 of 3 meters wrong by" in lines[-1]
     assert lines[0].startswith("odd: away: the load is all but constant, at least in its last")
     assert "errors in proportion to it are huge in every mean: those in percent" in lines[0]
 
