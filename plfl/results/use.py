@@ -61,8 +61,9 @@ def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
                 "mase_clients": scores["mase"].count(),
                 "mase_worst_tenth": worst_tenth(np.asarray(scores["mase"], np.float64)),
                 "validation_mase": use.validation,
-                "bytes_up": use.bytes_up,
-                "bytes_down": use.bytes_down,
+                # Means over seeds, whose messages may differ in size.
+                "bytes_up": round(use.bytes_up),
+                "bytes_down": round(use.bytes_down),
                 "diverged": False,
                 "data": tables.study.data.source,
             }

@@ -1,5 +1,6 @@
 """The rows of summary.csv of what is in use, against means that are taken by hand."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +74,22 @@ def test_bytes_are_counted_by_direction(tables: Tables) -> None:
             counted = {"bytes_down": contender.bytes_down, "bytes_up": contender.bytes_up}
             assert counted == pytest.approx(total)
             assert contender.bytes_down > 0 or sharing == IN_USE
+
+
+def test_bytes_that_differ_between_seeds_are_rounded(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.METERS, lambda *_: 0.1)
+    summary = pd.read_csv(tmp_path / "summary.csv")
+    trained = summary["sharing"] == "head"
+    summary.loc[trained, "bytes_up"] += summary.loc[trained, "seed"] == 1  # odd sums of two seeds
+    write_csv(summary, tmp_path / "summary.csv")
+    variant = Variant("", {}, Tables(tmp_path))
+    rows = summarise_use(variant)
+    in_use = rows[rows["sharing"] == IN_USE]
+    assert in_use["method"].str.contains("head").any()
+    use = select(variant.scores["local"][str(in_use["state"].iloc[0])], sharing=IN_USE)
+    assert Contender(variant, use[0]).bytes_up % 1 == 0.5
+    table = with_baselines(summary, rows)
+    assert table["bytes_up"].dtype == "Int64" and table["bytes_up"].notna().all()
 
 
 def test_cells_are_read_without_it(tables: Tables) -> None:
