@@ -54,7 +54,7 @@ def pooled(
     the mean over the variants of each origin, and one origin after the other. `shared`: all clients
     share one test set, so that nothing varies over clients and weeks."""
     differences: dict[str, Array] = {}
-    weeks_of: dict[str, tuple[int, ...]] = {}
+    weeks_of: dict[str, dict[str, int]] = {}
     for state in dict.fromkeys(score_set.state for score_set in score_sets):
         sets_of_state = [score_set for score_set in score_sets if score_set.state == state]
         clients = [
@@ -62,7 +62,7 @@ def pooled(
             for c in sets_of_state[0].clients
             if all(c in score_set.clients for score_set in sets_of_state)
         ]
-        tables: list[Array] = []
+        tables: dict[str, Array] = {}
         for origin in dict.fromkeys(score_set.origin for score_set in sets_of_state):
             origin_tables = [
                 score_set.select(clients)
@@ -73,11 +73,11 @@ def pooled(
                 min(table.shape[2] for table in origin_tables)
             )  # the last has any surplus
             weekly_tables = [np.add.reduceat(table, weeks, axis=2) for table in origin_tables]
-            tables.append(np.mean(weekly_tables, axis=0))
+            tables[origin] = np.mean(weekly_tables, axis=0)
         # Sums over weeks are means over the origins.
-        weekly = np.concatenate(tables, axis=2) / len(tables)
+        weekly = np.concatenate([*tables.values()], axis=2) / len(tables)
         differences[state] = weekly.sum(axis=-1) if shared else weekly
-        weeks_of[state] = tuple(table.shape[2] for table in tables)
+        weeks_of[state] = {origin: table.shape[2] for origin, table in tables.items()}
     origins = {} if shared else weeks_of
     return Comparison(differences, is_trained, origins, sampled=not shared)
 

@@ -100,9 +100,9 @@ class Comparison:
     score are NaN."""
     is_trained: bool = True
     """Whether a side has seeds; baselines have none."""
-    origins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """For each state, the number of weeks of each origin (`data.origins`). In a state that is
-    missing here, all weeks have one origin."""
+    origins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """For each state, the number of weeks of each origin (`data.origins`), in their order. In a
+    state that is missing here, all weeks have one origin."""
     sampled: bool = True
     """Whether clients are a sample of more clients. The clients of classifiers share their test
     set, so nothing varies over them: their scores are a single row."""
@@ -163,12 +163,13 @@ class Comparison:
         if any(table.ndim == 3 for table in self.differences.values()):
             # States share the weeks of test sets with the same number of them. Those of other test
             # sets may overlap in any way: the standard errors add up, which is cautious.
-            by_week: dict[int, dict[int, Array]] = {}  # by origin and number of weeks
+            by_week: dict[str, dict[int, Array]] = {}  # by origin and number of weeks
             for state, table in tables.items():
                 weekly = table.mean(axis=1).sum(axis=0) / total
-                ends = np.cumsum(self.origins.get(state, weekly.shape))[:-1]
-                for i, client_weeks in enumerate(np.split(weekly, ends)):
-                    number, sums = len(client_weeks), by_week.setdefault(i, {})
+                origins = self.origins.get(state, {"": len(weekly)})
+                ends = np.cumsum([*origins.values()])[:-1]
+                for origin, client_weeks in zip(origins, np.split(weekly, ends), strict=True):
+                    number, sums = len(client_weeks), by_week.setdefault(origin, {})
                     sums[number] = sums.get(number, 0) + client_weeks * number
             week_terms = []
             for sums in by_week.values():

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from plfl.baselines import BASELINE
-from plfl.report.answer import answer
+from plfl.report.answer import _Question, answer
 from plfl.report.overview import describe_places
 from plfl.report.reporting import make
 from plfl.results import words
@@ -238,6 +238,28 @@ def test_weeks_vary_within_origins_only() -> None:
     assert weeks.freedom <= 6
 
 
+def test_states_share_the_weeks_of_an_origin_where_one_lacks_another() -> None:
+    rng = np.random.default_rng(3)
+    of_weeks = rng.normal(0, 1, (2, 6))  # what all clients have in common, by origin
+
+    def score_set(state: str, origin: int) -> WeeklyScores:
+        table = of_weeks[origin] + rng.normal(0, 0.01, (4, 2, 6))
+        return WeeklyScores(state, f"2024-0{origin + 1}-01", tuple("abcd"), table / 6)
+
+    first, second = score_set("CA", 0), score_set("CA", 1)
+    lacking = score_set("NY", 1)
+    weeks = pooled([first, second, lacking]).parts["weeks"]
+    assert weeks.levels == 12
+    early = (first.weekly / 2).sum(axis=(0, 1)) / 2 / 8 * 6
+    late = (second.weekly / 2 + lacking.weekly).sum(axis=(0, 1)) / 2 / 8 * 6
+    expected = sum(part.var(ddof=1) / 6 for part in (early, late))
+    assert weeks.variance == pytest.approx(expected)
+    # Nor does it matter in which order a state has its origins.
+    turned = pooled([first, second, score_set("NY", 1), score_set("NY", 0)]).parts["weeks"]
+    straight = pooled([first, second, score_set("NY", 0), score_set("NY", 1)]).parts["weeks"]
+    assert turned.variance == pytest.approx(straight.variance, rel=0.1)
+
+
 # -- what each client gains ------------------------------------------------------------------------
 
 WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
@@ -319,6 +341,23 @@ def test_the_answer(levels, named, short, sign, tmp_path):
     assert f"Of 11 clients, {'11' if sign > 0 else 'none'} gain" in brought
     lost_text = "11 lose" if sign < 0 else "none loses"
     assert lost_text in brought
+
+
+@pytest.mark.parametrize(
+    "further",
+    [{"score": "bytes"}, {"margin": 0.5}, {"where": {"data.states": ["CA"]}}, {"each": ["state"]}],
+)
+def test_a_claim_about_something_else_is_no_answer(further: dict[str, Any]) -> None:
+    claims = pd.DataFrame([{"about": "claim", "claim": "c1", "verdict": "holds"}])
+    claims = claims.assign(better=words.IN_USE, than=words.IN_USE_ALONE)
+
+    def claim_of(named: list[Any], rows: pd.DataFrame) -> dict[Any, Any]:
+        return _Question(Study.parse(config() | {"claims": named}, "named"), [], rows).claim
+
+    assert not claim_of([USE[0] | further], claims)
+    assert claim_of(USE, claims)["verdict"] == "holds"
+    both = pd.concat([claims, claims.assign(claim="c2", verdict="undecided")])
+    assert claim_of([USE[0] | further, *USE], both)["verdict"] == "undecided"
 
 
 def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:

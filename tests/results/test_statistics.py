@@ -161,7 +161,10 @@ def test_nominal_rates_over_sites_and_seasons() -> None:
                 noise = rng.normal(size=(n, weeks * seasons))
                 shocks = 0.05 * rng.normal(size=5)
                 table = (effect + own + common + noise)[:, None] + shocks[:, None]
-                tables[site], origins[site] = table / (weeks * seasons), (weeks,) * seasons
+                tables[site], origins[site] = (
+                    table / (weeks * seasons),
+                    dict.fromkeys("1234", weeks),
+                )
             one = Comparison(tables, origins=origins)
             low, high = one.interval
             found.append(low <= effect <= high if effect else one.p < ALPHA)
