@@ -20,12 +20,14 @@ import pandas as pd
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.public import Public
+from plfl.config.sections import Claim
 from plfl.data.dataset import NEGLIGIBLE
 from plfl.public.models import card
 from plfl.report.comparison_plot import Scale
 from plfl.report.kept_errors import describe_as_new
 from plfl.report.rendering import with_interval
 from plfl.results import words
+from plfl.results.claims import name_of_claim
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest
 from plfl.results.dominance import deciding
@@ -121,11 +123,14 @@ class _Question:
         self.study, self.variants, self.comparisons = study, variants, comparisons
         self.sides = QUESTIONS[0]
         self.claim: dict[Any, Any] = {}
-        claims = comparisons[comparisons["about"] == "claim"]
+        claims = comparisons[comparisons["about"] == "claim"].set_index("claim", drop=False)
         for sides in reversed(QUESTIONS):
-            rows = claims[(claims["better"] == sides[0]) & (claims["than"] == sides[1])]
-            if len(rows):
-                self.sides, self.claim = sides, rows.to_dict("records")[0]
+            # Not one that is about bytes, some states or a margin.
+            plain = str(Claim(better=[sides[0]], than=[sides[1]]))
+            for number, claim in enumerate(study.claims, 1):
+                if str(claim) == plain and (name := name_of_claim(number)) in claims.index:
+                    self.sides, self.claim = sides, claims.loc[name].to_dict()
+                    break
 
     @cached_property
     def needs_nobody(self) -> bool:

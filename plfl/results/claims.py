@@ -55,6 +55,11 @@ class Verdict:
     """What would decide an undecided claim, in words."""
 
 
+def name_of_claim(number: int) -> str:
+    """What the claim with this number, from one on, is called in tables."""
+    return f"c{number}"
+
+
 def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """The claims of a study with their verdicts: rows of `plfl.results.comparisons`."""
     verdicts = settle(
@@ -64,7 +69,7 @@ def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
     for i, (claim, verdict) in enumerate(zip(study.claims, verdicts, strict=True), 1):
         rows.append(
             {
-                "claim": f"c{i}",
+                "claim": name_of_claim(i),
                 "text": words.claim(study, claim),
                 "better": ", ".join(claim.better),
                 "than": ", ".join(claim.than),
