@@ -22,6 +22,7 @@ from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.records import DAMAGE
 from plfl.results.scores import WeeklyScores, pooled, select, weekly
+from plfl.results.tables import is_complete
 from plfl.results.validation import best
 from plfl.results.words import baseline_label
 from plfl.study import Study
@@ -125,12 +126,17 @@ def _select_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
     return errors.assign(error=errors[OF_DAYS[metric]])
 
 
+def is_csv(file: Path) -> bool:
+    """Whether predictions are written as CSV, by the name of their file; otherwise as Parquet."""
+    return file.suffix.lower() == ".csv"
+
+
 def _read(file: Path, study: Study) -> pd.DataFrame:
     required_columns = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
     required_columns += ["origin"] * bool(study.plan.axes)
     required_columns += [f"forecast_{100 * level:g}" for level in study.task.quantile_levels]
     try:
-        table = _read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+        table = _read_csv(file) if is_csv(file) else pd.read_parquet(file)
     except FileNotFoundError:
         raise DataError(Problem(file, "the file does not exist", "check the path")) from None
     except DAMAGE as error:
@@ -145,6 +151,13 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
                 "add what docs/benchmark.md lists",
             )
         )
+    if table.empty:
+        raise DataError(
+            Problem(file, "has no rows", "give a forecast for every window of the test set")
+        )
+    if "seed" in table and (lacking := int(table["seed"].isna().sum())):
+        text = f"{lacking} rows have no seed"
+        raise DataError(Problem(file, text, "give each one, or remove the column of a single seed"))
     origins = table["origin"].astype(str).str[:10] if study.plan.axes else ""
     table = table.assign(client=table["client"].astype(str), origin=origins)
     for column in ("stamp", "made_at"):
@@ -282,15 +295,17 @@ def _rival_rows(
                     if best_cells := best(select(forecasters, sharing=scheme)):
                         score_set = replace(best_cells, origin=origin)
                         score_sets.setdefault(f"best {scheme}", []).append(score_set)
-    for name, method_errors in pd.concat(errors).groupby("method", sort=False):
-        score_sets[baseline_label(str(name))] = list(
-            _score_sets(method_errors, ["method", "client"])
-        )
     score_table = pd.concat(rows)
     test = score_table[score_table["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))
     names = [name for name in ("mase", "wape", "scaled_crps") if name in test]
-    means = test.groupby("baseline")[names].mean()
+    by_baseline = test.groupby("baseline")
+    has_score = by_baseline["mae"].agg(is_complete).astype(bool)
+    means = by_baseline[names].mean().where(has_score)
+    for name, method_errors in pd.concat(errors).groupby("method", sort=False):
+        score_sets[baseline_label(str(name))] = (
+            list(_score_sets(method_errors, ["method", "client"])) if has_score[name] else []
+        )
     return score_sets, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 
 

@@ -320,10 +320,16 @@ class Tables:
 _BASELINE = ["state", "baseline"]
 
 
+def is_complete(errors: pd.Series[float]) -> bool:
+    """Whether a baseline whose clients have these mean absolute errors has a score: it forecasts
+    every window of every client."""
+    return bool(errors.notna().all())
+
+
 def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
     """Means of the scores over clients, by `_BASELINE`; NaN if one is missing."""
     groups = table.groupby(_BASELINE, sort=False)
-    complete = groups["mae"].count() == groups.size()
+    complete = groups["mae"].agg(is_complete).astype(bool)
     score_names = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
     scores = [name for name in score_names if name in table]
     return groups[scores].mean().where(complete)

@@ -1,6 +1,8 @@
 """Predictions made elsewhere: their scores agree with those of plfl, or they are refused."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +13,10 @@ from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.cli.score import command_of
 from plfl.outside.clients import Client
-from plfl.outside.score import SUBMISSION, ScoredPredictions, _ranked, _read, score
+from plfl.outside.score import SUBMISSION, ScoredPredictions, _ranked, _read, _rival_rows, score
 from plfl.results.scores import WeeklyScores
 from plfl.study import Study
+from plfl.tasks.metrics import OF_DAYS
 from tests.helpers.projects import OWN_DATA, WriteStudy
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
@@ -103,6 +106,19 @@ def test_quantiles_have_a_crps(write_study: WriteStudy) -> None:
     )
 
 
+@pytest.mark.parametrize("baseline", ["naive_day", "lightgbm"])
+def test_a_baseline_has_the_quantiles_that_score_reads(
+    write_study: WriteStudy, baseline: str
+) -> None:
+    path = write_study(task={"name": "quantiles"}, baselines={"trees": 2})
+    table = plfl.datasets.forecast(path, baseline)
+    names = ["forecast_5", "forecast_25", "forecast_50", "forecast_75", "forecast_95"]
+    assert (table[names].diff(axis=1).iloc[:, 1:] >= 0).to_numpy().all()
+    assert (table["forecast"] == table["forecast_50"]).all()
+    scores = plfl.datasets.score(path, table)
+    assert (scores["scaled_crps"] < scores["mase"]).all()
+
+
 def test_origins_are_scored_together(write_study: WriteStudy) -> None:
     study = Study.load(
         write_study(data=OWN_DATA | {"origins": ["2024-02-05", "2024-03-04"]}, days=100)
@@ -143,6 +159,34 @@ def test_rivals_are_paired_by_origin_in_whatever_order_results_have_them() -> No
         one.lead(other)
 
 
+def test_a_baseline_without_a_forecast_for_a_client_has_no_rank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def load(_starts: object) -> np.ndarray:
+        return np.full(14, 2.0)
+
+    dataset = SimpleNamespace(clients=np.array(["a", "b"]), truth=load, starts=lambda *_: None)
+    data: Any = {("", "CA"): dataset}
+    errors, scores = [], []
+    for name, error_of_b in (("persistence", 1.0), ("naive_week", np.nan)):
+        for client, error in (("a", 0.5), ("b", error_of_b)):
+            days = {"day": pd.date_range("2024-01-01", periods=14), "abs_error": error}
+            days |= {"state": "CA", "client": client, "forecasts": 1, "scale": 1.0}
+            errors.append(pd.DataFrame({"method": name} | days))
+            row = {"state": "CA", "baseline": name, "split": "test", "client": client}
+            scores.append(row | {"mae": error, "mase": error})
+    table = pd.concat(errors).rename(columns={"abs_error": OF_DAYS["mase"]})
+    evaluated = SimpleNamespace(scores=pd.DataFrame(scores), errors=table)
+    monkeypatch.setattr("plfl.experiments.baselines.evaluate", lambda *_: evaluated)
+    score_sets, means = _rival_rows(Study.parse({"name": "x"}, "x"), data, None, "mase")
+    rows = _ranked(score_sets | {SUBMISSION: score_sets["Persistence"]}, "mase")
+    mase = rows.set_index("forecaster")["mase"]
+    assert mase["Persistence"] == pytest.approx(0.75)
+    assert np.isnan(mase["Seasonal naive (week)"])
+    assert np.isnan(means["Seasonal naive (week)"]["wape"])
+    assert means["Persistence"]["wape"] == pytest.approx(0.375)
+
+
 @pytest.mark.parametrize("name", ["007", "NA"])
 def test_names_in_csv_are_as_they_are_written(name: str, write_study: WriteStudy) -> None:
     study = Study.load(write_study())
@@ -162,6 +206,8 @@ def test_names_in_csv_are_as_they_are_written(name: str, write_study: WriteStudy
         (lambda t: t.assign(forecast=t["forecast"].where(t.index > 0)), ["missing or infinite"]),
         (lambda t: t.assign(forecast="much"), ["no number"]),
         (lambda t: t.drop(columns="stamp"), ["no column stamp"]),
+        (lambda t: t.iloc[:0], ["has no rows"]),
+        (lambda t: t.assign(seed=np.where(np.arange(len(t)) < 3, np.nan, 1)), ["3 rows", "seed"]),
     ],
 )
 def test_what_does_not_fit_is_refused(
