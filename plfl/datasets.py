@@ -16,6 +16,7 @@ import pandas as pd
 from plfl.base.errors import ConfigError, Problem
 from plfl.baselines import find
 from plfl.baselines.fitting import fit
+from plfl.baselines.storage import settings_of
 from plfl.config.messages import allowed
 from plfl.config.named import STANDARD
 from plfl.data.dataset import SPLITS
@@ -23,6 +24,7 @@ from plfl.outside.clients import datasets, name_of
 from plfl.outside.frozen import opened
 from plfl.outside.score import score as score_file
 from plfl.pipeline.shipped import root
+from plfl.tasks.loads import LoadTask
 
 __all__ = ["forecast", "load", "names", "score"]
 
@@ -79,8 +81,9 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
 
     Returns:
         A row per client and target: `client`, `made_at` (the last interval that the forecast
-        knows), `stamp` (the interval that is forecast), `forecast` and `truth` in kWh, and `origin`
-        if there are several. `score` reads it.
+        knows), `stamp` (the interval that is forecast), `truth` and `forecast` in kWh, of a task of
+        quantiles also these, such as `forecast_5`, and `origin` if there are several. `score` reads
+        it.
 
     Raises:
         ConfigError: the baseline is unknown.
@@ -89,13 +92,15 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
     [True, True]
     """
     study, _ = opened(name)
+    task = study.task
+    assert isinstance(task, LoadTask)  # `datasets` refuses others
     if baseline not in STANDARD:
         raise ConfigError(
             "forecast", [Problem("", f"{baseline!r} is unknown", allowed(baseline, STANDARD))]
         )
     parts = []
     for (origin, state), dataset in datasets(study).items():
-        fitted_baseline = fit(find(baseline)(), dataset, study.baselines.fit_settings, {})
+        fitted_baseline = fit(find(baseline)(), dataset, settings_of(study), {})
         for i, client in enumerate(dataset.clients.tolist()):
             starts = dataset.starts(i, "test")
             made_at = dataset.stamps[dataset.persistence_rows(starts)]
@@ -103,8 +108,12 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
                 "client": name_of(study, state, client),
                 "made_at": made_at.repeat(dataset.horizons),
                 "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),
-                "forecast": fitted_baseline.predict(i, starts).ravel(),
                 "truth": dataset.truth(starts).ravel(),
+            }
+            predictions = fitted_baseline.predict(i, starts)
+            columns |= {
+                column: values.ravel()
+                for column, values in task.columns("forecast", predictions).items()
             }
             parts.append(pd.DataFrame({"origin": origin} | columns))
     table = pd.concat(parts, ignore_index=True)
