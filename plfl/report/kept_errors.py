@@ -24,6 +24,8 @@ from plfl.results import words
 from plfl.results.words import baseline_label
 from plfl.study import Study
 
+NAMES = ("state", "client", "forecaster")
+"""Columns of text."""
 MOST_LEADS = 8
 """Lead times in a table."""
 
@@ -125,7 +127,11 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     if not path.is_file():
         return pd.DataFrame(columns=[*columns])
     try:
-        return pd.read_csv(path)[[*columns]]
+        # A state may be called NA or 01.
+        lacking: Any = {column: [""] for column in columns if column not in NAMES}
+        types = dict.fromkeys(NAMES, str)
+        table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=lacking)
+        return table[[*columns]]
     except (ValueError, KeyError, OSError) as error:
         raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None
 

@@ -1,6 +1,7 @@
 """The errors of meters as if they were new, against those of models that `--new` would make."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,13 +113,16 @@ class FakeTables:
     baseline_scores: pd.DataFrame
 
 
-def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("state", "names"), [("XX", "ab"), ("NA", ["NA", "01"])])
+def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(
+    state: str, names: Sequence[str], tmp_path: Path
+) -> None:
     assert describe_as_new(tmp_path, make_study()) == ""
     errors = {"mean_received": (0.5, 0.7), "public": (0.6, 0.65), "lightgbm_federated": (0.8, 1.0)}
     rows = [
-        ("XX", client, 1, name, error)
+        (state, client, 1, name, error)
         for name, both in errors.items()
-        for client, error in zip("ab", both, strict=True)
+        for client, error in zip(names, both, strict=True)
     ]
     (tmp_path / "models").mkdir()
     pd.DataFrame(rows, columns=[*NEW]).to_csv(tmp_path / "models" / NEW_FILE, index=False)
