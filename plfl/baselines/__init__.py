@@ -7,7 +7,15 @@ from plfl.config.named import STANDARD, find_baseline
 from plfl.config.sections import BASELINE
 from plfl.interfaces.baseline import Baseline
 
-__all__ = ["BASELINE", "catalogue", "find", "find_pretrained", "rivals", "send_open_sums"]
+__all__ = [
+    "BASELINE",
+    "catalogue",
+    "find",
+    "find_pretrained",
+    "rivals",
+    "send_open_sums",
+    "send_sums",
+]
 
 
 def catalogue(
@@ -35,14 +43,22 @@ def find_pretrained(baselines_of_study: Iterable[Baseline]) -> set[str]:
     return {baseline.name for baseline in baselines_of_study if baseline.has_seen_the_data}
 
 
-def send_open_sums(baselines_of_study: Iterable[Baseline]) -> set[str]:
-    """Names of the baselines for which clients grow trees from sums without masks, and of those
-    that use their forecasts. Readings follow from such sums (docs/baselines.md)."""
+def send_sums(baselines_of_study: Iterable[Baseline], is_masked: bool | None = None) -> set[str]:
+    """Names of the baselines for which clients grow trees from sums, and of those that use their
+    forecasts. `is_masked`: only sums with masks, or only those without; None: all."""
     names: set[str] = set()
     for baseline in baselines_of_study:  # those that another one uses stand before it
-        if getattr(baseline, "secure", True) is False or names & {*baseline.needs}:
+        secure: bool | None = getattr(baseline, "secure", None)
+        is_meant = secure is not None and is_masked in (None, secure)
+        if is_meant or names & {*baseline.needs}:
             names.add(baseline.name)
     return names
+
+
+def send_open_sums(baselines_of_study: Iterable[Baseline]) -> set[str]:
+    """As `send_sums`, for sums without masks. Readings follow from such sums
+    (docs/baselines.md)."""
+    return send_sums(baselines_of_study, is_masked=False)
 
 
 find = find_baseline

@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from plfl.base.errors import DataError, PlflError, Problem
+from plfl.base.errors import DataError, PlflError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.score import add_submission, run
 from plfl.outside.frozen import BenchmarkTask, opened
-from plfl.outside.leaderboard import BOARDS
+from plfl.outside.leaderboard import BOARDS, read_board
 from plfl.outside.originals import missing_tables
 from plfl.outside.skill import YESTERDAY, standings
 from plfl.outside.submissions import faults, find_kept
@@ -73,28 +73,33 @@ def run_check(options: argparse.Namespace) -> None:
         if options.predictions is not None and not has_data:
             remedy = f"`plfl data fetch {task.name}` makes them"
             raise DataError(Problem(task.name, "its data are not there", remedy))
-        row_faults = [*faults(task, board, options.predictions, has_data=has_data)]
-        digests = pd.read_csv(board, keep_default_na=False, dtype=str)["predictions"]
-        rows = counted(len(digests), "row")
-        print(f"{board}: {rows}, {'all as they should be' if not row_faults else 'see below'}")
-        kept_count = sum(find_kept(board, digest) is not None for digest in digests)
-        if kept_count and not has_data:
-            print(
-                f"  {counted(kept_count, 'row')} with predictions not scored again, but compared "
-                f"by digest: `plfl data fetch {task.name}` makes the data, which are not there"
-            )
-        problems += row_faults
+        with collect_problems(problems):
+            problems += _check_board(task, board, options.predictions, has_data)
     if problems:
         raise DataError(*problems)
+
+
+def _check_board(
+    task: BenchmarkTask, board: Path, predictions: Path | None, has_data: bool
+) -> list[Problem]:
+    """Print a line for a leaderboard; return what is wrong with its rows."""
+    digests = read_board(board)["predictions"]
+    row_faults = [*faults(task, board, predictions, has_data=has_data)]
+    rows = counted(len(digests), "row")
+    print(f"{board}: {rows}, {'all as they should be' if not row_faults else 'see below'}")
+    kept_count = sum(find_kept(board, digest) is not None for digest in digests)
+    if kept_count and not has_data:
+        print(
+            f"  {counted(kept_count, 'row')} with predictions not scored again, but compared "
+            f"by digest: `plfl data fetch {task.name}` makes the data, which are not there"
+        )
+    return row_faults
 
 
 def run_table(options: argparse.Namespace) -> None:
     """Print the standings over tasks."""
     baseline = options.baseline or YESTERDAY
-    boards = {
-        task.name: pd.read_csv(board, keep_default_na=False, dtype=str)
-        for task, board in _boards(options.tasks)
-    }
+    boards = {task.name: read_board(board) for task, board in _boards(options.tasks)}
     if not options.tasks:
         boards = {name: board for name, board in boards.items() if baseline in set(board["method"])}
     table = standings(boards, baseline)

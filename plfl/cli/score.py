@@ -17,10 +17,10 @@ from plfl.config.messages import flow
 from plfl.outside.clients import datasets, examples
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.frozen import opened as read
-from plfl.outside.leaderboard import BOARDS, append, check_row, rows_of
+from plfl.outside.leaderboard import BOARDS, append, check_row, read_board, rows_of
 from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
-from plfl.outside.submissions import LARGEST, VERIFIED, keep, note_verified
+from plfl.outside.submissions import LARGEST, VERIFIED, keep, note_verified, remove_kept
 from plfl.pipeline import shipped
 from plfl.results.dominance import deciding
 from plfl.results.overview import study_of
@@ -114,16 +114,18 @@ def run(options: argparse.Namespace, place: str = "score") -> None:
         task.check(data)
         submission["version"] = task.version
     make_rows = _score_predictions if options.predictions else _score_results
-    metric = task.metric if task else "mase"
+    metric = task.metric if task else ("mase" if study.task.forecasts else "error")
     rows = make_rows(study, data, options, submission, metric)
     if options.submit is None:
         return
     if task:
         rows = _keep_to_budget(rows, task, place)
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
+    earlier_digests = [*read_board(file)["predictions"]] if file.is_file() else []
     methods = append(rows, file, template=shipped.root() / file)
     if task and options.submit == Path():
         _keep(rows, options.predictions, task.name, file)
+        remove_kept(file, earlier_digests)
     for row in rows:
         position = methods.index(row["method"]) + 1
         print(f"{file}: {row['method']} is row {position} of {len(methods)}, the best first")

@@ -117,7 +117,7 @@ def opened(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
         PlflError: it is neither a file nor the name of a task.
     """
     path = Path(path)
-    if not (path.suffix or path.exists()):
+    if not (path.suffix or path.is_file()):
         tasks = {task.stem: task for task in sorted((root() / "tasks").glob("*.yaml"))}
         if str(path) not in tasks:
             raise PlflError(

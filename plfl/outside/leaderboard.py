@@ -12,13 +12,14 @@ import pandas as pd
 
 from plfl.base.errors import Place, PlflError, Problem, ResultsError, did_you_mean
 from plfl.base.spreadsheets import escape_formula, write_csv
-from plfl.baselines import BASELINE
+from plfl.baselines import BASELINE, send_sums
+from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.scoring import scoring_of
 from plfl.results.overview import study_of
-from plfl.results.records import read_table
-from plfl.results.scores import WeeklyScores, pooled, select
+from plfl.results.records import DAMAGE, read_table
+from plfl.results.scores import Forecaster, WeeklyScores, pooled, select
 from plfl.results.selection import kinds
 from plfl.results.validation import best
 from plfl.results.variants import Variant
@@ -38,6 +39,8 @@ LEAST_VALUES = {
     **{"low": -np.inf, "high": -np.inf, "seeds": 1.0},
 }
 """The least possible value of each column of numbers."""
+WHOLE_NUMBERS = ("trials", "seeds")
+"""Columns of numbers that are written without a point or an exponent."""
 EXCHANGED = ("nothing", "models", "sums", "raw data")
 """What clients can exchange."""
 
@@ -62,6 +65,9 @@ def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
             lowest = "" if LEAST_VALUES[column] < 0 else f" from {LEAST_VALUES[column]:g} on"
             yield Problem("", f"{column} is {row[column]}", f"write a number{lowest}")
             return
+        if column in WHOLE_NUMBERS and not str(row[column]).isdecimal():
+            yield Problem("", f"{column} is {row[column]}", "write a whole number, such as 3")
+            return
     ends = [numbers[column] for column in ("low", "score", "high") if column in numbers]
     if ends != sorted(ends):
         text = f"outside of its interval, {row.get('low', '')} to {row.get('high', '')}"
@@ -78,6 +84,22 @@ def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("", text, "correct one of them")
 
 
+def read_board(file: Path) -> pd.DataFrame:
+    """The rows of a leaderboard, as text.
+
+    Raises:
+        PlflError: the file cannot be read, or has other columns.
+    """
+    try:
+        board = pd.read_csv(file, keep_default_na=False, dtype=str)
+    except DAMAGE as error:
+        raise PlflError(Problem(file, f"cannot be read ({error})", "restore the file")) from None
+    if list(board) != COLUMNS:
+        text = f"its columns are {list(board)}, but those of a leaderboard are {COLUMNS}"
+        raise PlflError(Problem(file, text))
+    return board
+
+
 def append(
     rows: Sequence[Mapping[str, Any]], file: Path, template: Path | None = None
 ) -> list[str]:
@@ -92,11 +114,7 @@ def append(
         check_row(str(row["method"]), row)
     board = pd.DataFrame(rows, columns=COLUMNS).astype(str)
     if (older := template if template and not file.exists() else file).is_file():
-        earlier_rows = pd.read_csv(older, keep_default_na=False, dtype=str)
-        if list(earlier_rows) != COLUMNS:
-            raise PlflError(
-                Problem(older, f"its columns are {list(earlier_rows)}, but a row's are {COLUMNS}")
-            )
+        earlier_rows = read_board(older)
         for number, values in enumerate(earlier_rows.to_dict("records"), 2):
             check_row(
                 Place(older, f"line {number}"), {str(k): value for k, value in values.items()}
@@ -122,7 +140,8 @@ def rows_of(
     """Rows of a leaderboard for the cells and baselines in the results of a study on the same data.
 
     For each state and origin, the optimisers with the lowest validation error stand for a sharing
-    scheme, method and model. What diverged has no row. `predictions` is the SHA-256 of the weekly
+    scheme, method and model; `trials` are those of all among which they are chosen. What diverged
+    has no row. `predictions` is the SHA-256 of the weekly
     errors. `metric`: see `Variant.scored`.
 
     Raises:
@@ -136,19 +155,27 @@ def rows_of(
         for model in variants[0].models(sharing, method):
             submission: dict[str, Any] = {"exchanged": "nothing" if trains_alone else models}
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
-            score_sets, summaries = [], []
+            score_sets, summaries, trials = [], [], 0
             for variant in variants:
                 for scores in variant.scored(metric)[model].values():
-                    if best_cells := best(select(scores, sharing=sharing, method=method)):
+                    candidates = select(scores, sharing=sharing, method=method)
+                    trials = max(trials, trials_of(first_study, candidates))
+                    if best_cells := best(candidates):
                         score_sets.append(best_cells)
                         summaries.append(variant.summarised(model, best_cells.name))
             if len(score_sets) == len(variants) * len(first_study.data.states):
                 submission["seeds"] = len(score_sets[0].seeds)
-                submission["trials"] = first_study.plan.combinations.trials(*score_sets[0].axes)
+                submission["trials"] = trials
                 shared = variants[0].shares_tests
                 partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
                 yield _row(submission, score_sets, summaries, partners)
     yield from _baseline_entries(variants, metric)
+
+
+def trials_of(study: Study, candidates: Sequence[Forecaster]) -> int:
+    """How many settings are compared on validation if the best of some cells of a study, each with
+    its own trials, is chosen there."""
+    return sum(study.plan.combinations.trials(*candidate.axes) for candidate in candidates)
 
 
 def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict[str, Any]]:
@@ -164,9 +191,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
             no_bytes = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
             yield _row(submission | exchanged | seeds, [score_set], [no_bytes], 1)
         return
-    trees = "lightgbm_federated"
     baselines = variants[0].tables.study.baselines
-    sums = {b.name for b in baselines.further if trees in (b.name, *b.needs)}
     grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}
     settings = baselines.fit_settings
     trials = len(settings.leaves) * len(settings.learning_rate)
@@ -178,13 +203,19 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
             continue  # it cannot forecast every window
-        about = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
-        down = np.nan if about["exchanged"] == "models" else 0  # what is received is not counted
-        about |= {"exchanged": "sums"} if name in sums else {}
+        exchanged = exchanged_by(name, means[0]["crosses"].iloc[0], baselines)
+        about = {"method": baseline_label(name), "exchanged": exchanged}
+        down = 0 if exchanged in ("nothing", "raw data") else np.nan  # received bytes: not counted
         about |= {"trials": trials} if "lightgbm" in name or name in grown else {}
         tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
         row = _row(submission | about, score_sets, tables, 0)
         yield row | {metric: row["score"]} if metric in COLUMNS else row
+
+
+def exchanged_by(name: str, crosses: str, baselines: Baselines) -> str:
+    """What clients exchange for a baseline of a study, one of `EXCHANGED`, given what its class
+    says that crosses: for trees that they grow together, sums."""
+    return "sums" if crosses == "models" and name in send_sums(baselines.further) else crosses
 
 
 def fitting_variants(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ from plfl.base.files import atomic, sha256
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask
-from plfl.outside.leaderboard import BOARDS, COLUMNS, row_problems
-from plfl.outside.score import score
+from plfl.outside.leaderboard import BOARDS, COLUMNS, read_board, row_problems
+from plfl.outside.score import is_csv, score
 from plfl.pipeline.shipped import root
 
 LARGEST = 5_000_000
 """Bytes of the largest file of predictions that is kept."""
 PREDICTIONS = "predictions"
 """Folder of the files of predictions, beside the leaderboards."""
+PARQUET, CSV = ".parquet", ".csv"
+"""The ends of their names."""
 VERIFIED = "predictions/verified.csv"
 """Table of the rows without a file of predictions, in the folder of the leaderboards."""
 SCORES = ("score", "low", "high", "wape", "scaled_crps", "seeds")
@@ -43,12 +45,20 @@ def keep(file: Path, board: Path) -> Path | None:
     """Keep the predictions of a row beside its leaderboard; None if they are too large."""
     if file.stat().st_size > LARGEST:
         return None
-    kept_file = _kept_file(board, sha256(file), file.suffix)
+    kept_file = _kept_file(board, sha256(file), CSV if is_csv(file) else PARQUET)
     kept_file.parent.mkdir(parents=True, exist_ok=True)
     if not kept_file.exists():
         with atomic(kept_file) as temporary:
             shutil.copyfile(file, temporary)
     return kept_file
+
+
+def remove_kept(board: Path, digests: Collection[str]) -> None:
+    """Remove the predictions with these digests beside a leaderboard, if no row has them."""
+    unused = {*digests} - {*read_board(board)["predictions"]}
+    for kept_file in _folder(board).glob("*"):
+        if kept_file.stem in unused:
+            kept_file.unlink()
 
 
 def note_verified(rows: Sequence[Mapping[str, Any]], task: str, board: Path) -> None:
@@ -83,12 +93,11 @@ def faults(
     `file`: predictions of a row that does not keep its own. `data`: of the task, which are fetched
     or read when a row is scored, if they are not given. `has_data`: whether they can be had; if
     not, of kept predictions only their digest is compared.
+
+    Raises:
+        PlflError: see `read_board`.
     """
-    rows = pd.read_csv(board, keep_default_na=False, dtype=str)
-    if list(rows) != COLUMNS:
-        text = f"its columns are {list(rows)}, but those of a leaderboard are {COLUMNS}"
-        yield Problem(board, text)
-        return
+    rows = read_board(board)
     if (double := rows["method"].duplicated()).any():
         yield Problem(board, f"has {rows['method'][double].iloc[0]!r} twice", "keep one row")
     if not rows["score"].map(_number).is_monotonic_increasing:
@@ -176,7 +185,7 @@ def find_kept(board: Path, digest: str) -> Path | None:
     """The predictions of a row, beside its leaderboard or among those that come with plfl."""
     boards = (board, root() / BOARDS / board.name)
     candidates = (
-        _kept_file(place, digest, suffix) for place in boards for suffix in (".parquet", ".csv")
+        _kept_file(place, digest, suffix) for place in boards for suffix in (PARQUET, CSV)
     )
     return next(filter(Path.is_file, candidates), None)
 

@@ -27,8 +27,9 @@ from plfl_images.results.classification import GROUP
 
 CURVES = "curves.csv"
 SCORES = {"": "accuracy_tail", "quarter": "accuracy_quarter", "own": "own_accuracy"}
+SCORES["error"] = SCORES[""]
 """The columns of the summary by the scores of claims: at the end, at a quarter of the rounds, and
-on the clients' own labels."""
+on the clients' own labels; and by the metric of leaderboards."""
 
 
 @dataclass(frozen=True)

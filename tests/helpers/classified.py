@@ -62,6 +62,7 @@ def write(study: Study, folder: Path, errors: Errors) -> None:
     all_records = cell_records(study, errors)
     write_table(all_records, folder / "records.parquet")
     baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
+    baseline |= {"state": study.data.states[0]}
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]
     write_table(pd.DataFrame(rows), folder / "baselines.parquet")
     about = {"study": study.description(), "cells": {}, "sources": {}}

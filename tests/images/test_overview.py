@@ -1,11 +1,13 @@
 """The variants of a study of classifiers: accuracies, effects and curves, their page and figures,
 from synthetic records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import yaml
 from scipy import stats
 
 from plfl.cli.main import main
@@ -16,6 +18,7 @@ from plfl.study import Cell, Study
 from plfl_images.reporting import ImageReporting
 from plfl_images.results.variants import CURVES, Results, compared
 from tests.helpers import classified
+from tests.helpers.classified import ROUNDS
 from tests.helpers.image_studies import make_study
 
 
@@ -62,6 +65,25 @@ def test_accuracies_of_every_variant_with_intervals(folder: Path) -> None:
     found = stats.ttest_1samp(seeds, 0).confidence_interval()
     assert (row["low"], row["high"]) == pytest.approx((found.low, found.high), abs=1e-4)
     assert set(best.loc[best["model"] == "baseline", "method"]) == {"majority"}
+
+
+def test_results_have_rows_of_a_leaderboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = make_study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1, 2]})
+    classified.write(study, study.paths.results, errors)
+    Path("images.yaml").write_text(yaml.safe_dump(study.description()))
+    command = ["score", "images.yaml", "--results", str(study.paths.results)]
+    invoke(*command, "--submit", "board.csv")
+    board = pd.read_csv("board.csv").set_index("method")
+    assert len(board) == 2 * 2 + 1
+    assert board["score"].idxmin() == "all, FedADC, global model"
+    tail = [np.mean([errors(study, cell, t) for t in ROUNDS]) for cell in study.cells]
+    by_method = np.reshape(tail, (2, 3)).mean(axis=1)
+    scores = board.loc[[f"all, {name}, global model" for name in ("FedOpt", "FedADC")], "score"]
+    assert scores.to_numpy() == pytest.approx(by_method, abs=1e-6)
+    assert board.loc["majority", "score"] == pytest.approx(0.9)
 
 
 def test_effects_are_paired_over_seeds_and_have_no_verdict(folder: Path) -> None:

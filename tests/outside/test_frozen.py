@@ -3,6 +3,7 @@
 import json
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -12,10 +13,13 @@ import yaml
 import plfl
 from benchmarks import leaderboard
 from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.baselines import send_open_sums
 from plfl.cli.main import main
+from plfl.config.sections import Baselines
 from plfl.outside.clients import examples
 from plfl.outside.frozen import BenchmarkTask, opened
-from plfl.outside.leaderboard import COLUMNS, append, row_of
+from plfl.outside.leaderboard import COLUMNS, append, exchanged_by, row_of, trials_of
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +45,60 @@ def test_a_task_is_found_by_its_name() -> None:
     assert opened("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
     with pytest.raises(PlflError, match="did you mean 'sample'"):
         opened("sampel")
+
+
+def test_a_folder_does_not_hide_the_task_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sample").mkdir()
+    assert opened("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
+
+
+def test_trials_are_those_of_all_optimisers_among_which_one_is_chosen() -> None:
+    optimisers = {"client_opt": ["adam", "sgd"], "server_opt": ["fedavg", "fedyogi"]}
+    raw = {"name": "x", "grid": {"sharing": ["P1"]} | optimisers}
+    study = Study.parse(raw | {"tuning": {"search": {"federation.rounds": [2, 8, 40]}}}, "x")
+    candidates: list[Any] = [SimpleNamespace(axes=cell.combination) for cell in study.cells]
+    of_state = candidates[: len(candidates) // len(study.data.states) // len(study.grid.seeds)]
+    assert len({candidate.axes for candidate in of_state}) == len(of_state) == 4
+    assert trials_of(study, of_state) == 12
+
+
+FURTHER = [
+    {"name": "lightgbm_federated", "turns": 2, "secure": True},
+    {"name": "mean_received", "of": ["lightgbm_federated"]},
+    {"name": "combined_received", "of": ["naive_week", "mean_received"]},
+    {"name": "combined", "of": ["ridge", "naive_week"]},
+    {"name": "combined_pooled", "of": ["lightgbm_federated", "lightgbm_pooled"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "exchanged", "reveals"),
+    [
+        ("lightgbm_federated", "sums", True),
+        ("mean_received", "sums", True),
+        ("combined_received", "sums", True),  # through another one
+        ("combined", "nothing", False),
+        ("combined_pooled", "raw data", True),
+        ("lightgbm_pooled", "raw data", False),
+    ],
+)
+def test_what_baselines_exchange(name: str, exchanged: str, reveals: bool) -> None:
+    masked = Baselines.model_validate({"further": FURTHER})
+    assert exchanged_by(name, masked.find(name).crosses, masked) == exchanged
+    assert not send_open_sums(masked.further)
+    further = [FURTHER[0] | {"secure": False}, *FURTHER[1:]]
+    open_sums = Baselines.model_validate({"further": further})
+    assert exchanged_by(name, open_sums.find(name).crosses, open_sums) == exchanged
+    assert (name in send_open_sums(open_sums.further)) == reveals
+
+
+def test_trees_on_the_public_model_are_made_of_sums() -> None:
+    further = [{"name": "lightgbm_on_public", "kind": "homes"}]
+    baselines = Baselines.model_validate({"further": further})
+    assert exchanged_by("lightgbm_on_public", "models", baselines) == "sums"
 
 
 @cache
@@ -150,6 +208,7 @@ def test_rows_of_results_over_the_budget_are_named(
     ("column", "value"),
     [
         *(("bytes_up", -5), ("bytes_down", "-1"), ("trials", -1), ("seeds", 0), ("wape", "nan")),
+        *(("trials", "2.0"), ("trials", "1e1"), ("seeds", "1.5")),
         *(("score", -0.1), ("score", 0.95), ("high", "inf"), ("low", "much")),
         *(("exchanged", "model"), ("exchanged", "nothing")),
     ],

@@ -1,5 +1,6 @@
 """Rows of leaderboards are scored again from their predictions, and what differs is refused."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,20 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ResultsError
+from plfl.base.files import sha256
 from plfl.outside import submissions
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask, opened
 from plfl.outside.leaderboard import append, row_of
 from plfl.outside.skill import standings
-from plfl.outside.submissions import digest_of_row, faults, keep, note_verified
+from plfl.outside.submissions import (
+    digest_of_row,
+    faults,
+    find_kept,
+    keep,
+    note_verified,
+    remove_kept,
+)
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,6 +202,47 @@ def test_without_data_kept_predictions_are_compared_by_their_digest(
     assert "another digest" in str(next(faults(task, board, has_data=False)))
 
 
+@pytest.mark.parametrize("name", ["mine.pq", "mine.PARQUET", "mine.CSV"])
+def test_predictions_are_found_whatever_their_name_ends_in(
+    name: str, board: Path, data: Datasets, task: BenchmarkTask, predictions: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / name
+    if name.endswith("CSV"):
+        pd.read_parquet(predictions).to_csv(copied, index=False)
+    else:
+        shutil.copyfile(predictions, copied)
+    kept_file = keep(copied, board)
+    assert kept_file is not None and find_kept(board, kept_file.stem) == kept_file
+    change(board, predictions=kept_file.stem)
+    remove_kept(board, [sha256(predictions)])
+    assert [*faults(task, board, data=data)] == []
+
+
+def test_predictions_of_a_row_that_is_replaced_are_removed(
+    board: Path, predictions: Path, tmp_path: Path
+) -> None:
+    (kept_file,) = (board.parent / "predictions" / "sample").glob("*")
+    remove_kept(board, [kept_file.stem])
+    assert kept_file.is_file()  # its row is still there
+    other_file = kept_file.with_name("0" * 64 + ".csv")
+    other_file.write_text("not of a row of before")
+    change(board, predictions="1" * 64)
+    remove_kept(board, [kept_file.stem])
+    assert not kept_file.exists() and other_file.exists()
+
+
+@pytest.mark.parametrize("command", ["check", "table"])
+def test_a_board_with_other_columns_is_refused_in_words(
+    command: str, here: Path, invoke: Callable
+) -> None:
+    board = Path("leaderboard/sample.csv")
+    board.parent.mkdir(exist_ok=True)
+    rows = pd.read_csv(ROOT / board, keep_default_na=False, dtype=str)
+    rows.drop(columns="predictions").to_csv(board, index=False)
+    told = invoke("leaderboard", command, "sample", status=2).err
+    assert f"{board}: its columns are" in told
+
+
 def test_added_from_the_command_and_checked(
     here: Path, predictions: Path, invoke: Callable
 ) -> None:
@@ -200,7 +250,13 @@ def test_added_from_the_command_and_checked(
     adding = ["leaderboard", "add", "sample", str(predictions), *said]
     assert "this row does not say how to run it again; add --command" in invoke(*adding).out
     assert "run it again" not in invoke(*adding, "--command", "python mine.py").out
-    assert len([*Path("leaderboard/predictions/sample").glob("*.parquet")]) >= 1
+    folder = Path("leaderboard/predictions/sample")
+    (first_file,) = folder.glob("*.parquet")
+    table = pd.read_parquet(predictions)
+    table.assign(forecast=1.01 * table["forecast"]).to_parquet("other.parquet")
+    invoke(*adding[:3], "other.parquet", *said)
+    (kept_file,) = folder.glob("*.parquet")  # the row was replaced
+    assert kept_file != first_file
     printed = invoke("leaderboard", "check", "sample").out
     assert "leaderboard/sample.csv: " in printed and "all as they should be" in printed
     change(Path("leaderboard/sample.csv"), score=0.001, low=0)
