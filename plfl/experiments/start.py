@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.results.records import read_models
-from plfl.study import Study
+from plfl.study import FORMAT, Study
 
-READ = ("look_back", "look_ahead", "horizons", "target", "covariates")
+READ = ("look_back", "look_ahead", "horizons", "target", "covariates", "scaling")
 """Keys of windows that say what a model reads and forecasts."""
 
 
@@ -25,6 +25,14 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
     """
     models, about = read_models(path)
     place = f"federation.start: {path}"
+    if about.get("format") != FORMAT or "columns" not in about:
+        raise DataError(
+            Problem(
+                place,
+                f"is no file of models of format {FORMAT}, which this version of plfl reads",
+                "name a file of the folder models of a results folder",
+            )
+        )
     if "global" not in models:
         raise DataError(
             Problem(
@@ -54,10 +62,15 @@ def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
         for key in READ
         if getattr(study.windows, key) != getattr(other_study.windows, key)
     ]
+    if study.data.features != other_study.data.features:
+        differing.append("data.features")
+    if study.data.interval != other_study.data.interval:
+        minutes = f"{other_study.data.interval} instead of {study.data.interval} min"
+        differing.append(f"the interval of readings ({minutes})")
     settings = {"model": (study.model.settings, other_study.model.settings)}
     settings["task"] = study.task.settings, other_study.task.settings
     differing += [key for key, pair in settings.items() if pair[0] != pair[1]]
     shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
     if not differing and about["parameters"] != shapes:
-        differing.append("data.features")  # they decide how many inputs there are
+        differing.append("its parameters")
     return differing

@@ -14,7 +14,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
 from plfl.forecast.contents import describe
 from plfl.results.records import Models, write_models
-from plfl.study import Cell, Study
+from plfl.study import FORMAT, Cell, Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
@@ -88,6 +88,15 @@ def test_the_numbers_of_a_cell_depend_on_the_content_of_the_file(tmp_path: Path)
     assert first != fingerprint(starting(path))
 
 
+def test_a_file_of_another_kind_is_refused_in_words(tmp_path: Path) -> None:
+    path, models = write_public(tmp_path)
+    study = starting(path)
+    for about in ({}, {"format": FORMAT - 1, "study": {}, "columns": []}):
+        write_models(path, models, about)  # as in the folder trained, or by another version
+        with naming(DataError, f"federation.start: {path}", f"format {FORMAT}", "folder models"):
+            read_start(path, study)
+
+
 def test_a_model_that_reads_something_else_is_refused_by_key(tmp_path: Path) -> None:
     path, _ = write_public(tmp_path)
     others = {
@@ -97,10 +106,14 @@ def test_a_model_that_reads_something_else_is_refused_by_key(tmp_path: Path) -> 
         "model": {"model": {"hidden": 4}},
         "task": {"task": {"name": "quantiles"}},
         "data.features": {"data": {"features": ["load"]}},
+        "windows.scaling": {"windows": {"scaling": "per_client"}},
+        "the interval of readings (15 instead of 60 min)": {"data": {"resample": 60}},
     }
+    features = list(starting(path).data.features)
+    others["data.features; train"] = {"data": {"features": [*features[:-2], *features[:-3:-1]]}}
     for key, blocks in others.items():
         study = starting(path, **blocks)
-        with pytest.raises(DataError, match=f"public.safetensors: its .* in {key}.*; train it"):
+        with naming(DataError, "public.safetensors: its model differs", f" in {key}", "; train it"):
             read_start(path, study)
     with pytest.raises(ResultsError, match="the file does not exist"):
         read_start(tmp_path / "none", starting(path))
