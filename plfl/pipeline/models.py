@@ -23,7 +23,7 @@ from plfl.forecast.contents import describe
 from plfl.forecast.kept_errors import LEADS_FILE, NEW, NEW_FILE, SUMS_FILE, KeptErrors
 from plfl.forecast.new_meters import score_as_new
 from plfl.interfaces.baseline import Arrays
-from plfl.results.assignment import IN_USE, assign
+from plfl.results.assignment import IN_USE, assign, best_kept_cell
 from plfl.results.checksums import write_sums
 from plfl.results.records import (
     TRAINED_FOLDER,
@@ -48,7 +48,8 @@ def keep_models(
     `state`, `sharing`, `cell`, `file`; and beside it the tables of `plfl.forecast.kept_errors`,
     from what was added up where the forecasts were scored, and of `plfl.forecast.new_meters`.
 
-    The best cell has the least validation MASE of the local models, as a mean over its seeds. The
+    The best cell has the least validation MASE of the local models, as a mean over its seeds, of
+    those whose clients forecast with a model alone (`plfl.results.assignment.best_kept_cell`). The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
     baselines, those are kept that are best on validation for the state or one of its clients, that
     a client is assigned for use, or that need no training, as they were fitted for their scores.
@@ -101,7 +102,7 @@ class _StateModels:
         """Write the models of the best cell of each sharing scheme."""
         study, dataset = self.study, self.dataset
         schemes = [name for name in study.grid.sharing if name not in study.plan.schemes.for_new]
-        best = [self.tables.best("local", state=self.state, sharing=name) for name in schemes]
+        best = [best_kept_cell(self.tables, self.state, name) for name in schemes]
         for cell in filter(None, best):
             models, self.totals[cell.sharing] = _read_models(study, self.tables, cell, dataset)
             widths: ConformalWidths = {}

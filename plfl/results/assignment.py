@@ -18,7 +18,9 @@ from plfl.baselines.storage import storable
 from plfl.config.sections import TESTED
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
+from plfl.study import Cell
 from plfl.study.checks import USES
+from plfl.study.combinations import overrides
 
 IN_USE, IN_USE_ALONE = USES
 """What a mixture is called in place of a sharing scheme."""
@@ -153,7 +155,7 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
     axes_of: dict[str, tuple[str, ...]] = {}
     for sharing in study.grid.sharing:
         if sharing not in study.plan.schemes.for_new and (
-            cell := tables.best("local", state=state, sharing=sharing)
+            cell := best_kept_cell(tables, state, sharing)
         ):
             axes_of[sharing] = astuple(cell)[1:-1]
     baselines = tables.baselines
@@ -163,6 +165,19 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
         if name in scored_names and name not in pretrained:
             axes_of[name] = (BASELINE, name, "none", "none")
     return axes_of
+
+
+def best_kept_cell(tables: Tables, state: str, sharing: str) -> Cell | None:
+    """The best cell of a sharing scheme whose models can be kept for use; None if none has a score.
+    Clients that mix the outputs of a model with those for their own windows (`knn_per`) do not
+    forecast with a model alone."""
+    combinations = tables.study.plan.combinations
+    method_names = [
+        name
+        for name, method in combinations.methods.items()
+        if combinations.trains_alone(sharing, name) or not overrides(method, "mix_outputs")
+    ]
+    return tables.best("local", state=state, sharing=sharing, method=method_names)
 
 
 def validation_errors(

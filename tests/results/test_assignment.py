@@ -13,6 +13,7 @@ from plfl.results.assignment import (
     IN_USE,
     _validation_days,
     assign,
+    best_kept_cell,
     candidates,
     credible_errors,
     mixture,
@@ -48,6 +49,21 @@ def test_an_own_error_counts_by_the_days_that_it_is_of(tmp_path: Path) -> None:
         assert "lightgbm_pooled" not in errors  # for which readings are sent
         for client, one in found.items():
             assert one.validation == pytest.approx(errors[one.forecaster][client])
+
+
+def test_a_cell_whose_clients_mix_outputs_is_not_kept(tmp_path: Path) -> None:
+    grid = {"method": ["knn_per", "fedopt"], "client_opt": ["adam"], "server_opt": ["fedavg"]}
+    config = fake_results.TINY | {"grid": grid | {"sharing": ["P2", "P3"]}}
+    tables = fake_results.write(
+        tmp_path, config, lambda cell, *_: 0.1 if cell["method"] == "knn_per" else 0.5
+    )
+    best = tables.best("local", state="CA", sharing="P2")
+    assert best is not None and best.method == "knn_per"
+    kept = best_kept_cell(tables, "CA", "P2")
+    assert kept is not None and kept.method == "fedopt"
+    alone = best_kept_cell(tables, "CA", "P3")
+    assert alone == tables.best("local", state="CA", sharing="P3")  # which has no method
+    assert candidates(tables, "CA")["P2"][1] == "fedopt"
 
 
 def test_one_for_all_is_left_on_strong_evidence_only() -> None:
