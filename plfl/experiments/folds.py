@@ -167,11 +167,16 @@ class FoldTraining:
             models["global"] = _numbers(f.global_models)
         return models
 
-    def join_traffic(self) -> Traffic | None:
-        """The bytes that joining clients send and receive, once; None if no client joins."""
-        if self._joiner is None or self.fold.scheme is None:
-            return None
+    @property
+    def has_joining_clients(self) -> bool:
+        """Whether the scored clients join later, so that they do not train in the rounds."""
+        return self._joiner is not None
+
+    @cached_property
+    def join_traffic(self) -> Traffic:
+        """The bytes that joining clients send and receive, once."""
         f, clients = self._joiner, len(self.fold.scored_clients.clients)
+        assert f is not None and self.fold.scheme is not None
         f.channel.send("down", f.everyone, f.x0.expand(clients, -1))
         traffic = f.channel.close_round()
         if self.fold.scheme.join == "raw":

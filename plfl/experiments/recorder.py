@@ -86,6 +86,15 @@ class Recorder:
             timed = {"seconds": times.busy[exchanging_clients], "round_seconds": times.round}
         self.parts.append(pd.DataFrame(columns | client_traffic | timed))
 
+    def train_members(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
+        """Add a row for the steps in round `t` of the members of a federation whose models are
+        scored on other clients; `model_scores` leaves it out."""
+        columns = {"round": t, "client": "", "split": "members", "model": "", "loss": np.nan}
+        # All columns of the other rows, so that these keep their types in a checkpoint.
+        columns |= {"steps": float(steps.sum()), "epochs": 0.0}
+        zeros = {kind: np.zeros(1, counts.dtype) for kind, counts in traffic.items()}
+        self.parts.append(pd.DataFrame(columns | zeros, index=[0]))
+
     def evaluate(
         self, t: int, evaluation: Evaluation, traffic: Traffic, clusters: NDArray[np.int64] | None
     ) -> None:
@@ -125,7 +134,7 @@ class Recorder:
 
     @property
     def steps(self) -> float:
-        """Local steps of all clients so far."""
+        """Local steps of all clients so far, and of the members whose models others receive."""
         return float(sum(part["steps"].sum() for part in self.parts if "steps" in part))
 
     def model_scores(self, model: ModelKind) -> pd.DataFrame:

@@ -281,22 +281,22 @@ class _Job:
     ) -> None:
         """Record a finished round of a part of a `trial`."""
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
-        scored_as = last if self.is_final else t
-        f, join_traffic, evaluation = part.federation, part.join_traffic(), None
+        scored_as, evaluation = last if self.is_final else t, None
         if self._scores(trial, t):
             evaluation = part.examine(trial.method, scored_as == last)
-        if join_traffic is None:
+        if not part.has_joining_clients:
             recorder.train(
                 *(t, finished.participants, finished.training_losses, finished.local_steps),
                 traffic,
                 finished.times if takes_time(self.settings.simulation) else None,
             )
-        elif evaluation is not None:
-            traffic = join_traffic
-            if scored_as == last:
+        else:
+            recorder.train_members(t, finished.local_steps, traffic)
+            traffic = part.join_traffic if evaluation is not None else traffic
+            if evaluation is not None and scored_as == last:
                 recorder.join(last, traffic)
         if evaluation is not None:
-            clusters = clusters_of(f) if join_traffic is None else None
+            clusters = None if part.has_joining_clients else clusters_of(part.federation)
             recorder.evaluate(scored_as, evaluation, traffic, clusters)
             if scored_as == last:
                 recorder.week, recorder.errors = evaluation.week(), evaluation.errors()

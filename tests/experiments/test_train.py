@@ -9,6 +9,7 @@ import pytest
 
 from plfl import methods
 from plfl.base.errors import DataError
+from plfl.baselines.features import raw_bytes
 from plfl.data.dataset import Dataset
 from plfl.data.examples import on_one_table
 from plfl.experiments import train as experiment
@@ -327,3 +328,34 @@ def test_every_cell_has_as_many_trials_and_their_steps_are_counted() -> None:
         # Trials × rounds × clients × steps.
         assert set(result.records["trial_steps"]) == {4 * 3 * 3 * 4}
     assert workload(study)["client_steps"].tolist() == [4 * 3 * 3 * 4] * 3
+
+
+def test_steps_of_the_members_whose_models_others_receive_are_counted() -> None:
+    schemes = {"new": {"join": "unseen", "turns": 3}, "raw": {"join": "raw"}}
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["new", "raw"]}
+    study = tiny.study(sharing=schemes, grid=grid, federation={"rounds": 2})
+    results = train(study, study.cells, DATASET)
+    # Three groups, of which each is left out of two rounds of 4 steps of two clients, and one
+    # client that takes the steps of all three.
+    expected = {"new": 3 * 2 * 2 * 4, "raw": 2 * 3 * 4}
+    for cell, result in results.items():
+        assert set(result.records["trial_steps"]) == {expected[cell.sharing]}
+        assert set(result.records["split"]) == {"train", "validation", "test"}
+        assert not (result.records["client"] == "").any()
+
+
+def test_what_joining_clients_exchange_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["raw"]}
+    federation = {"evaluate_every": 1}
+    study = tiny.study(sharing={"raw": {"join": "raw"}}, grid=grid, federation=federation)
+    counted: list[Dataset] = []
+
+    def count(dataset: Dataset) -> list[int]:
+        counted.append(dataset)
+        return raw_bytes(dataset)
+
+    monkeypatch.setattr("plfl.experiments.folds.raw_bytes", count)
+    ((_, result),) = train(study, study.cells, DATASET).items()
+    scored = result.records[result.records["split"] == "test"]
+    assert len(counted) == 1 and scored["round"].nunique() == 3
+    assert (scored["bytes_up"] == max(raw_bytes(DATASET))).all()
