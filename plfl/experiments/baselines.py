@@ -103,16 +103,21 @@ def evaluate(
     fitted_baselines: dict[str, FittedBaseline] = {}
     widths: dict[str, Floats] = {}
 
+    def widened(fitted_baseline: FittedBaseline) -> tuple[Predict, Floats | None]:
+        """The forecasts of a fitted baseline, and the widths of their intervals, if there are."""
+        if task.widening == "none":
+            return fitted_baseline.predict, None
+        return _widened(dataset, fitted_baseline.predict, task)
+
     def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
         staged = (earlier or {}).get(baseline.name)
         staged = staged or fit(baseline, dataset, settings, fitted_baselines)
         fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent_bytes)
-        sent_bytes = total_sent(staged, len(dataset.clients))
-        if task.widening == "none":
-            return remembered.predict, sent_bytes
-        predict, widths[baseline.name] = _widened(dataset, remembered.predict, task)
-        return predict, sent_bytes
+        predict, widths_of_clients = widened(remembered)
+        if widths_of_clients is not None:
+            widths[baseline.name] = widths_of_clients
+        return predict, total_sent(staged, len(dataset.clients))
 
     tables = []
     for baseline in chosen_baselines(dataset, additional, leave_out):
@@ -126,8 +131,10 @@ def evaluate(
             log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
             fitted_baselines.pop(baseline.name, None)
             labels["failed"] = str(failure).strip().partition("\n")[0]
-            persistence, no_bytes = predictor(catalogue()["persistence"])
-            missing = partial(_missing, persistence)
+            # Only the shape of its forecasts is used: the study may leave persistence out.
+            persistence = fit(catalogue()["persistence"], dataset, settings, {})
+            missing = partial(_missing, widened(persistence)[0])
+            no_bytes = total_sent(persistence, len(dataset.clients))
             tables.append(_tables(state, baseline.name, dataset, task, missing, no_bytes, labels))
     rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
     week = pd.concat(weeks, ignore_index=True)

@@ -66,6 +66,19 @@ def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(found, monkeyp
         )
 
 
+def test_a_baseline_that_raises_adds_no_other_one(monkeypatch):
+    def breaks(*_: object) -> object:
+        raise RuntimeError("Check failed")
+
+    monkeypatch.setattr(Linear, "fit", breaks)
+    leave_out = [name for name in catalogue() if name not in ("linear", "naive_day")]
+    for task in (None, Forecast(conformal="personal")):
+        table = evaluate("XX", dataset(), FitSettings(), task, leave_out=leave_out)
+        assert [*table.fitted_baselines] == ["naive_day"]
+        assert {*table.widths} <= {"naive_day"}
+        assert table.scores["baseline"].unique().tolist() == ["naive_day", "linear"]
+
+
 def test_what_the_user_can_correct_still_ends_the_baselines(monkeypatch):
     def refuses(*_: object) -> object:
         raise DataError("a.csv: is damaged")
