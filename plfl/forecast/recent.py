@@ -40,8 +40,11 @@ def keep_recent(
 ) -> Path:
     """Add new readings of clients to those that a results folder keeps, in place of earlier ones of
     the same times, and return the file. Readings that are older than `LEAST_SPAN` and than `reach`,
-    the time that forecasters read, are left out. Calls at the same time wait for each other."""
+    the time that forecasters read, are left out. Without new ones nothing is written. Calls at the
+    same time wait for each other."""
     path = results / FILE
+    if not new:
+        return path
     lock = hold(path.with_name(f".{path.name}.lock"))
     try:
         _add(path, read_recent(results), new, max(reach, LEAST_SPAN))

@@ -41,6 +41,14 @@ def test_two_calls_at_once_keep_the_readings_of_both(
     assert {*read_recent(tmp_path)} == {"a", "b"}
 
 
+def test_without_new_readings_nothing_is_kept(tmp_path: Path) -> None:
+    keep_recent(tmp_path, {})
+    assert read_recent(tmp_path) == {}
+    keep_recent(tmp_path, {"a": make_hours(2)})
+    keep_recent(tmp_path, {})
+    assert {*read_recent(tmp_path)} == {"a"}
+
+
 @pytest.mark.parametrize(("reach", "days"), [(1, 35), (50, 50)])
 def test_what_forecasters_read_is_kept(tmp_path: Path, reach: int, days: int) -> None:
     reach_of_all: Any = pd.Timedelta(days=reach)
