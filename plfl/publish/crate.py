@@ -207,11 +207,15 @@ def _gather(files: dict[str, Path], folder: Path, own_meters: bool) -> None:
 
 
 def _requirements(about: dict[str, Any]) -> str:
-    """The versions that the study noted, in the form that pip reads."""
+    """The versions that the study noted, in the form that pip reads: if cells were trained with
+    several versions of a library, the last of them, with all in a comment."""
     versions = dict(about.get("versions", {}))
     lines = [f"# Python {versions.pop('python', 'unknown')}", f"plfl=={about['version']}"]
     lines[1] += f"  # commit {about['git']}" if about.get("git") else ""
-    return "\n".join([*lines, *(f"{name}=={number}" for name, number in versions.items())]) + "\n"
+    for name, numbers in versions.items():
+        *earlier, last = numbers.split(", ")
+        lines.append(f"{name}=={last}" + f"  # trained with {numbers}" * bool(earlier))
+    return "\n".join(lines) + "\n"
 
 
 def _describe(

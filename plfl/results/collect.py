@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ from plfl.results.records import (
     CELL,
     Files,
     cell_digest,
+    installed_versions,
     join_tables,
+    versions_of,
     write_about,
     write_table,
 )
-from plfl.results.tables import Tables
+from plfl.results.tables import Tables, is_complete
 from plfl.results.use import summarise_use
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
@@ -111,7 +112,8 @@ def collect(
         },
     }
     summary = gather(study, files, folder)
-    conclude(folder, summary, about, git)
+    parts = [*files.cells.values(), *files.baselines]
+    conclude(folder, summary, about, git, versions_of([part.records for part in parts]))
     if study.task.forecasts:
         rows = summarise_use(Variant("", {}, Tables(folder)))
         write_csv(with_baselines(summary, rows), folder / "summary.csv")
@@ -122,13 +124,12 @@ def conclude(
     summary: pd.DataFrame,
     about: Mapping[str, Any],
     git: str | None,
-    engine: Mapping[str, str] | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> None:
     """Write `summary.csv`, and `study.json` with `about` and the versions of the software.
-    `engine`: name and version of the software that trained, if it was not the simulator."""
+    `versions`: those that are not the installed ones, and others, such as of an engine."""
     write_csv(summary, folder / "summary.csv")
-    libraries = {name: version(name) for name in ("numpy", "pandas", "torch", "lightgbm")}
-    write_about(folder, git, libraries | dict(engine or {}), about)
+    write_about(folder, git, {**installed_versions(), **(versions or {})}, about)
 
 
 # -- means over clients ----------------------------------------------------------------------------
@@ -197,13 +198,13 @@ def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
         validation, test = by_split["validation"], by_split["test"]
         row = {"state": state, "sharing": BASELINE, "method": name}
         row |= {"client_opt": "none", "server_opt": "none", "model": BASELINE}
-        if test["mae"].notna().all():
+        if is_complete(test["mae"]):
             row |= {"mase_mean": test["mase"].mean(), "mase_median": test["mase"].median()}
             row |= {"mae_mean": test["mae"].mean(), "rmse_mean": test["rmse"].mean()}
             row |= {f"{score}_mean": test[score].mean() for score in further_scores(test)}
             row["mase_worst_tenth"] = metrics.worst_tenth(test["mase"].to_numpy(float))
         row["mase_clients"] = test["mase"].count()
-        if validation["mae"].notna().all():
+        if is_complete(validation["mae"]):
             row["validation_mase"] = validation["mase"].mean()
         row |= {"trials": 1, "bytes_down": 0, "bytes_up": test["bytes"].sum()}
         rows.append(row | {"diverged": False, "data": source})

@@ -26,7 +26,14 @@ from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.checksums import write_sums
 from plfl.results.comparisons import FILE, ORIGINS, contest_of, lead, places, read, table
-from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about
+from plfl.results.records import (
+    CELL,
+    REMEDY,
+    installed_versions,
+    join_tables,
+    read_about,
+    write_about,
+)
 from plfl.results.scores import AXES, Forecaster, select
 from plfl.results.selection import Contender, kinds, use_of
 from plfl.results.statistics import Comparison
@@ -67,7 +74,8 @@ def gather(
     with fitting(*(v.tables.folder for v in variants)):
         for name, table in compare(study, variants).items():
             write_csv(table, folder / name)
-    write_about(folder, git, {}, {"study": study.description(), "variants": study.plan.places})
+    python = {"python": installed_versions()["python"]}
+    write_about(folder, git, python, {"study": study.description(), "variants": study.plan.places})
     write_sums(folder)
 
 

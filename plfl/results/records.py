@@ -38,8 +38,11 @@ import hashlib
 import itertools
 import json
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -78,6 +81,9 @@ REMEDY = "delete it and run the study again"
 """The remedy for a damaged file of the results: delete it. Otherwise it is not made again, because
 it is newer than the files that it is made from."""
 _DIGEST = b"plfl.cell"
+_VERSIONS = b"plfl.versions"
+LIBRARIES = ("numpy", "pandas", "torch", "lightgbm")
+"""The libraries that compute, whose versions are noted."""
 _OPTIONS = {"compression": "zstd", "write_page_checksum": True}
 """How Parquet files are written. Pages have a checksum, too, for readers of a part."""
 GROUP = 1 << 17
@@ -142,10 +148,36 @@ class CellResult:
             write_table(table, path, digest)
 
 
+@cache
+def installed_versions() -> Mapping[str, str]:
+    """The versions of `LIBRARIES` and of Python that compute now."""
+    return {**{name: version(name) for name in LIBRARIES}, "python": platform.python_version()}
+
+
+def versions_of(paths: Sequence[Path]) -> dict[str, str]:
+    """The versions of the software that made tables of `write_table`, by name: of one that differs
+    between them all, as in "2.3.0, 2.4.1". The installed ones if no table says it, as in those of
+    earlier versions of plfl."""
+    versions: dict[str, set[str]] = {}
+    for path in paths:
+        stated = (schema(path).metadata or {}).get(_VERSIONS, b"{}")
+        for name, number in json.loads(stated).items():
+            versions.setdefault(name, set()).add(number)
+    joined = {name: ", ".join(sorted(versions[name], key=_numbers)) for name in versions}
+    return {**installed_versions(), **joined}
+
+
+def _numbers(version_text: str) -> list[int]:
+    """The numbers of a version, by which versions are in order."""
+    return [int(number) for number in re.findall(r"\d+", version_text)]
+
+
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
-    """Write a table as Parquet, with its checksum and the digest of its cell in the metadata."""
+    """Write a table as Parquet, with its checksum, the digest of its cell, and the versions of the
+    software that made it in the metadata."""
     arrow = pa.Table.from_pandas(table, preserve_index=False)
-    write_arrow(arrow, path, {_DIGEST: digest.encode()})
+    versions = json.dumps(installed_versions()).encode()
+    write_arrow(arrow, path, {_DIGEST: digest.encode(), _VERSIONS: versions})
 
 
 def write_arrow(table: pa.Table, path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
@@ -230,11 +262,10 @@ def cell_digest(path: Path) -> str | None:
 
 
 def write_about(
-    folder: Path, git: str | None, libraries: Mapping[str, str], about: Mapping[str, Any]
+    folder: Path, git: str | None, versions: Mapping[str, str], about: Mapping[str, Any]
 ) -> None:
     """Write `study.json` in a results folder: versions of the software, facts `about` the study."""
-    versions = {**libraries, "python": platform.python_version()}
-    made_by = {"format": FORMAT, "version": __version__, "git": git, "versions": versions}
+    made_by = {"format": FORMAT, "version": __version__, "git": git, "versions": {**versions}}
     write_text(folder / "study.json", json.dumps({**made_by, **about}, indent=1) + "\n")
 
 

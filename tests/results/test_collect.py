@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,8 +17,17 @@ from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.interfaces.baseline import FitSettings
+from plfl.publish.crate import _requirements
 from plfl.report.reporting import reporting_of
-from plfl.results.collect import JobFiles, collect, costs, describe_clients, summarise
+from plfl.results import records
+from plfl.results.collect import (
+    JobFiles,
+    collect,
+    conclude,
+    costs,
+    describe_clients,
+    summarise,
+)
 from plfl.results.records import (
     CELL,
     CellResult,
@@ -27,6 +37,8 @@ from plfl.results.records import (
     join_tables,
     read_models,
     read_table,
+    versions_of,
+    write_arrow,
     write_models,
     write_table,
 )
@@ -46,6 +58,27 @@ def collect_again(study: Study, source: Path, folder: Path) -> None:
     baselines = [Files.in_folder(source / "baselines", "XX")]
     datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
     collect(study, JobFiles(cells, baselines, datasets, receipts), folder, git="abc")
+
+
+def test_versions_are_those_that_made_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, paths = pd.DataFrame({"mae": [0.5]}), [tmp_path / name for name in "ab"]
+    for path, number in zip(paths, ("10.1", "9.9"), strict=True):
+        monkeypatch.setattr(
+            records, "installed_versions", lambda number=number: {"torch": number, "numpy": "1"}
+        )
+        write_table(table, path)
+    monkeypatch.setattr(records, "installed_versions", lambda: {"torch": "11", "numpy": "2"})
+    assert versions_of(paths) == {"torch": "9.9, 10.1", "numpy": "1"}
+    assert versions_of(paths[:1])["torch"] == "10.1"
+    write_arrow(pa.table({"mae": [0.5]}), paths[0])  # as earlier versions of plfl did
+    assert versions_of(paths[:1]) == {"torch": "11", "numpy": "2"}
+    conclude(tmp_path, table, {}, None, versions_of(paths))
+    text = (tmp_path / "study.json").read_text(encoding="utf-8")
+    about = json.loads(text) | {"versions": {"torch": "9.9, 10.1", "python": "3.12.1"}}
+    assert _requirements(about).splitlines()[2] == "torch==10.1  # trained with 9.9, 10.1"
+    assert json.loads(text)["versions"]["torch"] == "9.9"
 
 
 def collected(study: Study, dataset: Dataset, folder: Path) -> Path:
