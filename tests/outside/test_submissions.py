@@ -247,15 +247,16 @@ def test_added_from_the_command_and_checked(
     here: Path, predictions: Path, invoke: Callable
 ) -> None:
     said = ["--method", "last", "--trials", "1", "--bytes-up", "0", "--bytes-down", "0"]
-    adding = ["leaderboard", "add", "sample", str(predictions), *said]
-    assert "this row does not say how to run it again; add --command" in invoke(*adding).out
-    assert "run it again" not in invoke(*adding, "--command", "python mine.py").out
+    adding = ["leaderboard", "add", "sample"]
+    printed = invoke(*adding, str(predictions), *said).out
+    assert "this row does not say how to run it again; add --command" in printed
     folder = Path("leaderboard/predictions/sample")
     (first_file,) = folder.glob("*.parquet")
     table = pd.read_parquet(predictions)
     table.assign(forecast=1.01 * table["forecast"]).to_parquet("other.parquet")
-    invoke(*adding[:3], "other.parquet", *said)
-    (kept_file,) = folder.glob("*.parquet")  # the row was replaced
+    printed = invoke(*adding, "other.parquet", *said, "--command", "python mine.py").out
+    assert "run it again" not in printed
+    (kept_file,) = folder.glob("*.parquet")  # the row was replaced, and so is its file
     assert kept_file != first_file
     printed = invoke("leaderboard", "check", "sample").out
     assert "leaderboard/sample.csv: " in printed and "all as they should be" in printed
