@@ -118,10 +118,12 @@ def fit_to_new(
     take part. `arrays`: what is saved for another client, for baselines that are used as received.
     """
     baseline = baselines.find(name)
-    new_arrays: dict[str, FittedBaseline] = {}
+    fitted_baselines: dict[str, FittedBaseline] = {}
     if adopted := baseline.adopt(arrays, dataset, settings):
         return {name: adopted}
     for member in baseline.needs:
-        new_arrays |= fit_to_new(baselines, member, part_of(arrays, member), dataset, settings)
-    new_arrays[name] = fit(baseline, dataset, settings, new_arrays)
-    return new_arrays
+        fitted_baselines |= fit_to_new(
+            baselines, member, part_of(arrays, member), dataset, settings
+        )
+    fitted_baselines[name] = fit(baseline, dataset, settings, fitted_baselines)
+    return fitted_baselines

@@ -150,7 +150,7 @@ class _TrialMaker:
         key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned=())))
         if key not in self._parts:
             self._parts[key] = [
-                FoldTraining(cell, trained_candidate, trial) for trial in self._folds[fold_key]
+                FoldTraining(cell, trained_candidate, fold) for fold in self._folds[fold_key]
             ]
         parts = self._parts[key]
         return Trial(

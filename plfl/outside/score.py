@@ -311,15 +311,15 @@ def _rival_rows(
 
 def _ranked(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
-    rows, submission = [], {(part.origin, part.state): part for part in score_sets[SUBMISSION]}
+    rows, own_parts = [], {(part.origin, part.state): part for part in score_sets[SUBMISSION]}
     for name, parts in score_sets.items():
         row: dict[str, Any] = {"forecaster": name}
         own_scores = pooled(parts)
         by_place = {(part.origin, part.state): part for part in parts}
-        if by_place.keys() == submission.keys() and own_scores.scored:
+        if by_place.keys() == own_parts.keys() and own_scores.scored:
             row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
             if name != SUBMISSION:
-                leads = [_lead(part, by_place[place]) for place, part in submission.items()]
+                leads = [_lead(part, by_place[place]) for place, part in own_parts.items()]
                 lead = pooled(leads)
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)

@@ -51,7 +51,7 @@ BATCH = 1000
 """Largest number of metrics in one call."""
 CURVES = {"validation": "val", "test": "test"}
 BYTE_COLUMNS = ["bytes_down", "bytes_up", "message_down", "message_up"]
-"""Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
+"""Columns of bytes; those of complete messages (`message_*`) exist for deployed studies only."""
 TRAFFIC = "bytes/per_round_and_client"
 """The number of Figure 2: mean bytes of a participant and round, in both directions."""
 TOTALS = [*BYTE_COLUMNS[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]

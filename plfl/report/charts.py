@@ -89,9 +89,9 @@ def charts(variant: Variant) -> dict[str, Any]:
     return {"specs": specs, "datasets": datasets, "config": CONFIG}
 
 
-def as_script(match: Any) -> str:
+def as_script(content: Any) -> str:
     """JSON values, safe to be placed in a `script` element of a page."""
-    text = json.dumps(match, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")
 
 

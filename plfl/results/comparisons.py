@@ -82,9 +82,9 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
     if not path.is_file():
         return table(study, variants or Variant.all_of(study, folder))
     try:
-        kinds: Any = dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float)
+        types: Any = dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float)
         rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})
-        return rows[COLUMNS].astype(kinds)
+        return rows[COLUMNS].astype(types)
     except DAMAGE as error:
         raise ResultsError(Problem(path, f"cannot be read ({error})", REMEDY)) from None
 

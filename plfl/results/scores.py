@@ -133,11 +133,11 @@ class Forecaster(WeeklyScores):
     def is_comparable(self, rival: Forecaster) -> bool:
         """Whether both MASE mean the same: common clients have the same error of persistence."""
         common = [client for client in self.clients if client in rival.clients]
-        own_axes, rival_axes = (
+        own_errors, rival_errors = (
             [forecaster.persistence[forecaster.clients.index(client)] for client in common]
             for forecaster in (self, rival)
         )
-        return len(common) > 0 and np.allclose(own_axes, rival_axes, rtol=1e-6, equal_nan=True)
+        return len(common) > 0 and np.allclose(own_errors, rival_errors, rtol=1e-6, equal_nan=True)
 
 
 def forecasters(

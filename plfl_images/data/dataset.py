@@ -135,10 +135,10 @@ def noise(source: Images, clients: int) -> ImageDataset:
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of held-out images: a fraction of each class for validation, and the others."""
     labels, random = pool.labels[pool.training :], np.random.default_rng(0)
-    first, training = [], []
+    validation, test = [], []
     for c in range(pool.classes):
         images = random.permutation(np.flatnonzero(labels == c))
         cut = round(share * len(images))
-        first.append(images[:cut])
-        training.append(images[cut:])
-    return np.sort(np.concatenate(first)), np.sort(np.concatenate(training))
+        validation.append(images[:cut])
+        test.append(images[cut:])
+    return np.sort(np.concatenate(validation)), np.sort(np.concatenate(test))

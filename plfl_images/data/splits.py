@@ -55,14 +55,14 @@ def dirichlet_equal(
     waiting = [random.permutation(np.flatnonzero(labels == c)).tolist() for c in range(classes)]
     parts: Parts = []
     for q in random.dirichlet(np.full(classes, alpha), clients):
-        shares = []
+        positions = []
         for u in random.random(size).tolist():
             remaining_counts = np.array([len(images) for images in waiting])
             weights = q * (remaining_counts > 0)
             # With a small α, a client's classes may all be used up.
             bounds = np.cumsum(weights if weights.sum() > 0 else remaining_counts)
-            shares.append(waiting[int(np.searchsorted(bounds, u * bounds[-1], "right"))].pop())
-        parts.append(np.array(shares, dtype=np.int64))
+            positions.append(waiting[int(np.searchsorted(bounds, u * bounds[-1], "right"))].pop())
+        parts.append(np.array(positions, dtype=np.int64))
     return parts
 
 

@@ -30,7 +30,7 @@ from plfl.study import Study
 from plfl_images.results import classification
 from plfl_images.results.variants import CURVES, Results
 
-MAXIMUM_LINES = 12
+MOST_PANELS = 12
 """Largest number of panels; if a study has more variants, the first are shown."""
 _DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1))
 """Dashes that distinguish curves of the same colour."""
@@ -67,7 +67,7 @@ def curves(study: Study, table: pd.DataFrame) -> Figure:
     for each variant. `table`: see `Results.curves`, with the columns of the variants, if any."""
     table = _with_names(table.assign(percent=100 * table["accuracy"]))
     groups = (
-        list(table.groupby("variant", sort=False))[:MAXIMUM_LINES]
+        list(table.groupby("variant", sort=False))[:MOST_PANELS]
         if study.plan.axes
         else [("", table)]
     )
@@ -104,7 +104,7 @@ def ends(overview: Overview) -> Figure:
     table = table.assign(at=table[axis.column].map(position))
     table[["accuracy_tail", "low", "high"]] *= 100
     groups = (
-        list(table.groupby([*other_axes], sort=False))[:MAXIMUM_LINES]
+        list(table.groupby([*other_axes], sort=False))[:MOST_PANELS]
         if other_axes
         else [("", table)]
     )

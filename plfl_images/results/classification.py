@@ -69,7 +69,7 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     rows = []
     for key, table in by_round.groupby(_TRAINING, sort=False):
         train_rows = training_groups.get(key, train[:0])
-        bytes_by_cell = (
+        bytes_by_round = (
             (train_rows["bytes_down"] + train_rows["bytes_up"])
             .groupby(train_rows["round"])
             .sum()
@@ -89,7 +89,7 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
             | {"validation_accuracy": validation["accuracy"].get(last, np.nan)}
             | {
                 "rounds_to_target": first,
-                "bytes_to_target": bytes_by_cell[bytes_by_cell.index <= first].max(),
+                "bytes_to_target": bytes_by_round[bytes_by_round.index <= first].max(),
             }
             | {name: train_rows[name].sum() for name in ("bytes_down", "bytes_up")}
             | {
