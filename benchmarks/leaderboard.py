@@ -17,7 +17,7 @@ import pandas as pd
 from plfl import __version__
 from plfl.base.files import sha256, write_text
 from plfl.outside import submissions
-from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.outside.frozen import BenchmarkTask, open_task
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = 3
@@ -72,7 +72,7 @@ def boards() -> list[tuple[BenchmarkTask, pd.DataFrame | None]]:
     """Every task with its leaderboard, if it has one."""
     boards = []
     for path in sorted((ROOT / "tasks").glob("*.yaml")):
-        task = opened(path)[1]
+        task = open_task(path)[1]
         assert task is not None
         file = ROOT / "leaderboard" / f"{task.name}.csv"
         board = pd.read_csv(file, keep_default_na=False, dtype=str) if file.exists() else None

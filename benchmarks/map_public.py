@@ -22,7 +22,7 @@ from benchmarks.public import TABLES
 from plfl.baselines.public import Public, PublicFit
 from plfl.data import sources
 from plfl.data.windows import build
-from plfl.outside.frozen import opened
+from plfl.outside.frozen import open_task
 from plfl.public.models import Kind, load_file
 from plfl.study import Study
 from plfl.tasks.quantiles import Quantiles
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--predictions", type=Path, default=Path("predictions.parquet"))
     options = parser.parse_args()
     if options.task:
-        study, _ = opened(options.task)
+        study, _ = open_task(options.task)
         kind: Kind = "homes" if "home" in study.name else "buildings"
         rows = predictions(study, options.models, kind)
         numbers = {name: "float32" for name in rows if name.startswith("forecast")}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.outside.clients import datasets
-from plfl.outside.frozen import opened
+from plfl.outside.frozen import open_task
 from plfl.study import Study
 
 
@@ -51,7 +51,7 @@ def as_predictions(study: Study, task: fev.Task, windows: list[list[dict]]) -> p
 
 
 if __name__ == "__main__":
-    study = opened(sys.argv[1])[0]
+    study = open_task(sys.argv[1])[0]
     task = as_fev_task(study, Path(sys.argv[2]))
     windows = SeasonalNaive().fit_predict(task)  # or any other model of fev
     print(f"MAE: {task.evaluation_summary(windows, 'seasonal_naive')['test_error']}")

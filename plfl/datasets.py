@@ -21,7 +21,7 @@ from plfl.config.messages import allowed
 from plfl.config.named import STANDARD
 from plfl.data.dataset import SPLITS
 from plfl.outside.clients import datasets, name_of
-from plfl.outside.frozen import opened
+from plfl.outside.frozen import open_task
 from plfl.outside.score import score as score_file
 from plfl.pipeline.shipped import root
 from plfl.tasks.loads import LoadTask
@@ -59,7 +59,7 @@ def load(name: str | Path) -> pd.DataFrame:
     >>> loads.dtypes["load"]
     dtype('float64')
     """
-    study, _ = opened(name)
+    study, _ = open_task(name)
     parts = []
     for (origin, state), dataset in datasets(study).items():
         for i, client in enumerate(dataset.clients.tolist()):
@@ -91,7 +91,7 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
     >>> forecast("sample")[["forecast", "truth"]].notna().all().tolist()
     [True, True]
     """
-    study, _ = opened(name)
+    study, _ = open_task(name)
     task = study.task
     assert isinstance(task, LoadTask)  # `datasets` refuses others
     if baseline not in STANDARD:
@@ -137,7 +137,7 @@ def score(name: str | Path, predictions: pd.DataFrame) -> pd.DataFrame:
     >>> score("sample", forecast("sample", "persistence"))["mase"].round(6).unique().tolist()
     [1.0]
     """
-    study, task = opened(name)
+    study, task = open_task(name)
     with TemporaryDirectory() as folder:
         predictions.to_parquet(file := Path(folder, "predictions.parquet"))
         metric = task.metric if task else "mase"

@@ -52,10 +52,10 @@ class ImageScoring(Scoring):
 
         return list(Results.all_of(study, folder))
 
-    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
-        from plfl_images.results.variants import compared
+    def compare_variants(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        from plfl_images.results.variants import compare_variants
 
-        return compared(study, variants)
+        return compare_variants(study, variants)
 
 
 class ImageReporting(Reporting):

@@ -20,7 +20,7 @@ from plfl.data.examples import check_batches
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.sources import check_loads, windows_of
 from plfl.outside.clients import datasets
-from plfl.outside.frozen import opened
+from plfl.outside.frozen import open_task
 from plfl.outside.originals import fetch, original_of
 from plfl.pipeline.format_samples import read_samples
 from plfl.study import Study
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
 
 def run_fetch(options: argparse.Namespace) -> None:
     """Print what is downloaded from where, and whether the data are those of the task."""
-    study, task = opened(options.task)
+    study, task = open_task(options.task)
     if task is None:
         raise PlflError(Problem(options.task, "is no frozen task", "`plfl score --help` says more"))
     original = original_of(task)

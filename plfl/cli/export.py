@@ -9,7 +9,7 @@ from plfl.cli.common import Commands, add_parser
 from plfl.cli.forecast import add_with, check_with, choose_model
 from plfl.cli.meters import INCOMPLETE, for_each_meter, share_messages
 from plfl.cli.results import add_model
-from plfl.cli.score import opened
+from plfl.cli.score import open_study
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.model import load
 from plfl.outside import clients as outside
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
             raise PlflError(
                 Problem("export", "`clients` needs a study", "write `plfl export clients STUDY`")
             )
-        paths = outside.export(opened(options)[0], options.to)
+        paths = outside.export(open_study(options)[0], options.to)
         print(
             f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
             "docs/benchmark.md says what they hold"

@@ -12,7 +12,7 @@ from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.score import add_submission, run
-from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import BOARDS, read_board
 from plfl.outside.originals import missing_tables
 from plfl.outside.skill import YESTERDAY, standings
@@ -124,7 +124,7 @@ def _boards(names: list[str]) -> Iterator[tuple[BenchmarkTask, Path]]:
     those that come with plfl. PlflError: a task has none."""
     folder = BOARDS if BOARDS.is_dir() else root() / BOARDS
     for name in names or sorted(file.stem for file in folder.glob("*.csv")):
-        _, task = opened(name)
+        _, task = open_task(name)
         file = folder / f"{name}.csv"
         if task is None or not file.is_file():
             raise PlflError(Problem(name, f"is no task with a leaderboard in {folder}"))

@@ -15,8 +15,7 @@ from plfl.cli.common import Commands, add_parser
 from plfl.cli.results import find_results
 from plfl.config.messages import flow
 from plfl.outside.clients import datasets, examples
-from plfl.outside.frozen import BenchmarkTask
-from plfl.outside.frozen import opened as read
+from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import BOARDS, append, check_row, read_board, rows_of
 from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
@@ -69,10 +68,10 @@ def add_submission(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{option}", help=text, **kind)
 
 
-def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
+def open_study(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
     """The study that the options name, and its task if it is one. DataError: the data of the task
     have to be fetched first."""
-    study, task = read(options.study)
+    study, task = open_task(options.study)
     if task and (missing_paths := missing_tables(task)):
         remedy = f"`plfl data fetch {task.name}` makes it"
         raise DataError(
@@ -83,7 +82,7 @@ def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
 
 def run(options: argparse.Namespace, place: str = "score") -> None:
     """Print the scores, and add rows to the leaderboard. `place`: the command, for its errors."""
-    study, task = opened(options)
+    study, task = open_study(options)
     if options.submit == Path() and not task:
         raise PlflError(
             Problem(

@@ -23,7 +23,7 @@ from plfl.data import sources
 from plfl.data.dataset import Dataset, Split
 from plfl.data.examples import Examples
 from plfl.data.windows import scalings
-from plfl.outside.frozen import opened
+from plfl.outside.frozen import open_task
 from plfl.results.comparisons import ORIGINS
 from plfl.study import Study
 from plfl.tasks.loads import LoadTask
@@ -138,7 +138,7 @@ class Client:
 
 
 def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Client]:
-    """The clients of a study of loads, or of what `opened` finds, in its order, at each of its
+    """The clients of a study of loads, or of what `open_task` finds, in its order, at each of its
     origins; fetches or generates its data if needed.
 
     Clients of one origin train together: those of a later one have readings of its test set.
@@ -162,7 +162,7 @@ def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Clien
     >>> [(client.name, client.X_test.shape[1:]) for client in plfl.clients(study)]
     [('9360001', (12, 8)), ('9360002', (12, 8))]
     """
-    study = study if isinstance(study, Study) else opened(study)[0]
+    study = study if isinstance(study, Study) else open_task(study)[0]
     if has_all_rows:
         windows = study.windows.model_copy(update={"history": None})
         study = study.model_copy(update={"windows": windows})

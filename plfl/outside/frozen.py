@@ -109,7 +109,7 @@ class BenchmarkTask(Section):
         )
 
 
-def opened(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
+def open_task(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
     """The study in a file, or the frozen task in a file or of a name, with its study.
 
     Raises:

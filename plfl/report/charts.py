@@ -216,7 +216,7 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
             continue
         state_forecasts = forecasts(variant, cell, tables.best_baseline(state))
         for client in sorted(state_forecasts["client"].unique())[: max(1, weeks_per_state)]:
-            week = unbroken(
+            week = complete_intervals(
                 state_forecasts[state_forecasts["client"] == client], study.data.interval
             )
             week = week.rename(columns=columns)
@@ -368,6 +368,6 @@ def forecasts(variant: Variant, cell: Cell, baseline: str | None) -> pd.DataFram
     return week.merge(baseline_table, on=["client", "stamp"], how="left")
 
 
-def unbroken(week: pd.DataFrame, minutes: int) -> pd.DataFrame:
+def complete_intervals(week: pd.DataFrame, minutes: int) -> pd.DataFrame:
     """A week with a row for every interval, so that lines stop where windows touch a gap."""
     return week.set_index("stamp").asfreq(f"{minutes}min").reset_index()

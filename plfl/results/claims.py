@@ -60,7 +60,7 @@ def name_of_claim(number: int) -> str:
     return f"c{number}"
 
 
-def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
+def judge_claims(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """The claims of a study with their verdicts: rows of `plfl.results.comparisons`."""
     verdicts = settle(
         [_judged(claim, study, variants) for claim in study.claims], study.client_word

@@ -56,7 +56,7 @@ BEST_ALONE = "the best without one"
 def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
     """The comparisons of a study, given its variants."""
     with fitting(*(variant.tables.folder for variant in variants)):
-        rows = [row | {"about": "claim"} for row in claims.judged(study, variants)]
+        rows = [row | {"about": "claim"} for row in claims.judge_claims(study, variants)]
         for place, group in places(study, variants) if study.task.forecasts else ():
             for about, compare in (
                 ("federation", _compare_federation),

@@ -51,7 +51,7 @@ KINDS = ("alone", "federated", "raw")
 """The kinds of ways of forecasting, by what clients exchange: nothing, models, raw data."""
 
 
-def compared(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+def compare_variants(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, variants), ignore_index=True)
     return {BEST: best, FILE: table(study, variants), MAP: _map(study, variants)}
@@ -61,7 +61,7 @@ def gather(
     study: Study,
     folder: Path,
     git: str | None,
-    compare: Callable[[Study, list[Variant]], dict[str, pd.DataFrame]] = compared,
+    compare: Callable[[Study, list[Variant]], dict[str, pd.DataFrame]] = compare_variants,
 ) -> None:
     """Write the joined tables of all variants and, made by `compare`, the tables that compare them
     into `folder`."""

@@ -107,7 +107,7 @@ class Results(Variant):
         return scores
 
 
-def compared(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
+def compare_variants(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare variants, by the names of their files."""
     image_results = [Results(variant.label, variant.place, variant.tables) for variant in variants]
     parts = [variant.with_labels(variant.curves) for variant in image_results]

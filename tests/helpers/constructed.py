@@ -90,7 +90,7 @@ def variant(
 def judged(study: Study, level: Level, **chance: Any) -> list[dict[str, Any]]:
     """The verdicts on the claims of a study about `scored`, in their order."""
     made_up = {model: scored(study, level, model, **chance) for model in MODELS}
-    return claims.judged(study, [variant(study, made_up)])
+    return claims.judge_claims(study, [variant(study, made_up)])
 
 
 def _combinations(study: Study) -> tuple[tuple[str, ...], ...]:
@@ -164,5 +164,5 @@ def wrong_verdicts(
         scores_by_model = {model: null(study, rng, **chance) for model in MODELS}
         # Half of the time would go into advice on studies that would decide.
         with mock.patch("plfl.results.claims.advice", return_value=""):
-            found = claims.judged(study, [variant(study, scores_by_model)])
+            found = claims.judge_claims(study, [variant(study, scores_by_model)])
         yield [row for row in found if row["verdict"] in ("holds", "does not hold")]

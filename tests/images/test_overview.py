@@ -16,7 +16,7 @@ from plfl.results.comparisons import table
 from plfl.results.overview import Overview, gather, study_of
 from plfl.study import Cell, Study
 from plfl_images.reporting import ImageReporting
-from plfl_images.results.variants import CURVES, Results, compared
+from plfl_images.results.variants import CURVES, Results, compare_variants
 from tests.helpers import classified
 from tests.helpers.classified import ROUNDS
 from tests.helpers.image_studies import make_study
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         study = swept()
         for variant in study.variants.values():
             classified.write(variant, variant.paths.results, errors)
-        gather(study, study.paths.results, None, compared)
+        gather(study, study.paths.results, None, compare_variants)
         yield study.paths.results.resolve()
 
 

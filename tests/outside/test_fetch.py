@@ -15,7 +15,7 @@ import yaml
 
 from plfl.base.errors import DataError
 from plfl.outside import originals
-from plfl.outside.frozen import opened
+from plfl.outside.frozen import open_task
 from plfl.outside.originals import Original, OriginalFile, fetch, original_of
 from tests.helpers.refusals import naming
 
@@ -210,7 +210,7 @@ def test_what_only_a_person_can_download_is_said(here: Path) -> None:
 def test_every_task_of_meters_has_its_original() -> None:
     names = {}
     for path in sorted((ROOT / "tasks").glob("*.yaml")):
-        task = opened(path)[1]
+        task = open_task(path)[1]
         assert task is not None
         original = original_of(task)
         names[task.name] = original.name if original else None

@@ -17,7 +17,7 @@ from plfl.baselines import send_open_sums
 from plfl.cli.main import main
 from plfl.config.sections import Baselines
 from plfl.outside.clients import examples
-from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import COLUMNS, append, exchanged_by, row_of, trials_of
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -28,7 +28,7 @@ BOARDS = sorted((ROOT / "leaderboard").glob("*.csv"))
 
 
 def task_of(path: Path) -> BenchmarkTask:
-    task = opened(path)[1]
+    task = open_task(path)[1]
     assert task is not None
     return task
 
@@ -42,9 +42,9 @@ def test_tasks_are_valid() -> None:
 
 
 def test_a_task_is_found_by_its_name() -> None:
-    assert opened("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
+    assert open_task("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
     with pytest.raises(PlflError, match="did you mean 'sample'"):
-        opened("sampel")
+        open_task("sampel")
 
 
 def test_a_folder_does_not_hide_the_task_of_its_name(
@@ -52,7 +52,7 @@ def test_a_folder_does_not_hide_the_task_of_its_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sample").mkdir()
-    assert opened("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
+    assert open_task("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
 
 
 def test_trials_are_those_of_all_optimisers_among_which_one_is_chosen() -> None:
@@ -252,7 +252,7 @@ def test_what_is_no_task_is_refused(tmp_path: Path) -> None:
     ):
         path.write_text(yaml.safe_dump(raw | change))
         with naming(ConfigError, *words):
-            opened(path)
+            open_task(path)
     rows = [{"method": str(k), "version": k, "score": k} for k in (1, 2)]
     assert append(rows[:1], tmp_path / "new.csv") == ["1"]
     assert append(rows[1:], tmp_path / "new.csv") == ["2"]  # scores of versions do not compare

@@ -13,7 +13,7 @@ from plfl.base.errors import ResultsError
 from plfl.base.files import sha256
 from plfl.outside import submissions
 from plfl.outside.clients import Datasets, datasets
-from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import append, row_of
 from plfl.outside.skill import standings
 from plfl.outside.submissions import (
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def task() -> BenchmarkTask:
-    found = opened(ROOT / "tasks" / "sample.yaml")[1]
+    found = open_task(ROOT / "tasks" / "sample.yaml")[1]
     assert found is not None
     return found
 
@@ -187,7 +187,7 @@ def test_the_leaderboards_that_come_with_plfl_are_as_they_should_be(
 ) -> None:
     """Rows with predictions need the data of their task; those here are of the sample task."""
     for file in sorted((ROOT / "leaderboard").glob("*.csv")):
-        task = opened(ROOT / "tasks" / f"{file.stem}.yaml")[1]
+        task = open_task(ROOT / "tasks" / f"{file.stem}.yaml")[1]
         assert task is not None
         assert [*faults(task, file, data=data, has_data=task.name == "sample")] == []
 

@@ -108,7 +108,7 @@ def test_two_names_of_one_training_are_left_out() -> None:
         for one, other in zip(adam, proxadam, strict=True):
             other.weekly[:] = one.weekly
     made_up = variant(of, {"local": forecasters_by_state, "global": forecasters_by_state})
-    row = claims.judged(of, [made_up])[0]
+    row = claims.judge_claims(of, [made_up])[0]
     assert "3 further pairs have equal results" in row["reason"]
 
 
@@ -179,7 +179,7 @@ def test_a_pair_in_which_only_the_better_side_costs_something_refutes_a_claim(
     if verdict == "not in this study" and cost["P1"] == 0:
         claim |= {"better": "P2-moon", "than": "P1-moon"}
     of = Study.parse(MANY_METHODS | {"claims": [claim]}, "methods")
-    (row,) = claims.judged(of, [methods])
+    (row,) = claims.judge_claims(of, [methods])
     assert row["verdict"] == verdict, row
 
 
@@ -204,7 +204,7 @@ def test_loads_are_those_of_the_named_states(tmp_path: Path) -> None:
     in_new_york = tables.clients["state"] == "NY"
     tables.clients.loc[in_new_york, ["mean", "std"]] = np.linspace([1, 1], [2, 2], 12)
     of = Study.parse(content, "of")
-    found = claims.judged(of, [Variant("", {}, tables)])
+    found = claims.judge_claims(of, [Variant("", {}, tables)])
     assert [row["verdict"] for row in found] == ["holds", "does not hold"]
 
 
@@ -290,6 +290,6 @@ def test_claims_about_what_the_study_lacks_are_refused() -> None:
 def test_a_claim_about_a_state_that_the_study_lacks_is_not_judged(states: str | list[str]) -> None:
     claim = {"better": "P2", "than": "P1", "where": {"data.states": states}}
     of = Study.parse(config() | {"claims": [claim]}, "of")
-    (row,) = claims.judged(of, [])
+    (row,) = claims.judge_claims(of, [])
     assert row["verdict"] == "not in this study" and "OH" in row["reason"]
     assert row["p"] is None

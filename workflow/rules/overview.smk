@@ -24,7 +24,7 @@ if study.plan.axes:
             study=study.description(),
             code=[
                 method_digest(jobs.reporting.write_overview),
-                method_digest(jobs.scoring.compared),
+                method_digest(jobs.scoring.compare_variants),
             ],
         message:
             "Put the variants side by side"

@@ -81,7 +81,7 @@ rule comparisons:
         f"{RESULTS}/benchmarks/comparisons.tsv"
     localrule: True
     params:
-        code=method_digest(jobs.scoring.compared, "plfl.results.comparisons"),
+        code=method_digest(jobs.scoring.compare_variants, "plfl.results.comparisons"),
     message:
         "Compare the forecasters"
     script:

@@ -16,5 +16,5 @@ with without_collections():
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        gather(study, study.paths.results, git_commit(), scoring_of(study).compared)
+        gather(study, study.paths.results, git_commit(), scoring_of(study).compare_variants)
         make(study.paths.results, study.paths.figures, Path(snakemake.output.page))

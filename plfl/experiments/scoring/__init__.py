@@ -25,7 +25,7 @@ class Scoring(Algorithm):
     made again if the code of its method changes, or a module that the method imports or names."""
 
     further: ClassVar[Mapping[str, str]] = {}
-    """Tables that `compared` makes besides `best.csv` and `comparisons.csv`, by a short name."""
+    """Tables of `compare_variants` besides `best.csv` and `comparisons.csv`, by a short name."""
 
     def divided(self, study: Study) -> Any:
         """Settings that determine the baselines, in addition to the examples and the task."""
@@ -55,7 +55,7 @@ class Scoring(Algorithm):
 
         return Variant.all_of(study, folder)
 
-    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+    def compare_variants(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
         """The tables that compare variants, by the names of their files."""
         raise NotImplementedError
 

@@ -34,7 +34,7 @@ class LoadScoring(Scoring):
 
         return write_tables(study, files, folder)
 
-    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
-        from plfl.results.overview import compared
+    def compare_variants(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        from plfl.results.overview import compare_variants
 
-        return compared(study, variants)
+        return compare_variants(study, variants)
