@@ -333,7 +333,8 @@ def test_every_cell_has_as_many_trials_and_their_steps_are_counted() -> None:
 def test_steps_of_the_members_whose_models_others_receive_are_counted() -> None:
     schemes = {"new": {"join": "unseen", "turns": 3}, "raw": {"join": "raw"}}
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["new", "raw"]}
-    study = tiny.study(sharing=schemes, grid=grid, federation={"rounds": 2})
+    windows, federation = {"scaling": "per_client"}, {"rounds": 2}
+    study = tiny.study(sharing=schemes, grid=grid, windows=windows, federation=federation)
     results = train(study, study.cells, DATASET)
     # Three groups, of which each is left out of two rounds of 4 steps of two clients, and one
     # client that takes the steps of all three.
@@ -346,8 +347,9 @@ def test_steps_of_the_members_whose_models_others_receive_are_counted() -> None:
 
 def test_what_joining_clients_exchange_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["raw"]}
-    federation = {"evaluate_every": 1}
-    study = tiny.study(sharing={"raw": {"join": "raw"}}, grid=grid, federation=federation)
+    schemes, federation = {"raw": {"join": "raw"}}, {"evaluate_every": 1}
+    windows = {"scaling": "per_client"}
+    study = tiny.study(sharing=schemes, grid=grid, windows=windows, federation=federation)
     counted: list[Dataset] = []
 
     def count(dataset: Dataset) -> list[int]:
