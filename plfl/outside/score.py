@@ -304,7 +304,7 @@ def _rival_rows(
     means = by_baseline[names].mean().where(has_score)
     for name, method_errors in pd.concat(errors).groupby("method", sort=False):
         score_sets[baseline_label(str(name))] = (
-            list(_score_sets(method_errors, ["method", "client"])) if has_score[name] else []
+            list(_score_sets(method_errors, ["method", "client"])) if has_score[str(name)] else []
         )
     return score_sets, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 

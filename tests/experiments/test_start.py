@@ -91,8 +91,10 @@ def test_the_numbers_of_a_cell_depend_on_the_content_of_the_file(tmp_path: Path)
 def test_a_file_of_another_kind_is_refused_in_words(tmp_path: Path) -> None:
     path, models = write_public(tmp_path)
     study = starting(path)
-    for about in ({}, {"format": FORMAT - 1, "study": {}, "columns": []}):
-        write_models(path, models, about)  # as in the folder trained, or by another version
+    in_trained: dict[str, Any] = {}
+    other_format: dict[str, Any] = {"format": FORMAT - 1, "study": {}, "columns": []}
+    for about in (in_trained, other_format):
+        write_models(path, models, about)
         with naming(DataError, f"federation.start: {path}", f"format {FORMAT}", "folder models"):
             read_start(path, study)
 
