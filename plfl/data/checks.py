@@ -58,7 +58,7 @@ def check_load(
     check_finite(place, load, gaps=gaps)
     if not allow_negative:
         _refuse(place, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
-    is_known = load.notna().to_numpy()
+    is_known = pd.notna(load.to_numpy())
     values = load.to_numpy()[is_known]
     if not len(values):
         raise DataError(

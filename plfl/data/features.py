@@ -50,7 +50,8 @@ def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
     table = series
     if any(name not in series for name in features):
         table = pd.concat([series, calendar(pd.DatetimeIndex(series.index))], axis=1)
-    table = table[[name for name in features if name in table]].astype(float)
+    columns = [name for name in features if name in table]
+    table = (table if [*table] == columns else table[columns]).astype(float)
     table.attrs = dict(series.attrs)
     return table
 

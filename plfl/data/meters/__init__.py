@@ -13,7 +13,7 @@ import logging
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_LOAD = pd.Index(["load"])
+"""The column of the load; one index for thousands of meters, as each takes long to make."""
 MOST_NOTES = 12
 """Lines about single meters that are shown at once."""
 
@@ -282,19 +284,30 @@ def _tell(notes: list[Problem]) -> None:
 def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.DataFrame:
     """The load and the inputs of a meter in local standard time, with short gaps filled. Loads that
     cannot be used are refused."""
-    table = meter.load.to_frame()
+    table = pd.DataFrame(meter.load.to_numpy()[:, None], meter.load.index, _LOAD)
     if len(meter.inputs.columns):
         table = table.join(meter.inputs)
-    utc = pd.DatetimeIndex(table.index).tz_localize(None).as_unit("us")
-    table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
+    table.index = _local_ends(table.index[0], len(table), meter.minutes, meter.zone)
     # Known features first, in their order.
-    roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
-    table = _fill_gaps(place, table[roles], meters, meter.zone)
-    values = table["load"].rename(meters.columns.get("load", "load"))
+    columns = [*map(str, table)]
+    roles = [role for role in dict.fromkeys([*FEATURES, *columns]) if role in columns]
+    table = _fill_gaps(place, table if roles == columns else table[roles], meters, meter.zone)
+    values = table["load"]
+    if "load" in meters.columns:
+        values = values.rename(meters.columns["load"])
     is_short = len(values) * meter.minutes < CONSTANT_FROM
     negative = meters.allow_negative
     check_load(place, values, allow_negative=negative, allow_constant=is_short, gaps=True)
     return table
+
+
+@lru_cache  # thousands of meters have the same
+def _local_ends(first: pd.Timestamp, count: int, minutes: int, zone: ZoneInfo) -> pd.DatetimeIndex:
+    """The ends of intervals in local standard time, of which the first is given in UTC."""
+    local = first.tz_localize(None) + standard_offset(zone)
+    step = f"{minutes}min"
+    stamps = pd.date_range(local, periods=count, freq=step, unit="us")
+    return pd.DatetimeIndex(stamps, freq=None, name="timestamp")
 
 
 def _fill_gaps(
@@ -307,7 +320,7 @@ def _fill_gaps(
     `notes` about the changes, for the user, in the local time of `zone`. A table without a complete
     row is refused.
     """
-    complete = table.notna().to_numpy().all(axis=1)
+    complete = pd.notna(table.to_numpy()).all(axis=1)
     if complete.all():
         table.attrs = {"gaps": 0, "filled": 0, "missing": 0, "notes": []}
         return table

@@ -101,23 +101,23 @@ class Meter:
     def summary(self) -> str:
         """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, the
         local days in which the first and the last interval begin, and the changes."""
-        ends = pd.DatetimeIndex(self.load.index)
-        first, last = ends[[0, -1]] - pd.Timedelta(minutes=self.minutes)
+        ends, values = self.load.index, self.load.to_numpy()
         changes = [f"{change}: {number}" for change, number in self.changes.items()]
-        if np.isnan(self.load.to_numpy()).any():
-            gap = longest_gap(self.load.set_axis(ends.tz_convert(self.zone)), self.minutes)
+        if np.isnan(values).any():
+            local_ends = pd.DatetimeIndex(ends).tz_convert(self.zone)
+            gap = longest_gap(self.load.set_axis(local_ends), self.minutes)
             changes.append(f"longest gap: {gap}")
+        first, last = (_day_of_start(end, self.minutes, self.zone) for end in (ends[0], ends[-1]))
         return (
-            f"{len(ends)} readings, {short_number(np.nansum(self.load.to_numpy()))} kWh, "
-            f"{_local_day(first, self.zone)} to {_local_day(last, self.zone)}; "
+            f"{len(ends)} readings, {short_number(np.nansum(values))} kWh, {first} to {last}; "
             f"{', '.join(changes) or 'nothing changed'}"
         )
 
 
 @lru_cache  # thousands of meters have the same
-def _local_day(instant: pd.Timestamp, zone: ZoneInfo) -> str:
-    """The day of an instant in a zone."""
-    return f"{instant.tz_convert(zone):%Y-%m-%d}"
+def _day_of_start(end: pd.Timestamp, minutes: int, zone: ZoneInfo) -> str:
+    """The local day in which an interval begins."""
+    return f"{(end - pd.Timedelta(minutes=minutes)).tz_convert(zone):%Y-%m-%d}"
 
 
 REPEATED_HOUR = "different readings in an hour that clocks may repeat"

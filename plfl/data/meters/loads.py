@@ -69,19 +69,18 @@ class LoadSearch:
 
     def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns that measure something else, by their unit, name or values."""
-        reasons = {}
-        for name, values in self.table.cells[list(columns)].items():
-            column = str(name)
+        reasons, cells = {}, self.table.cells
+        for column in columns:
             unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
             if reason := quantities.why_not_load(column, unit):
                 reasons[column] = reason
-            elif column not in self.table.plain and not as_text(values).any():
+            elif column not in self.table.plain and not as_text(cells[column]).any():
                 reasons[column] = "empty"
             elif column in WORDS.factors:
                 reasons[column] = "a factor"
-            elif _names_row_numbers(column) and _counts_rows(values):
+            elif _names_row_numbers(column) and _counts_rows(cells[column]):
                 reasons[column] = "row numbers"
-            elif _is_number_of_meter(column, values):
+            elif _is_number_of_meter(column, cells[column]):
                 reasons[column] = "a number of the meter"
         return reasons
 

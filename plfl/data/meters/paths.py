@@ -14,6 +14,10 @@ from plfl.data.meters.tables import SUFFIXES, unreadable
 
 logger = logging.getLogger(__name__)
 
+_ENDINGS = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
+_ENDING = re.compile(rf"({_ENDINGS})$", re.IGNORECASE)
+"""The ending of the name of a file of meters."""
+
 
 def is_series(path: Path) -> bool:
     """Whether a file in a folder is one of meters, by its name. Hidden files are not, and neither
@@ -133,8 +137,7 @@ def _name_subfolders(folder: Path) -> None:
 
 def client_name(path: Path) -> str:
     """The name of a meter with a file of its own: the file's name without its ending."""
-    endings_known = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
-    return re.sub(rf"({endings_known})$", "", path.name, flags=re.IGNORECASE)
+    return _ENDING.sub("", path.name)
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:

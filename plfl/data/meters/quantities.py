@@ -205,6 +205,7 @@ def bare_unit(name: str, names: Collection[str]) -> str | None:
     return None if (neighbours | letters).intersection(names) else name
 
 
+@lru_cache(_COLUMNS)
 def why_not_load(name: str, unit: str | None) -> str | None:
     """Why a column of numbers is no load: its unit, or its name; None if it may be one."""
     if unit is not None and unit not in LOADS:

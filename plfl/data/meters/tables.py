@@ -97,10 +97,11 @@ class RawTable:
     def plain(self) -> dict[str, "Plain"]:
         """The columns of text that have only plain numbers and empty cells. Wide files have
         thousands of them, and other ways of reading them take long."""
+        text = self.cells.loc[:, [dtype.kind not in "iufbM" for dtype in self.cells.dtypes]]
         return {
             str(name): plain
-            for name, column in self.cells.items()
-            if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist()))
+            for name, column in zip(text, text.to_numpy(dtype=object).T, strict=True)
+            if (plain := _plain(column.tolist()))
         }
 
     def unit_of(self, column: str) -> str | None:
