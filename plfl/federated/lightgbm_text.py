@@ -8,22 +8,21 @@ that plfl makes: one output, numeric splits, constant leaves.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-
-import numpy as np
-from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 
 MOST_LEAVES = 131_072
 """Most leaves of a tree, as LightGBM has it."""
-WHOLE_NUMBER = r"-?\d{1,9}"
-NUMBER = r"-?\d{1,30}(?:\.\d{1,30})?(?:e[-+]?\d{1,2}|e[-+][12]\d\d|e\+30[0-7]|e-3\d\d)?"
-"""A number that is finite, as LightGBM writes it."""
+WHOLE_NUMBER = r"-?\d{1,9}+"
+NUMBER = r"-?\d{1,30}+(?:\.\d{1,30}+)?+(?:e(?:[-+][12]\d\d|\+30[0-7]|-3\d\d|[-+]?\d{1,2}))?+"
+"""A number that is finite, as LightGBM writes it. With `+` after it, a part never tries fewer
+characters, which saves half of the time; so the longest forms come first."""
 GAIN = f"(?:{NUMBER}|inf)"
-WHOLES, NUMBERS = (f"(?:{form}(?: {form})*)?" for form in (WHOLE_NUMBER, NUMBER))
+WHOLES, NUMBERS, GAINS = (f"(?:{form}(?: {form})*+)?+" for form in (WHOLE_NUMBER, NUMBER, GAIN))
 HEADER = {
     "version": "v4",
     "num_class": "1",
@@ -41,7 +40,7 @@ TREE = {
     "num_leaves": r"\d{1,6}",
     "num_cat": "0",
     "split_feature": WHOLES,
-    "split_gain": f"(?:{GAIN}(?: {GAIN})*)?",
+    "split_gain": GAINS,
     "threshold": NUMBERS,
     "decision_type": "(?:(?:[02468]|10)(?: (?:[02468]|10))*)?",
     "left_child": WHOLES,
@@ -149,17 +148,14 @@ def _check_tree(place: str, tree: dict[str, str], inputs: int) -> None:
             raise _make_refusal(place, f"{name} has not {count} numbers, as num_leaves demands")
     if leaves == 1:
         return
-    feature, left_children, right = (
-        np.array(tree[name].split(), np.int64)
-        for name in ("split_feature", "left_child", "right_child")
+    feature, left_children, right_children = (
+        [*map(int, tree[name].split())] for name in ("split_feature", "left_child", "right_child")
     )
-    if feature.min() < 0 or feature.max() >= inputs:
+    if min(feature) < 0 or max(feature) >= inputs:
         raise _make_refusal(place, f"split_feature is not from 0 to {inputs - 1}")
-    nodes = np.arange(leaves - 1)
-    children = np.sort(np.concatenate([left_children, right]))
-    expected_children = np.concatenate([np.arange(-leaves, 0), nodes[1:]])
-    if not np.array_equal(children, expected_children) or not (
-        _are_later(left_children) and _are_later(right)
+    children = sorted(left_children + right_children)
+    if children != [*range(-leaves, 0), *range(1, leaves - 1)] or not (
+        _are_later(left_children) and _are_later(right_children)
     ):
         raise _make_refusal(
             place,
@@ -168,9 +164,9 @@ def _check_tree(place: str, tree: dict[str, str], inputs: int) -> None:
         )
 
 
-def _are_later(children: NDArray[np.int64]) -> bool:
-    """Whether the children (n,) of nodes are leaves or later nodes."""
-    return bool(((children < 0) | (children > np.arange(len(children)))).all())
+def _are_later(children: Sequence[int]) -> bool:
+    """Whether the children of nodes, one for each in their order, are leaves or later nodes."""
+    return all(child < 0 or child > node for node, child in enumerate(children))
 
 
 def _match_lines(
