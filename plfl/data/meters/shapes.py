@@ -125,10 +125,14 @@ def _without_units(table: RawTable, column: str) -> RawTable:
 def _are_units(cells: Collection[str], column: str) -> bool:
     """Whether cells of a column are units, some of them of loads. A lone `W` may be a mark of true
     values."""
-    units = {quantities.unit_of(f"[{cell}]") for cell in cells}
-    is_named = WORDS.units.has_word_of(column)
+    units = set[str]()
+    for cell in cells:
+        unit = quantities.unit_of(f"[{cell}]")
+        if unit is None:  # mostly of the first cell: all take long
+            return False
+        units.add(unit)
     load_units = units & {*quantities.LOADS}
-    return None not in units and bool(load_units) and (load_units != {"W"} or is_named)
+    return bool(load_units) and (load_units != {"W"} or WORDS.units.has_word_of(column))
 
 
 def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:

@@ -136,7 +136,7 @@ class Plain:
 
 def _plain(cells: list[str]) -> Plain | None:
     """The cells of a column as plain numbers; None if some are anything else."""
-    if not all(isinstance(cell, str) for cell in cells):
+    if not all(issubclass(kind, str) for kind in {*map(type, cells)}):
         return None
     letters = {*"".join(cells)}
     if not letters <= {*"0123456789+-.,"} or not letters & {*"0123456789"} or letters >= {*".,"}:
