@@ -85,11 +85,6 @@ class Method(Algorithm):
         """Why a server that sees sums over clients only (`channel.secure`) does not suffice."""
         return iter(())
 
-    def noise_on_sums(self, layout: ParameterLayout, shared: Mask) -> tuple[float, int] | None:
-        """Noise that it adds itself to sums over windows, in units of what a window adds, and the
-        most sums that any window is in, given the mask (P,) of the shared parameters; None: it adds
-        none."""
-
     def in_rounds(self) -> Method:
         """The method without its part before a client forecasts, such as fine-tuning. Cells whose
         methods are equal in this form have the same rounds, and train together."""

@@ -115,6 +115,7 @@ class Boosting(Method):
     def noise_on_sums(
         self, layout: ParameterLayout, shared: NDArray[np.bool_]
     ) -> tuple[float, int] | None:
+        """The noise on each sum, and the most sums that any window is in; None without noise."""
         return (self.noise, self.sums(layout, shared)) if self.noise and shared.any() else None
 
     def in_rounds(self) -> "Boosting":

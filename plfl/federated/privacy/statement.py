@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from plfl.federated.privacy.accounting import (
 from plfl.federated.secure.neighbours import COLLUDING, DROPPING
 from plfl.interfaces.method import Method
 from plfl.layout import Mask, ParameterLayout
-from plfl.study import Study
+from plfl.study import Cell, Study
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "
@@ -32,6 +33,24 @@ THREAT = (
 """Against whom ε protects without `channel.secure`."""
 DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation": "allocation"}
 """The draws of `federation.selection`."""
+
+
+@runtime_checkable
+class AddsNoise(Protocol):
+    """A method that adds noise of its own to sums over windows."""
+
+    def noise_on_sums(self, layout: ParameterLayout, shared: Mask) -> tuple[float, int] | None:
+        """The noise on a sum, in units of what a window adds, and the most sums that any window is
+        in, given the mask (P,) of the shared parameters; None: it adds none."""
+
+
+def _find_noise(study: Study, cell: Cell) -> tuple[float, int] | None:
+    """What `AddsNoise.noise_on_sums` says of a cell; None: its method adds no noise of its own."""
+    method = study.hyperparameters.find_method(cell.method)
+    if not isinstance(method, AddsNoise):
+        return None
+    layout = study.plan.layout
+    return method.noise_on_sums(layout, layout.mask(study.plan.schemes.patterns[cell.sharing]))
 
 
 def threat(study: Study) -> str:
@@ -102,7 +121,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
         method = study.hyperparameters.find_method(cell.method)
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
         shared = layout.mask(study.plan.schemes.patterns[cell.sharing])
-        noise_on_sums = method.noise_on_sums(layout, shared)
+        noise_on_sums = _find_noise(study, cell)
         if study.plan.is_alone(cell) or not shared.any():
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif noise_on_sums is not None:
@@ -132,13 +151,7 @@ def remarks_outside(study: Study) -> Iterator[str]:
     """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
     private = [cell for cell in study.cells if not study.plan.is_alone(cell)]
-    layout, patterns = study.plan.layout, study.plan.schemes.patterns
-    has_trees = any(
-        study.hyperparameters.find_method(cell.method).noise_on_sums(
-            layout, layout.mask(patterns[cell.sharing])
-        )
-        for cell in private
-    )
+    has_trees = any(_find_noise(study, cell) is not None for cell in private)
     if not has_trees and (block.clip is None or not private):
         return
     if has_trees:
