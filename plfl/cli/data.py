@@ -17,6 +17,7 @@ from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
 from plfl.data.describe import describe, judge
 from plfl.data.examples import check_batches
+from plfl.data.meters import note_logger
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.sources import check_loads, windows_of
 from plfl.outside.clients import datasets
@@ -38,10 +39,10 @@ plfl data fetch campus-1-week
 plfl data fetch building-1-week --from https://mirror.example/bdg2/
 """
 COLUMNS = (
-    *("rows", "first", "last", "mean", "min", "max", "gaps", "filled", "windows", "skipped"),
-    "features",
+    *("rows", "first", "last", "kwh", "mean", "min", "max", "gaps", "filled", "windows"),
+    *("skipped", "features"),
 )
-"""Columns of `plfl.data.describe.describe` that are printed."""
+"""Columns of `plfl.data.describe.describe` that are printed, before the remarks."""
 
 
 def add(commands: Commands) -> None:
@@ -63,11 +64,13 @@ def add(commands: Commands) -> None:
 
 
 class _Printing(logging.Handler):
-    """Prints messages. Unlike the handlers of Python, it stops if their reader has gone."""
+    """Prints messages, but for those about single meters, which the table has. Unlike the handlers
+    of Python, it stops if their reader has gone."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message."""
-        print(self.format(record), flush=True)
+        if record.name != note_logger.name:
+            print(self.format(record), flush=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -91,7 +94,9 @@ def run(options: argparse.Namespace) -> None:
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(first.windows.describe_times(interval))
-        print(print_table(description[list(COLUMNS)].reset_index()))
+        remarks = ["", *description["remarks"]]  # below the names of the columns
+        lines = print_table(description[list(COLUMNS)].reset_index()).splitlines()
+        print("\n".join(map("  ".join, zip(lines, remarks, strict=True))))
         warnings = judge(description, first.windows, first.data.cut, study.client_word)
         refusals = list(dict.fromkeys(chain(*(_refusals_of(*part) for part in series))))
         problems += [problem.locate_in(state) for problem in refusals]

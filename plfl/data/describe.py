@@ -40,14 +40,16 @@ def describe(
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
-        - `mean`, `min`, `max` of the load in kWh per interval; `zeros`: fraction of zeros;
+        - `kwh`: the sum of the load, which a bill can confirm; `mean`, `min`, `max` of it in kWh
+          per interval; `zeros`: fraction of zeros;
         - `test_persistence_mae`: the persistence error of the study's test windows, which is the
           denominator of MASE, 0 if it is negligible, NaN without windows;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the 99 % quantile; `far_inputs`: the inputs with values that are far
           from all others, each with these in words;
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
-          readings that stay missing; `<NA>` for sources without this information;
+          readings that stay missing; `<NA>` for sources without this information; `remarks`: what
+          was changed, in words;
         - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
           and are left out; `<NA>` if a set of the client has no window.
     """
@@ -71,6 +73,7 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "last": load.index[-1],
         "weeks": len(load) * interval / WEEK,
         "features": ", ".join(table.columns),
+        "kwh": load.sum(),
         "mean": load.mean(),
         "min": load.min(),
         "max": load.max(),
@@ -85,6 +88,7 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "gaps": table.attrs.get("gaps"),
         "filled": table.attrs.get("filled"),
         "missing": table.attrs.get("missing"),
+        "remarks": table.attrs.get("remarks", ""),
     }
 
 

@@ -77,7 +77,22 @@ def test_data_check_describes_and_judges(project: Path, invoke) -> None:
     study_lines, _, then = invoke("data", "check", "my.yaml").out.partition("next: ")
     assert then == "plfl cells my.yaml, then plfl study my.yaml\n"
     assert "only 2.0 weeks of data" in study_lines
+    assert [line.split()[0] for line in study_lines.splitlines() if " 1344 " in line] == [*"abc"]
     assert {path.name for path in project.iterdir()} == {"meters", "my.yaml"}
+
+
+def test_data_check_has_one_line_for_each_meter_with_what_was_changed(
+    project: Path, invoke
+) -> None:
+    table = pd.read_csv(project / "meters/b.csv")
+    table.drop([*range(50, 60), 700]).to_csv(project / "meters/b.csv", index=False)
+    printed = invoke("data", "check", "my.yaml").out.splitlines()
+    (line,) = [line for line in printed if "b" in line.split()[:1]]
+    assert "missing: 11, gaps: 2, longest gap: 2.5 hours" in line
+    assert "1 missing reading in 1 gap" in line and "filled with the reading before" in line
+    kwh = float(line.split()[5].replace(",", ""))
+    assert 0.98 < kwh / table["load"].sum() < 1
+    assert sum("2.5 hours" in line for line in printed) == 1
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,11 @@ def frame(index: pd.Index, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"timestamp": index, "load": loads(len(index)), **columns})
 
 
+def counts_of(table: pd.DataFrame) -> dict[str, int]:
+    """What a series says about its gaps, without the words."""
+    return {name: table.attrs[name] for name in ("gaps", "filled", "missing")}
+
+
 def read(path: Path, **keys: Any) -> pd.DataFrame:
     return read_meter(path, Meters.model_validate(keys))
 
@@ -166,7 +171,7 @@ def test_the_form_of_a_file_does_not_matter(
     np.testing.assert_allclose(table["temperature"], content["T out"], rtol=1e-15)
     assert (table["floor_area"] == 1000).all()
     assert set(table.dtypes) == {np.dtype(float)}
-    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
+    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0, "remarks": ""}
 
 
 def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[..., Path]) -> None:
@@ -250,7 +255,7 @@ def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
     assert table.index.equals(ends.tz_localize(None) + offsets.min())
     assert (np.diff(table.index) == step).all()
     assert table["load"].sum() == pytest.approx(content["load"].sum(), rel=1e-12)
-    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
+    assert counts_of(table) == {"gaps": 0, "filled": 0, "missing": 0}
 
 
 @pytest.mark.parametrize(
@@ -306,12 +311,13 @@ def test_no_value_depends_on_readings_after_it(seed, origin, max_gap, tmp_path_f
 def test_a_gap_above_the_limit_stays_a_gap(meter, caplog):
     content = frame(stamps())
     path = meter(content.drop(index=[10, 20, 21]))
-    assert read(path, max_gap=30).attrs == {"gaps": 2, "filled": 3, "missing": 0}
+    assert counts_of(read(path, max_gap=30)) == {"gaps": 2, "filled": 3, "missing": 0}
     assert f"{path}: load: 3 missing readings in 2 gaps, " in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING, "plfl"):
         table = read(path, max_gap=29)
-    assert table.attrs == {"gaps": 2, "filled": 1, "missing": 2}
+    assert counts_of(table) == {"gaps": 2, "filled": 1, "missing": 2}
+    assert "2 missing readings in 1 gap" in table.attrs["remarks"]
     # None of its readings is filled.
     assert np.flatnonzero(table["load"].isna()).tolist() == [20, 21]
     assert table["load"].iloc[10] == content["load"].iloc[9]

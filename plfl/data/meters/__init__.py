@@ -54,6 +54,8 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+note_logger = logger.getChild("notes")
+"""Where notes about changes to meters go."""
 
 _LOAD = pd.Index(["load"])
 """The column of the load; one index for thousands of meters, as each takes long to make."""
@@ -89,7 +91,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
         For each client `load` (kWh in the interval) and the other mapped columns, float64, indexed
         by `timestamp`: naive local standard time at the end of each interval, regular and unique.
         `attrs` has the number of `gaps` in the load, of readings `filled` there and of those left
-        `missing`.
+        `missing`, and all changes in words, `remarks`.
 
     Raises:
         DataError: see `files`, or something is wrong or ambiguous; the message lists the problems
@@ -234,10 +236,11 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -
     place: Path | Place = file if name == client_name(file) else Place(file, name)
     if any(change not in EXPECTED for change in meter.changes):
         notes.append(Problem(place, meter.summary, meter=name, kind="summary"))
-    else:
-        logger.info("%s: %s", place, meter.summary)
     series = _finished_table(place, meter, meters)
-    notes += [replace(note, meter=name) for note in series.attrs.pop("notes")]
+    gap_notes: list[Problem] = series.attrs.pop("notes")
+    remarks = [meter.changes_in_words, *(note.text for note in gap_notes)]
+    series.attrs["remarks"] = "; ".join(filter(None, remarks))
+    notes += [replace(note, meter=name) for note in gap_notes]
     return series
 
 
@@ -269,14 +272,13 @@ def _with_later(series: pd.DataFrame, meter: Meter) -> pd.DataFrame:
 
 
 def _tell(notes: list[Problem]) -> None:
-    """Warn of changes to the meters; what many share, once. If there are many notes, only the level
-    INFO shows all."""
-    is_detailed = logger.isEnabledFor(logging.INFO)
-    lines = list(map(str, notes)) if is_detailed else shared_lines(notes)
-    for i, line in enumerate(lines):
-        logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", line)
-    if (hidden_count := len(lines) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
-        logger.warning(
+    """Warn of changes to the meters; what many share, once. If there are many notes, the first are
+    shown."""
+    lines = shared_lines(notes)
+    for line in lines[:MOST_NOTES]:
+        note_logger.warning("%s", line)
+    if (hidden_count := len(lines) - MOST_NOTES) > 0:
+        note_logger.warning(
             "%d more lines of this kind; `plfl data check` shows all of them", hidden_count
         )
 

@@ -102,16 +102,20 @@ class Meter:
         """The meter in a few words: its readings, their sum in kWh, which a bill can confirm, the
         local days in which the first and the last interval begin, and the changes."""
         ends, values = self.load.index, self.load.to_numpy()
-        changes = [f"{change}: {number}" for change, number in self.changes.items()]
-        if np.isnan(values).any():
-            local_ends = pd.DatetimeIndex(ends).tz_convert(self.zone)
-            gap = longest_gap(self.load.set_axis(local_ends), self.minutes)
-            changes.append(f"longest gap: {gap}")
         first, last = (_day_of_start(end, self.minutes, self.zone) for end in (ends[0], ends[-1]))
         return (
             f"{len(ends)} readings, {short_number(np.nansum(values))} kWh, {first} to {last}; "
-            f"{', '.join(changes) or 'nothing changed'}"
+            f"{self.changes_in_words or 'nothing changed'}"
         )
+
+    @property
+    def changes_in_words(self) -> str:
+        """The changes to it, and its longest gap; empty if nothing changed."""
+        changes = [f"{change}: {number}" for change, number in self.changes.items()]
+        if np.isnan(self.load.to_numpy()).any():
+            ends = pd.DatetimeIndex(self.load.index).tz_convert(self.zone)
+            changes.append(f"longest gap: {longest_gap(self.load.set_axis(ends), self.minutes)}")
+        return ", ".join(changes)
 
 
 @lru_cache  # thousands of meters have the same
