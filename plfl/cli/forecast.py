@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which
 from plfl.cli.init import KINDS
 from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
 from plfl.cli.results import find_results
+from plfl.data.meters.paths import raw_files
+from plfl.data.meters.tables import NO_READING
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
@@ -128,12 +130,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     ):
         client = reader.clients[0]
     keys = first_day.keys_for_study(options, options.file)
-    # The meters that a study selects are not the new ones.
-    selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
-    with word_keys(first_day.word_for_study):
-        readings_read, problems = reader.read_raw(options.new, client, selection | keys)
-    recent = kept_forecasters.recent if kept_forecasters else {}
-    tables = reader.resample_all(readings_read, recent, problems)
+    readings_read, tables, problems = _read(options, kept_forecasters, reader, client, keys)
     if options.save is not None and len(tables) > 1:
         raise DataError(
             Problem(
@@ -151,9 +148,13 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         is_new = options.newcomer and name not in participants
         model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
-        if kept_forecasters and not (is_new or options.all):
+        if kept_forecasters and readings.empty:
+            readings = kept_forecasters.latest(name)
+            say(name, f"no reading yet: forecast from the known ones, up to {readings.index[-1]}")
+        first = readings.index[0]
+        if kept_forecasters and not is_new:
             readings = kept_forecasters.read_by_next(model, name, readings)
-        table = _forecasts(model, name, readings, options)
+        table = _forecasts(model, name, readings, first, options)
         if not (kept_forecasters or is_new or options.accept_misfits):
             check_fit(name, readings["load"], None, model.highest_load(name))
         return table, model.short_name
@@ -161,9 +162,13 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
     if options.remember:
         first_day.remember(options.file, keys)
-    if kept_forecasters and known_names and not options.all:
-        names = [name for name in forecasts_of_meters if name in participants]
-        print_by_text(kept_forecasters.remarks({name: tables[name] for name in names}))
+    if kept_forecasters and known_names:
+        names = [
+            name for name in forecasts_of_meters if name in participants and name in readings_read
+        ]
+        new_tables = {name: tables[name] for name in names}
+        print_by_text(kept_forecasters.remarks(new_tables))
+        print_by_text(kept_forecasters.lags(new_tables))
         if options.keep_readings:
             readings_used = {name: readings_read[name] for name in names}
             keep_recent(options.file, readings_used, kept_forecasters.reach)
@@ -176,6 +181,55 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)
+
+
+def _read(
+    options: argparse.Namespace,
+    kept_forecasters: Forecasters | None,
+    reader: ForecastModel,
+    client: str | None,
+    keys: dict[str, Any],
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], list[Problem]]:
+    """The readings in the files as they are, and over the intervals of the study, by meter, and the
+    problems of others. Participants whose files have no reading yet have an empty table."""
+    # The meters that a study selects are not the new ones.
+    selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
+    with word_keys(first_day.word_for_study):
+        readings, problems = reader.read_raw(options.new, client, selection | keys)
+    if kept_forecasters is None:
+        return readings, reader.resample_all(readings, {}, problems), problems
+    tables = reader.resample_all(readings, kept_forecasters.recent, problems)
+    if client is None and len(raw_files(options.new, with_subfolders=True)) < len(readings):
+        absent_names = _absent(kept_forecasters.clients, tables, problems)
+        print_by_text(dict.fromkeys(absent_names, "not in these files"))
+    waiting_names = take_waiting(problems, kept_forecasters.clients, tables, client)
+    return readings, tables | dict.fromkeys(waiting_names, pd.DataFrame()), problems
+
+
+def _absent(
+    participants: Collection[str], tables: Collection[str], problems: Sequence[Problem]
+) -> list[str]:
+    """The participants of which nothing is in the files, neither readings nor problems."""
+    named = {*tables, *(problem.meter for problem in problems)}
+    return [name for name in participants if name not in named]
+
+
+def take_waiting(
+    problems: list[Problem],
+    participants: Collection[str],
+    tables: Collection[str],
+    client: str | None,
+) -> list[str]:
+    """The participants, or the only `client`, whose files have no reading yet; these problems are
+    taken out of the list. A file that has none, and is not that of a single participant, may be of
+    all that are not among the `tables` of readings."""
+    waiting = [problem for problem in problems if problem.kind == NO_READING]
+    names = {problem.meter for problem in waiting if problem.meter in participants}
+    if any(problem.meter not in participants for problem in waiting):
+        names |= {*participants} if client is None else {client} & {*participants}
+    if names:
+        problems[:] = [problem for problem in problems if problem not in waiting]
+    return [name for name in participants if name in names and name not in tables]
 
 
 def _check_out(options: argparse.Namespace) -> None:
@@ -270,11 +324,16 @@ def _model(
 
 
 def _forecasts(
-    model: ForecastModel, client: str, readings: pd.DataFrame, options: argparse.Namespace
+    model: ForecastModel,
+    client: str,
+    readings: pd.DataFrame,
+    first: pd.Timestamp,
+    options: argparse.Namespace,
 ) -> pd.DataFrame:
-    """The forecasts for a meter, with the offsets of their stamps."""
+    """The forecasts for a meter, with the offsets of their stamps. `first`: the first reading in
+    its files; those before it are known."""
     forecasts = (
-        model.predict(readings, client, options.model, fills_lags=True)
+        model.predict(readings, client, options.model, fills_lags=True, since=first)
         if options.all
         else model.predict_next(readings, client, options.model)
     )

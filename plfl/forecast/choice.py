@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -14,9 +15,17 @@ from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
+from plfl.data.meters.stamps import standard_offset
+from plfl.data.meters.tables import NO_READING
 from plfl.data.windows import scalings
 from plfl.forecast.contents import AS_RECEIVED
-from plfl.forecast.misfits import check_fit, describe_gap, describe_scale
+from plfl.forecast.misfits import (
+    check_fit,
+    check_overlap,
+    describe_gap,
+    describe_lag,
+    describe_scale,
+)
 from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about
@@ -92,6 +101,11 @@ class Choice:
     """The name of a sharing scheme or of a baseline."""
     file: Path
     why: str
+
+
+def read_clock() -> pd.Timestamp:
+    """The time now, in UTC."""
+    return pd.Timestamp.now("UTC")
 
 
 def readings_of(dataset: Dataset, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -325,6 +339,21 @@ class Forecasters:
         rows = count_rows_read(model.study, model.interval, model.baseline)
         return self.with_earlier(client, readings, None if model.has_adaptive_widths else rows)
 
+    def latest(self, client: str) -> pd.DataFrame:
+        """The last known reading of a client, for a forecast if nothing new has come. DataError: it
+        is so old that the forecast would be for the past."""
+        model, known_readings = self.any_model, self._known_readings(client)
+        last = pd.Timestamp(known_readings["load"].dropna().index[-1])
+        length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
+        offset = standard_offset(model.zone(client) or ZoneInfo("UTC"))
+        if last + length <= read_clock().tz_localize(None) + offset:
+            text = (
+                f"no reading yet, and a forecast from the last known one, of {last}, would be for "
+                "the past"
+            )
+            raise DataError(Problem(client, text, "give newer readings", client, NO_READING))
+        return known_readings.loc[[last]]
+
     def with_earlier(
         self, client: str, readings: pd.DataFrame, rows: int | None = None
     ) -> pd.DataFrame:
@@ -332,6 +361,8 @@ class Forecasters:
         known `rows` before them, by default all; DataError if they have another unit, or do not fit
         the known ones (`plfl.forecast.misfits`)."""
         model, known_readings = self.any_model, self._known_readings(client)
+        if not self.accepts_misfits:
+            check_overlap(client, readings["load"], known_readings["load"])
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
             check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
@@ -379,6 +410,18 @@ class Forecasters:
             sentences = [describe_gap(*loads, look_back), describe_scale(*loads)]
             texts[client] = "; ".join(filter(None, sentences))
         return texts
+
+    def lags(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+        """What there is to know, by client, if the last reading of another meter is after all that
+        is forecast; see `describe_lag`."""
+        model = self.any_model
+        length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
+        ends = {
+            client: pd.Timestamp(table["load"].dropna().index[-1])
+            for client, table in tables.items()
+        }
+        lags = {client: max(ends.values()) - end for client, end in ends.items()}
+        return {client: describe_lag(pd.Timedelta(lag), length) for client, lag in lags.items()}
 
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
         known_names = among["name"].drop_duplicates().tolist()

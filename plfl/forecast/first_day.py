@@ -16,7 +16,7 @@ from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
 from plfl.forecast.backtest import scored
-from plfl.forecast.misfits import LOOK_BACK, format_time
+from plfl.forecast.misfits import LOOK_BACK, describe_lag
 from plfl.forecast.output import localise, localise_ends
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
@@ -84,18 +84,13 @@ def describe(meters: Mapping[str, RawMeter]) -> dict[str, str]:
     latest = max((meter.end for meter in meters.values()), default=pd.Timestamp.min)
     texts = {}
     for name, meter in meters.items():
-        sentences = []
-        if meter.end < latest - LOOK_BACK:
-            sentences.append(
-                f"its readings end {format_time(latest - meter.end)} before the latest of all "
-                "meters, and its forecast is for the time after them"
-            )
+        sentences = [describe_lag(latest - meter.end, LOOK_BACK)]
         if meter.read_minutes < meter.minutes:
             sentences.append(
                 f"its readings of {meter.read_minutes} minutes are added up to {meter.minutes}, "
                 "the longest interval of all meters; forecast these alone for shorter ones"
             )
-        texts[name] = "; ".join(sentences)
+        texts[name] = "; ".join(filter(None, sentences))
     return texts
 
 

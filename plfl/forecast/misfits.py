@@ -28,11 +28,26 @@ nearly this multiple, or part,"""
 UNIT_SPREAD = 1.2
 """at most by this factor more or less."""
 DOUBTED_MULTIPLE = 2
-"""The same of half hours. Winter does that, too, so it is only told."""
+"""The same of half hours. Winter does that, too, so it is only told,"""
+DOUBTED_SPREAD = 1.25
+"""if the median ratio is this multiple by at most this factor more or less, and"""
+DOUBTED_RANGE = 1.4
+"""the largest ratio is at most this multiple of the least: homes change from week to week."""
 PEAK_MULTIPLE = 2
 """Half of the loads of a day are no peak if they are above this multiple of the largest one."""
 FAULT_MULTIPLE = 10
 """A load above this multiple of the largest one is a fault of the meter, or has another unit."""
+EQUAL_PART = 0.01
+"""Loads of the same time are equal if they differ by at most this part of the mean load."""
+MOST_CHANGED = 0.5
+"""New readings contradict known ones only if more than this part of them differs,"""
+LEAST_PART = 0.1
+"""and by more, on average, than this part of the mean load,"""
+LEAST_CHANGE = 0.5
+"""and than this multiple of the change from one day to the next. Most other homes of a town differ
+by more, and replaced estimates are rarely most readings."""
+FEWEST_CHANGED = 3 * DAY
+"""In less time all readings may be estimates that are replaced later."""
 
 
 def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highest: float) -> None:
@@ -87,11 +102,23 @@ def describe_gap(load: pd.Series, known_load: pd.Series, look_back: pd.Timedelta
     return ""
 
 
+def describe_lag(lag: pd.Timedelta, longest: pd.Timedelta) -> str:
+    """That the readings of a meter end this time before the latest of all meters, in words; empty
+    if it is at most the `longest` that needs no word."""
+    if lag <= longest:
+        return ""
+    return (
+        f"its readings end {format_time(lag)} before the latest of all meters, and its forecast is "
+        "for the time after them"
+    )
+
+
 def format_time(time: pd.Timedelta) -> str:
     """A time in words: "12 days", "30 hours"."""
-    return (
-        f"{time / DAY:.0f} days" if time >= 2 * DAY else f"{time / pd.Timedelta(hours=1):.3g} hours"
-    )
+    if time >= 2 * DAY:
+        return f"{time / DAY:.0f} days"
+    hours = f"{time / pd.Timedelta(hours=1):.3g}"
+    return f"{hours} hour" if hours == "1" else f"{hours} hours"
 
 
 def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) -> None:
@@ -111,13 +138,92 @@ def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) ->
         raise DataError(Problem(client, text, remedy, client, kind="a long gap"))
 
 
+def check_overlap(client: str, load: pd.Series, known_load: pd.Series) -> None:
+    """Refuse loads of which most differ from the known ones of the same times, in the last four
+    weeks that both have: those of other times, times a factor, or of `FEWEST_CHANGED` or more, by
+    more than `LEAST_PART` and `LEAST_CHANGE` allow. Less than a day tells nothing.
+    Loads as in `check_fit`."""
+    load, known_load = load.dropna(), known_load.dropna()
+    times = load.index.intersection(known_load.index)
+    if len(times) < 2 or times[-1] - times[0] < 0.9 * DAY:
+        return
+    times = times[times > times[-1] - COMPARED_TIME]
+    new, known = load[times], known_load[times]
+    size = float(known.abs().mean())
+    tolerance = EQUAL_PART * size
+    differences = (new - known).abs()
+    if _share_of_equal(differences, tolerance) >= 1 - MOST_CHANGED:
+        return
+    span = f"from {times[0]:%Y-%m-%d} to {times[-1]:%Y-%m-%d}"
+    right = "or say --accept-misfits if the new ones are right"
+    if shift := _shift_between(new, known_load, tolerance):
+        text = (
+            f"its readings {span} are those that are known {format_time(abs(shift))} "
+            f"{'later' if shift > pd.Timedelta(0) else 'earlier'}"
+        )
+        remedy = (
+            "correct the times, say their zone with --read-timezone or what they mark with "
+            f"--read-stamp, {right}"
+        )
+        raise DataError(Problem(client, text, remedy, client, kind="readings of other times"))
+    factors = (new / known)[known > tolerance]
+    factor = float(factors.median()) if len(factors) else np.nan
+    is_other_unit = factor > UNIT_SPREAD or 0 < factor < 1 / UNIT_SPREAD
+    if is_other_unit and _share_of_equal((factors / factor - 1).abs(), EQUAL_PART) > MOST_CHANGED:
+        text = f"its readings {span} are {_describe_size(factor)} those that are known of then"
+        remedy = f"say their unit with --read-as, correct the file, {right}"
+        raise DataError(Problem(client, text, remedy, client, kind="known loads times a factor"))
+    day_before = known_load.reindex(pd.DatetimeIndex(known_load.index) - DAY).to_numpy()
+    usual_change = float((known_load - day_before).abs().mean())
+    least_difference = max(LEAST_PART * size, LEAST_CHANGE * usual_change)
+    is_long = times[-1] - times[0] >= 0.9 * FEWEST_CHANGED
+    if is_long and differences.mean() > least_difference:
+        share = 1 - _share_of_equal(differences, tolerance)
+        text = (
+            f"{100 * share:.0f} % of its readings {span} are not those that are known of then, and "
+            f"the mean difference is {differences.mean():.3g} kWh"
+        )
+        remedy = (
+            "if they are another meter's, correct the name or the file; if a utility has corrected "
+            "them, say --accept-misfits"
+        )
+        raise DataError(Problem(client, text, remedy, client, kind="other readings"))
+
+
+def _share_of_equal(differences: pd.Series, tolerance: float) -> float:
+    """The share of absolute differences that are within a tolerance."""
+    return float((differences <= tolerance).mean())
+
+
+def _shift_between(load: pd.Series, known_load: pd.Series, tolerance: float) -> pd.Timedelta | None:
+    """The time of less than a day after which loads equal most of the known ones; None if there is
+    none, as between two meters."""
+    step = pd.Timedelta(load.index.to_series().diff().min())
+    count = DAY // step
+    for number in sorted(range(1 - count, count), key=abs):
+        shifted_load = known_load.reindex(load.index + number * step).to_numpy()
+        if number and _share_of_equal((load - shifted_load).abs(), tolerance) > MOST_CHANGED:
+            return number * step
+    return None
+
+
+def _describe_size(factor: float) -> str:
+    """A factor between loads in words: "8 times", "1/4 of"."""
+    if factor > 1:
+        return f"{factor:,.0f} times" if factor > 3 else f"{factor:.3g} times"
+    return f"1/{1 / factor:.0f} of" if factor < 1 / 3 else f"1/{1 / factor:.3g} of"
+
+
 def describe_scale(load: pd.Series, known_load: pd.Series) -> str:
     """That new loads are nearly twice those of the study, or half, in words; empty if not. Loads as
     in `check_fit`."""
     known_load = known_load.dropna()
     new_load = load[load.index > known_load.index[-1]].dropna()
     ratios = _scale_ratios(new_load, known_load[known_load.index > _begin(known_load)])
-    if not _are_near(ratios, DOUBTED_MULTIPLE):
+    if len(ratios) < len(QUANTILES) or ratios.max() > DOUBTED_RANGE * ratios.min():
+        return ""
+    size = max(float(np.median(ratios)), 1 / float(np.median(ratios)))
+    if not 1 / DOUBTED_SPREAD < size / DOUBTED_MULTIPLE < DOUBTED_SPREAD:
         return ""
     return (
         f"its new loads are about {'twice' if ratios.min() > 1 else 'half of'} those of the last "
@@ -162,10 +268,9 @@ def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -
     is_usual = 1 / SCALE_MULTIPLE < factor < SCALE_MULTIPLE
     if is_usual and not _are_near(ratios, UNIT_MULTIPLE):
         return
-    size = f"{factor:,.0f} times" if factor > 1 else f"1/{1 / factor:.0f} of"
     text = (
-        f"since {load.index[0]:%Y-%m-%d} its loads are about {size} those of the study, in the "
-        f"night as in the peak (the median is {load.median():.4g} kWh, it was "
+        f"since {load.index[0]:%Y-%m-%d} its loads are about {_describe_size(factor)} those of the "
+        f"study, in the night as in the peak (the median is {load.median():.4g} kWh, it was "
         f"{known_load.median():.4g}): another unit? Say it with --read-as, correct the file, or "
         "say --accept-misfits if they are right"
     )

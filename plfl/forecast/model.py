@@ -125,15 +125,14 @@ class ForecastModel(Contents):
             if len(intervals):
                 tables[name] = intervals
             else:
-                text = f"fewer readings than one interval of {self.interval} minutes"
-                problems.append(Problem(name, text, "add readings before or after", name))
+                problems.append(meters.without_reading(name, name))
         return tables
 
     def resample(self, readings: pd.DataFrame) -> pd.DataFrame:
         """The readings of a meter over the intervals of the study."""
         minutes = self._resampled_minutes
-        if minutes is None or len(readings) < 2:
-            return readings[:0] if minutes else readings
+        if minutes is None or readings.empty:
+            return readings
         return resampled(readings.asfreq(f"{self.study.data.meters.interval}min"), minutes)
 
     @property
@@ -241,6 +240,7 @@ class ForecastModel(Contents):
         model: ModelKind = "local",
         early: bool = False,
         fills_lags: bool = False,
+        since: pd.Timestamp | None = None,
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
@@ -256,6 +256,8 @@ class ForecastModel(Contents):
             early: also forecast where lags reach back to before the first reading; the last load
                 then replaces them, as in training.
             fills_lags: also forecast where lags are in a gap; the last load then replaces them.
+            since: only the forecasts that are made from this reading on; None: all. Adaptive widths
+                follow the earlier ones, too.
 
         Returns:
             A row for every reading with enough readings before it and no gap in the model's inputs,
@@ -275,6 +277,8 @@ class ForecastModel(Contents):
         windows = self._windows(frame, client, early, fills_lags)
         history = self._without_known_future(frame)
         forecasts = self._forecasts(client, model, windows, windows[2])
+        if since is not None:
+            forecasts = forecasts[forecasts["made_at"] >= since]
         self._report(windows[0].loc[: history.index[-1]], forecasts, client)
         return forecasts
 

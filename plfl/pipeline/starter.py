@@ -226,6 +226,8 @@ def _study(
     if outsiders := [*too_short(exports), *absent_names]:
         keys["leave_out"] = [*meters.leave_out, *map(escape, outsiders)]
     client_count = len(exports.meters) - len(outsiders)
+    step = min(meter.step for meter in exports.meters.values())
+    keys |= {"step": step} if step < minutes else {}
     federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
     if client_count // 2 >= neighbours.FEWEST:  # of each half
         federated["secure"] = True
@@ -425,6 +427,10 @@ def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
     stated: dict[str, Any] = {**exports.settled_keys}
     names = {*exports.format_names.values()}
     is_one_format = len(names) == 1
+    columns = {(*form.meters.column,) for form in exports.formats.values()}
+    if names == {None} and len(columns) == 1 and (column := columns.pop()):
+        # The rows of one time, a row for each meter, do not tell which column names them.
+        stated["columns"] = meters.columns | {"meter": column[0]}
     if meters.format is None and is_one_format and (name := names.pop()) is not None:
         stated["format"] = name
     if is_one_format and meters.date_format is None and (form := _format_of_stamps(exports)):

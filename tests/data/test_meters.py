@@ -384,7 +384,7 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
     (("line 7", "load 'n. v.'"), put(5, "n. v."), {}),
     (("line 7", "load 'inf'"), put(5, "inf"), {}),
     (("line 7", "1 negative value", "-1", "data.meters.allow_negative"), put(5, -1), {}),
-    (("fewer than two readings",), GOOD.head(1), {}),
+    (("no reading of a whole interval",), GOOD.head(1), {"interval": 60, "step": 15}),
     (("line 22", "'2018'", "ISO8601"), put(20, "2018", "timestamp"), {}),
     (("line 4", "UTC offset"), put(2, "2018-01-01 00:45Z", "timestamp"), {}),
     (

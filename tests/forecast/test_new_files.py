@@ -21,6 +21,7 @@ from plfl.data.meters import read_files
 from plfl.data.sources import load_dataset
 from plfl.deploy.forecasts import Forecasts
 from plfl.forecast.choice import Forecasters
+from plfl.forecast.misfits import describe_scale
 from plfl.pipeline.file_patterns import FilePatterns
 from plfl.pipeline.starter import describe_tests, recognise, write
 from plfl.results.records import write_about
@@ -393,6 +394,89 @@ def test_doubled_loads_are_forecast_and_told(
         assert ("its new loads" in printed.err) is bool(words)
 
 
+def change_known_part(change: Callable[[pd.DataFrame], pd.Series]) -> None:
+    """Write files of the days before and after the end of the study, in which those before it are
+    changed in the file of one meter."""
+    export("march", "2024-03-18", "2024-04-01")
+    table = pd.read_csv("march/barn.csv")
+    known_rows = 24 * 11
+    table.loc[: known_rows - 1, "kWh"] = change(table[:known_rows])
+    table.to_csv("march/barn.csv", index=False)
+
+
+def shift_hours(table: pd.DataFrame) -> pd.Series:
+    ends = make_hours("2024-03-18", "2024-03-29") - pd.Timedelta(hours=1)
+    return pd.Series(make_load("barn", ends), table.index)
+
+
+def read_other_meter(table: pd.DataFrame) -> pd.Series:
+    """The loads of a meter with the same mean, but other habits."""
+    return table["kWh"][::-1].reset_index(drop=True)
+
+
+def replace_estimates(table: pd.DataFrame, share: float = 0.4, factor: float = 1.6) -> pd.Series:
+    """Most readings as they were, and the last ones as they were measured later."""
+    loads = table["kWh"].copy()
+    loads[-int(share * len(loads)) :] *= factor
+    return loads
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda table: table["kWh"] * 20, "20 times those that are known of then; say their"),
+        (
+            lambda table: table["kWh"] / 2,
+            "1/2 of those that are known of then; say their",
+        ),
+        (shift_hours, "are those that are known 1 hour earlier; correct the times, say their zone"),
+        (read_other_meter, "are not those that are known of then, and the mean difference is"),
+        (replace_estimates, ""),
+        (partial(replace_estimates, share=0.9, factor=1.05), ""),
+    ],
+)
+def test_readings_that_contradict_known_ones_are_refused_and_corrected_ones_are_taken(
+    change: Callable, words: str, results: Path, invoke: Callable
+) -> None:
+    change_known_part(change)
+    for command in ("forecast", "backtest"):
+        arguments = (command, results, "march", "--with", "naive_day")
+        printed = invoke(*arguments, status=3 if words else 0)
+        told = [line for line in printed.err.splitlines() if line.startswith("plfl: barn:")]
+        assert len(told) == bool(words)
+        assert words in "".join(told) and ("--accept-misfits" in "".join(told)) is bool(words)
+        clients = pd.read_csv(io.StringIO(printed.out))["client"]
+        assert set(clients) == ({"attic", "cellar"} if words else {*NAMES})
+        invoke(*arguments, "--accept-misfits")
+
+
+def test_known_readings_in_another_unit_are_refused(results: Path, invoke: Callable) -> None:
+    change_known_part(lambda table: table["kWh"] * 1000)
+    printed = invoke("forecast", results, "march", "--with", "naive_day", status=3)
+    assert "1,000 times those that are known of then; say their unit with --read-as" in printed.err
+
+
+def test_a_day_of_estimates_that_are_replaced_is_taken(results: Path, invoke: Callable) -> None:
+    """All readings that are known of then have changed, but they are few."""
+    export("march", "2024-03-27", "2024-04-01")
+    table = pd.read_csv("march/barn.csv")
+    table.loc[: 24 * 2 - 1, "kWh"] = 1.1
+    table.to_csv("march/barn.csv", index=False)
+    assert len(print_forecasts(invoke, results, "march")) == 3 * 24
+
+
+def test_a_home_whose_habits_changed_a_little_may_be_doubled() -> None:
+    """Of two weeks of the ratios are 2.4, 2 and 1.8; winter alone may make the first and last 3
+    and 1.5."""
+    index = pd.date_range("2024-01-01", periods=24 * 42, freq="h")
+    known = pd.Series(np.arange(24 * 42) % 10 + 1.0, index)
+    new = pd.Series(np.arange(24 * 14) % 10 + 1.0, index[-1] + (index[1:337] - index[0]))
+    for low, high, words in ((2.4, 1.8, "twice"), (3, 1.5, "")):
+        factors = np.select([new <= 3, new >= 8], [low, high], 2)
+        told = describe_scale(new * factors, known)
+        assert words in told and bool(told) is bool(words)
+
+
 def test_loads_on_another_scale_are_taken_if_they_are_right(
     results: Path, invoke: Callable
 ) -> None:
@@ -436,6 +520,18 @@ def test_a_gap_longer_than_the_look_back_is_told_once(results: Path, invoke: Cal
     assert "without readings" not in invoke("forecast", results, "march", "--with", "naive_day").err
 
 
+def test_a_meter_that_stopped_is_told(results: Path, invoke: Callable) -> None:
+    export("march", "2024-03-20", "2024-04-01")
+    table = pd.read_csv("march/barn.csv")
+    for hours, words in (
+        (24, ""),
+        (30, "barn: its readings end 30 hours before the latest"),
+    ):
+        table[:-hours].to_csv("march/barn.csv", index=False)
+        printed = invoke("forecast", results, "march", "--with", "naive_day")
+        assert words in printed.err and ("before the latest of all" in printed.err) is bool(words)
+
+
 def test_the_ends_of_a_backtest_are_local_times_with_offsets(
     results: Path, invoke: Callable
 ) -> None:
@@ -454,10 +550,143 @@ def test_a_few_readings_that_rise_are_no_register(results: Path, invoke: Callabl
         table.to_csv(file, index=False)
     assert len(print_forecasts(invoke, results, "night")) == 3 * 24
     assert "register" not in invoke("forecast", results, "night", "--with", "naive_day").err
-    for file in Path("night").iterdir():
-        pd.read_csv(file)[:1].to_csv(file, index=False)
-    refused = invoke("forecast", results, "night", "--with", "naive_day", status=2).err
-    assert refused.count("fewer than two readings; add readings before or after") == 3
+
+
+def write_form(form: str, folder: str, first: str, last: str, rows: int | None = None) -> None:
+    """Write the hours between two days in a form of files: those of each meter (None: all; 0: only
+    the header)."""
+    Path(folder).mkdir()
+    if form == "esb_hdf":
+        ends = pd.date_range(first, last, freq="30min", tz="Europe/Dublin")[1:][:rows]
+        parts = {
+            number: pd.DataFrame(
+                {
+                    "MPRN": number,
+                    "Meter Serial Number": "000000000012345678",
+                    "Read Value": 2 * make_load(name, ends),
+                    "Read Type": "Active Import Interval (kW)",
+                    "Read Date and End Time": ends.strftime("%d-%m-%Y %H:%M"),
+                }
+            )
+            for number, name in enumerate(NAMES, 10_000_000_001)
+        }
+        pd.concat(parts).to_csv(f"{folder}/homes.csv", index=False)
+        return
+    ends = make_hours(first, last)[:rows]
+    tables = {
+        name: pd.DataFrame({"time": ends.strftime(DAY_FIRST), "kWh": make_load(name, ends)})
+        for name in NAMES
+    }
+    if form == "files":
+        for name, table in tables.items():
+            table.to_csv(f"{folder}/{name}.csv", index=False)
+    elif form == "long":
+        table = pd.concat([table.assign(home=name) for name, table in tables.items()])
+        table[["time", "home", "kWh"]].to_csv(f"{folder}/homes.csv", index=False)
+    else:
+        table = pd.concat([table.set_index("time")["kWh"] for table in tables.values()], axis=1)
+        table.set_axis([*NAMES], axis=1).to_csv(f"{folder}/homes.csv", index_label="time")
+
+
+FORMS = ("files", "wide", "long", "esb_hdf")
+EMPTY = ("--with", "naive_day")
+
+
+def write_results_of_form(form: str) -> Path:
+    """The results folder of a study of files in a form, and two folders of new ones: `whole` ends
+    with one reading after the study's, and `lone` has this one only."""
+    write_form(form, "exports", FIRST, LAST)
+    write_form(form, "lone", LAST, "2024-04-10", rows=1)
+    write_form(form, "empty", LAST, "2024-04-10", rows=0)
+    only = {"only": [*NAMES]} if form == "wide" else {}
+    return write_results_of("meters", "exports", timezone=ZONE, **only)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_reading_of_each_meter_is_read_as_the_study_reads(form: str, invoke: Callable) -> None:
+    results = write_results_of_form(form)
+    minutes = Study.load("meters.yaml").data.meters.interval
+    day = 24 * 60 // minutes
+    write_form(form, "whole", "2024-03-20", "2024-04-10", rows=day * 9 + 1)
+    expected = print_forecasts(invoke, results, "whole")
+    assert len(expected) == 3 * day
+    first = pd.Timestamp(LAST, tz=ZONE) + pd.Timedelta(minutes=minutes)
+    assert {*expected["made_at"]} == {str(first)}
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "lone"), expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_without_a_reading_yet_are_forecast_from_known_ones(
+    form: str, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = write_results_of_form(form)
+    write_form(form, "until", "2024-03-20", LAST)
+    expected = print_forecasts(invoke, results, "until")
+    for now, is_recent in (("2024-03-29 22:00", True), ("2024-03-29 23:00", False)):
+        clock = pd.Timestamp(now, tz="UTC")
+        monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda clock=clock: clock)
+        printed = invoke("forecast", results, "empty", *EMPTY, status=0 if is_recent else 2)
+        told = [line for line in printed.err.splitlines() if "no reading yet" in line]
+        assert len(told) == 3  # a line for each of three, and one for all of more
+        assert ("would be for the past; give newer readings" in printed.err) is not is_recent
+        if is_recent:
+            pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(printed.out)), expected)
+            for file in Path("empty").iterdir():
+                file.write_text("")
+            pd.testing.assert_frame_equal(print_forecasts(invoke, results, "empty"), expected)
+
+
+def test_a_meter_that_a_file_of_all_lacks_is_named(invoke: Callable) -> None:
+    results = write_results_of_form("long")
+    write_form("long", "march", LAST, "2024-04-01")
+    table = pd.read_csv("march/homes.csv")
+    table[table["home"] != "barn"].to_csv("march/homes.csv", index=False)
+    printed = invoke("forecast", results, "march", *EMPTY)
+    assert "barn: not in these files\n" in printed.err
+    assert "barn" not in printed.out
+    told = invoke("forecast", results, "march", "--client", "attic", *EMPTY).err
+    assert "not in these files" not in told
+
+
+def test_of_several_files_one_may_have_no_reading_yet(
+    results: Path, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export("march", LAST, "2024-04-01")
+    Path("march/barn.csv").write_text("time,kWh\n")
+    clock = pd.Timestamp("2024-03-29 12:00", tz="UTC")
+    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    made_at = print_forecasts(invoke, results, "march").groupby("client")["made_at"].first()
+    assert made_at["barn"].startswith("2024-03-29") and made_at["attic"].startswith("2024-04-01")
+    clock += pd.Timedelta(days=2)
+    printed = invoke("forecast", results, "march", "--with", "naive_day", status=3)
+    assert "plfl: barn: no reading yet" in printed.err
+    assert printed.out.count("\n") == 1 + 2 * 24
+    Path("march/barn.csv").write_text("")
+    assert "barn: no reading yet" in invoke("forecast", results, "march", *EMPTY, status=3).err
+
+
+def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study says how long a lone reading is."""
+    for folder, first, last in (("exports", FIRST, LAST), ("new", LAST, "2024-04-10")):
+        Path(folder).mkdir()
+        ends = pd.date_range(first, last, freq="15min", tz=ZONE)[1:]
+        for name in NAMES:
+            table = pd.DataFrame({"time": ends.strftime(DAY_FIRST), "kWh": make_load(name, ends)})
+            table.to_csv(f"{folder}/{name}.csv", index=False)
+    results = write_results_of("meters", "exports", timezone=ZONE, interval=60)
+    assert Study.load("meters.yaml").data.meters.step == 15
+    clock = pd.Timestamp("2024-03-29", tz="UTC")
+    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+    for rows, hours in ((1, 0), (4, 1), (7, 1)):
+        for name, table in whole.items():
+            table[:rows].to_csv(f"new/{name}.csv", index=False)
+        printed = invoke("forecast", results, "new", *EMPTY)
+        assert ("no reading yet" in printed.err) is (hours == 0)
+        made_at = pd.read_csv(io.StringIO(printed.out))["made_at"].unique().tolist()
+        assert made_at == [f"2024-03-29 0{hours}:00:00+01:00"]
 
 
 def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
@@ -509,6 +738,38 @@ def test_adaptive_widths_follow_all_known_readings(
     export("days", "2024-05-20", "2024-05-22", factor=100)
     with naming(DataError, "attic", "another unit"):
         Forecasts(results, "attic", Path("days/attic.csv")).document()
+
+
+@pytest.mark.parametrize("widening", ["adaptive", "personal"])
+def test_all_forecasts_are_those_of_single_calls_in_order(widening: str, invoke: Callable) -> None:
+    export("exports", FIRST, LAST)
+    _, content = recognise([Path("exports")], Meters(timezone=ZONE))
+    task = {"task": {"conformal": widening, "level": 0.8}, "baselines": {"trees": 2}}
+    write(Path("meters.yaml"), content | task)
+    results = write_results(Study.load("meters.yaml"), "naive_day")
+    export("spring", LAST, "2024-04-08")
+    found = print_forecasts(invoke, results, "spring", "--all")
+    first_time = pd.Timestamp(LAST, tz=ZONE) + pd.Timedelta(hours=1)
+    made_at = pd.to_datetime(found["made_at"], utc=True)
+    assert made_at.min() == first_time  # none for readings that are not in the files
+    whole = {name: pd.read_csv(f"spring/{name}.csv") for name in NAMES}
+    for rows in (2, 30, 150, len(whole["attic"])):
+        for name, table in whole.items():
+            table[:rows].to_csv(f"spring/{name}.csv", index=False)
+        single = print_forecasts(invoke, results, "spring", "--keep-readings")
+        assert len(single) == 3 * 24
+        same = found[found["made_at"].isin(set(single["made_at"]))].reset_index(drop=True)
+        pd.testing.assert_frame_equal(same, single)
+
+
+def test_readings_that_do_not_fit_are_refused_with_all_forecasts(
+    results: Path, invoke: Callable
+) -> None:
+    export("large", LAST, "2024-04-10", factor=8)
+    arguments = ("large", "--all", "--with", "naive_day")
+    assert (
+        "about 8 times those of the study" in invoke("forecast", results, *arguments, status=2).err
+    )
 
 
 def test_a_short_gap_before_new_readings_is_filled_like_one_among_them(

@@ -94,5 +94,5 @@ def test_a_file_without_a_whole_interval_is_named(invoke: Callable) -> None:
     table = pd.read_csv("new/b.csv")
     table[:3].to_csv("new/b.csv", index=False)
     printed = invoke("forecast", results, "new", "--with", "naive_day", status=3)
-    assert "b: fewer readings than one interval of 60 minutes" in printed.err
+    assert "plfl: b: no reading yet" in printed.err
     assert printed.out.count("\n") == 1 + 2 * 24

@@ -43,6 +43,7 @@ from plfl.data.meters.paths import client_name, client_names, keys_of_state, raw
 from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.stamps import standard_offset
+from plfl.data.meters.tables import NO_READING
 
 __all__ = [
     "client_name",
@@ -151,7 +152,6 @@ def read_files(
         if not any(is_chosen(name, meters) for name in exports.names):
             exports = read_new(meters=meters.model_copy(update=rule_of_meter), names=names)
     remedies = {
-        TOO_FEW: "add readings before or after: two tell the interval",
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
         "they are",
@@ -159,6 +159,13 @@ def read_files(
     problems = [
         replace(problem, remedy=remedies.get(problem.kind, problem.remedy))
         for problem in exports.problems
+        if problem.kind != TOO_FEW
+    ]
+    client_of = client_names(exports.names)
+    problems += [
+        without_reading(exports.files[problem.meter], client_of[problem.meter])
+        for problem in exports.problems
+        if problem.kind == TOO_FEW
     ]
     notes = list[Problem]()
     left_out = [name for name in exports.names if name not in exports.meters]
@@ -179,6 +186,13 @@ def read_files(
         notes += _problems_of_left_out(left_out, meters, paths[0] if len(paths) == 1 else "")
     _tell(notes)
     return tables, problems
+
+
+def without_reading(place: Path | str, client: str) -> Problem:
+    """The problem of a client of which files have no reading of a whole interval yet."""
+    return Problem(
+        place, "no reading of a whole interval yet", "add readings", client, kind=NO_READING
+    )
 
 
 def _problems_of_left_out(names: Sequence[str], meters: Meters, place: Path | str) -> list[Problem]:

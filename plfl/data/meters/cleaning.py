@@ -96,6 +96,8 @@ class Meter:
     """Changes by name: number of readings."""
     later_inputs: pd.DataFrame = field(default_factory=pd.DataFrame)
     """The inputs in the rows after the last load, such as a forecast of the weather."""
+    step: int = 0
+    """Minutes between the readings in the files, of which each interval has one or several."""
 
     @property
     def summary(self) -> str:
@@ -168,9 +170,11 @@ def clean(
     keys: Meters,
     interval: int | None,
     weather: pd.DataFrame | None,
+    may_be_lone: bool = False,
 ) -> Meter:
     """The series of a meter every `interval` minutes (None: at the steps of the readings). The
     `weather` has further inputs, indexed by the time in UTC from which they are known.
+    `may_be_lone`: a single reading is enough, whose length `keys.step` or `interval` says.
 
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
@@ -184,19 +188,22 @@ def clean(
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
     rows = _rows_in_order(place, rows, keys, changes)
-    if rows["_load"].count() < 2:
+    fewest = 1 if may_be_lone else 2
+    if rows["_load"].count() < fewest:
         meter_place = Place(pieces[0].table.path, name)
         raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
-    return _Readings(place, rows, zone, keys, interval, changes).meter(weather)
+    return _Readings(place, rows, zone, keys, interval, changes).meter(weather, fewest)
 
 
 class Cleaner:
     """Cleans meters one after the other. In a wide file, most of them have the same times and
     nothing that needs a look: they are like the first of these, but for their loads."""
 
-    def __init__(self, keys_of: Mapping[str, Meters], interval: int | None):
-        """`keys_of`: the keys of each meter; `interval`: see `clean`."""
-        self._keys_of, self._interval = keys_of, interval
+    def __init__(
+        self, keys_of: Mapping[str, Meters], interval: int | None, may_be_lone: bool = False
+    ):
+        """`keys_of`: the keys of each meter; `interval` and `may_be_lone`: see `clean`."""
+        self._keys_of, self._interval, self._may_be_lone = keys_of, interval, may_be_lone
         self._plain_loads: dict[int, Mapping[str, NDArray[np.float64]]] = {}
         self._plain_meters: dict[int, Meter] = {}
 
@@ -208,10 +215,12 @@ class Cleaner:
         if id(piece) not in self._plain_loads:
             self._plain_loads[id(piece)] = _plain_loads(piece, self._keys_of)
         if other_pieces or weather is not None or name not in self._plain_loads[id(piece)]:
-            return clean(name, pieces, zone, keys, self._interval, weather)
+            return clean(name, pieces, zone, keys, self._interval, weather, self._may_be_lone)
         plain_meter = self._plain_meters.get(id(piece))
         if plain_meter is None or plain_meter.zone != zone:
-            plain_meter = clean(name, pieces, zone, keys, self._interval, weather)
+            plain_meter = clean(
+                name, pieces, zone, keys, self._interval, weather, self._may_be_lone
+            )
             is_by_row = len(plain_meter.load) == len(piece.readings)  # no other intervals
             if is_by_row and plain_meter.load.notna().all():  # nor an hour lost and one gained
                 self._plain_meters[id(piece)] = plain_meter
@@ -453,7 +462,7 @@ class _Readings:
         if keys.cumulative and (minutes := _minutes_for_irregular(rows, interval)):
             self.rows = rows = self._on_grid(rows, minutes)
         self.known_rows = rows[rows["_load"].notna()]
-        self.raw = self._interval()
+        self.raw = self._interval(keys.step or interval)
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
@@ -472,9 +481,9 @@ class _Readings:
             self.known_rows = self.known_rows.set_axis(self.known_rows.index + length)
         self._check_grid(is_summed=interval is not None and interval != self.raw)
 
-    def _interval(self) -> int:
-        """The most common step between readings, in minutes."""
-        step = usual_step(pd.DatetimeIndex(self.known_rows.index)) or 0
+    def _interval(self, lone_step: int | None) -> int:
+        """The most common step between readings, in minutes; `lone_step` if there is one only."""
+        step = usual_step(pd.DatetimeIndex(self.known_rows.index)) or lone_step or 0
         if step == 24 * 60:
             text = "its readings are a day apart"
             remedy = (
@@ -566,14 +575,15 @@ class _Readings:
         is_doubtful = is_doubtful.reindex(self.known_rows.index, fill_value=False)
         self.known_rows = self.known_rows.assign(_load=self.known_rows["_load"].mask(is_doubtful))
 
-    def meter(self, weather: pd.DataFrame | None) -> Meter:
-        """The cleaned meter, with the inputs that are joined to it."""
+    def meter(self, weather: pd.DataFrame | None, fewest: int = 2) -> Meter:
+        """The cleaned meter, with the inputs that are joined to it; refused with fewer than
+        `fewest` loads."""
         place, changes = self.place, self.changes
         self._note_doubts()
         self._refuse_registers()
         load = self._load()
         positions = np.flatnonzero(load.notna())
-        if len(positions) < 2:
+        if len(positions) < fewest:
             raise place.refusal(self.known_rows, 0, TOO_FEW, TOO_FEW, place.leave_out)
         length, load = len(load), load.iloc[positions[0] : positions[-1] + 1].rename("load")
         changes["missing at the beginning or end"] += length - len(load)
@@ -591,7 +601,7 @@ class _Readings:
         changes["missing"] += int(gaps.sum())
         changes["gaps"] += len(gaps)
         later_inputs = self._inputs_after(index, inputs, weather)
-        return Meter(load, inputs, self.target, self.zone, +changes, later_inputs)
+        return Meter(load, inputs, self.target, self.zone, +changes, later_inputs, self.raw)
 
     def _inputs_after(
         self, index: pd.DatetimeIndex, inputs: pd.DataFrame, weather: pd.DataFrame | None

@@ -118,7 +118,8 @@ def read_exports(
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's; several in an archive are named like themselves. `progress`
     is called for every file and every meter.
-    `is_settled`: a study has read such files, so that nobody is asked if they are registers.
+    `is_settled`: a study has read such files, so that nobody is asked if they are registers, and it
+    says the interval of a lone reading.
     `largest`: nobody has read such files before, so that units and stamps that they do not state
     are settled by what is possible, or asked (`plfl.data.meters.questions`); otherwise the defaults
     of the keys hold.
@@ -139,7 +140,7 @@ def read_exports(
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
-    cleaner = Cleaner(exports.keys, interval)
+    cleaner = Cleaner(exports.keys, interval, may_be_lone=is_settled)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
             progress(name, step, 2 * len(pieces))

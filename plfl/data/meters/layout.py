@@ -7,7 +7,7 @@ from datetime import date
 
 import pandas as pd
 
-from plfl.base.errors import DataError, data_error, did_you_mean
+from plfl.base.errors import DataError, Problem, data_error, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
@@ -202,7 +202,8 @@ def find(table: RawTable, meters: Meters) -> Layout:
     cells, columns = table.cells, meters.columns
     _check_named_columns(table, meters)
     if not len(cells):
-        raise data_error(table.path, "holds no readings", "export it again")
+        text = "holds no readings"
+        raise DataError(Problem(table.path, text, "export it again", kind=tables.NO_READING))
     time_columns = (columns.get(role) for role in ("timestamp", "time_of_day"))
     time, stamp = tuple(column for column in time_columns if column is not None), None
     if not time:

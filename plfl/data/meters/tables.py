@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError, Place, data_error
+from plfl.base.errors import DataError, Place, Problem, data_error
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
 from plfl.base.text import counted
@@ -57,6 +57,8 @@ _FORMULA_TEXT = re.compile(
     r'(?:^|(?<=[;,|\t]))(?:"=""([^"\n]*)"""|="([^"\n]*)")(?=[;,|\t\r]|$)', re.MULTILINE
 )
 """A cell such as `="00123"`, which keeps spreadsheets from reading a number."""
+NO_READING = "no reading yet"
+"""What is wrong with a file, or a meter in it, that an hourly export may have just begun."""
 _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts
@@ -183,6 +185,11 @@ class RawFile:
     """XML or JSON."""
     encoding: str = ""
     """That of a text, if it was assumed."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is text without any."""
+        return self.kind == "text" and not any(map(str.strip, self.sheets[""]))
 
     @property
     def head(self) -> str:
@@ -416,7 +423,8 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
             rows = [split_fields(lines[number - 1], separator) for number in sample]
             head, begin = _header(path, rows, sample, meters.header)
         except (DataError, csv.Error) as error:
-            failure = failure or error
+            # Only with the right separator is a line a header.
+            failure = error if failure is None or _is_of_no_reading(error) else failure
             continue
         names, repeated = unique_names(rows[head])
         date = _date_in(rows[begin])
@@ -434,7 +442,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         above = frozenset() if stated else _above(rows[:head])
         table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
         return replace(table, unit_of_rows=stated)
-    raise failure or data_error(path, "is empty", "export it again")
+    raise failure or DataError(Problem(path, "is empty", "export it again", kind=NO_READING))
 
 
 def _lines(path: Path, content: bytes, meters: Meters) -> tuple[list[str], str]:
@@ -523,6 +531,9 @@ def _header(
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
+    if rows and len(rows) < _SAMPLE and _is_header_only(rows):
+        text = "has a header and no reading yet"
+        raise DataError(Problem(path, text, "export it again", kind=NO_READING))
     if not any(map(_dates_in, rows[:_SAMPLE])):
         raise data_error(
             path,
@@ -535,6 +546,20 @@ def _header(
         f"no header followed by lines with a date was found in the first {_SAMPLE} lines",
         f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}",
     )
+
+
+def _is_of_no_reading(error: Exception) -> bool:
+    """Whether an error says that a file has no reading yet."""
+    return isinstance(error, DataError) and error.problems[0].kind == NO_READING
+
+
+def _is_header_only(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the last row may be a header, of several words and no number, without a date in it or
+    in a row of as many fields."""
+    *_, last = map(_stripped, rows)
+    is_header = len(last) > 1 and all(re.search(r"[^\W\d_]", field) for field in last)
+    is_table = any(_dates_in(row) for row in rows if len(_stripped(row)) >= len(last))
+    return is_header and not is_table
 
 
 def _is_units(row: Sequence[str]) -> bool:

@@ -30,7 +30,7 @@ from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.selection import is_chosen, meter_of
 from plfl.data.meters.shapes import positions_of_day
-from plfl.data.meters.tables import RawTable
+from plfl.data.meters.tables import NO_READING, RawTable
 
 _DAY = 24 * 60
 _CHANGES = (0, 1, -1)
@@ -88,6 +88,9 @@ class _Reader:
         """Whether a factor has changed readings."""
 
     def read(self) -> FileReading:
+        if not len(self.cells):
+            text = "has a header and no reading yet"
+            raise DataError(Problem(self.path, text, "export it again", kind=NO_READING))
         self._leave_out_columns()
         self._choose_rows()
         if self.recognised_file.name is not None:

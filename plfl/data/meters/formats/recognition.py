@@ -9,7 +9,7 @@ from itertools import islice
 
 import pandas as pd
 
-from plfl.base.errors import data_error
+from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.config.sections import NOT_INPUTS, Meters
 from plfl.data.meters.formats import records, trees
@@ -22,6 +22,7 @@ from plfl.data.meters.formats.schema import (
     shipped_formats,
 )
 from plfl.data.meters.tables import (
+    NO_READING,
     SEPARATORS,
     RawFile,
     RawTable,
@@ -114,6 +115,8 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
             )
         if recognised_file := _read(raw, form, meters.format, _headers(raw)):
             return recognised_file
+        if raw.is_blank:
+            raise DataError(Problem(raw.path, "is empty", "export it again", kind=NO_READING))
         missing_columns = _missing_columns(form, _headers(raw))
         raise data_error(
             raw.path,
