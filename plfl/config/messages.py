@@ -45,6 +45,10 @@ _UNQUOTED = {
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
+_LONGEST_KEY = 100
+"""Characters of a key that messages show as it is."""
+_SHORT_KEY = reprlib.Repr()
+_SHORT_KEY.maxstring = 40
 
 
 def read(path: str | Path, problems: list[Problem] | None = None) -> object:
@@ -184,9 +188,15 @@ def _is_type(part: str) -> bool:
     return "constrained-" in part or part == "[key]"
 
 
+def show_key(key: str) -> str:
+    """A key in one line: one that is long, or has line ends, in quotes and shortened."""
+    is_plain = len(key) <= _LONGEST_KEY and key.isprintable()
+    return key if is_plain else _SHORT_KEY.repr(key)
+
+
 def _problems(error: Any, model: type[Section]) -> list[Problem]:
     loc = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
-    parts = [part for part in map(str, loc) if not _is_type(part)]
+    parts = [show_key(part) for part in map(str, loc) if not _is_type(part)]
     path, kind = ".".join(parts), error["type"]
     value_text = _SHORT.repr(error["input"])  # it may be large, even without end
     if kind == REFUSAL:

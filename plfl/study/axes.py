@@ -15,7 +15,7 @@ from typing import Any
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.messages import allowed
+from plfl.config.messages import allowed, show_key
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
 
@@ -164,7 +164,7 @@ def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[Probl
 def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[Problem]:
     axis_keys = grid.model_extra or {}
     values = axis_keys[key]
-    place = Key(f"grid.{key}")
+    place = Key(f"grid.{show_key(key)}")
     if problem := _unknown(key, study):
         yield Problem(place, problem)
         return

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from plfl.base.errors import ConfigError
 from plfl.study import Study
@@ -44,6 +45,22 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     twice.write_text("grid:\n  seeds: [1, 2]\nname: x\ngrid:\n  method: [ifca]\n")
     with naming(ConfigError, "line 4", "'grid'"):
         Study.load(twice)
+
+
+@pytest.mark.parametrize("block", ["{}", "{{federation: {}}}", "{{grid: {}}}"])
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("a\nb", r"'a\nb': "), ("x" * 300, "'xxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxx': ")],
+)
+def test_a_long_key_or_one_of_two_lines_is_shown_in_one_short_line(
+    block: str, key: str, shown: str
+) -> None:
+    text = block.format(yaml.safe_dump({key: [1]}, default_flow_style=True, width=1000).strip())
+    with pytest.raises(ConfigError) as caught:
+        Study.parse(yaml.safe_load(text), "a")
+    (problem,) = map(str, caught.value.problems)
+    assert f"{shown}unknown key" in problem
+    assert key not in problem
 
 
 @pytest.mark.parametrize(
