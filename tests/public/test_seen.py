@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.public.inputs import HourlyLoads
-from plfl.public.models import load
+from plfl.public.models import TRAINED_ON, card, load
 from plfl.public.seen import is_meter_seen, marks_of
 
 
@@ -25,6 +25,13 @@ def test_a_meter_is_known_again_from_four_weeks_of_it() -> None:
     assert is_meter_seen(halves[700 : 700 + 29 * 48], 30, marks)
     assert not is_meter_seen(series(60, seed=1), 60, marks)
     assert not is_meter_seen(hours.shift(freq="1h"), 60, marks)
+    # As the cards say:
+    assert not is_meter_seen(hours.round(2), 60, marks)
+    days = range(0, len(hours) - 11 * 24, 24)
+    noticed = [is_meter_seen(hours[first : first + 11 * 24], 60, marks) for first in days]
+    assert 0 < sum(noticed) < len(noticed)
+    for kind in TRAINED_ON:
+        assert "one day in 28" in card(kind) and "rounded ones" in card(kind)
 
 
 def test_meters_without_differences_are_never_known() -> None:
