@@ -147,7 +147,7 @@ class ClientData:
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
-        return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
+        return batches.streams(self.seed, purpose, (self.names[i] for i in clients), t)
 
     def _starts(self, i: int) -> NDArray[np.int64]:
         """Start rows of all training windows; those of all clients would take much memory."""

@@ -61,7 +61,7 @@ class Clock:
         self.computing = 0.0
         """Seconds for which the slowest participant of each group of the last round computed."""
         self._work = np.zeros(len(self._all_clients))
-        self._seconds_ahead = np.zeros(len(self._all_clients))
+        self._bytes_ahead = np.zeros(len(self._all_clients))
         self._traffic_before: Traffic = {}
         self._spent_before = np.zeros((3, len(self._all_clients)))
 
@@ -69,16 +69,12 @@ class Clock:
     def _all_clients(self) -> range:
         return range(len(self.names))
 
-    def _streams(self, purpose: str, t: int) -> list[np.random.Generator]:
-        """Random numbers of round `t` for a `purpose`, one generator per client."""
-        return [batches.stream(self.seed, f"/{purpose}/{name}", t) for name in self.names]
-
     def _seconds_each(self, key: str, speeds: SpeedsByClient | None, spread: float) -> Seconds:
         """The value (N,) of each client: its own, or drawn around that of all; 0 if none is given:
         it takes no time. ConfigError: a client has none."""
         values = np.array(_list_speeds(key, speeds or 0.0, self.names))
         if spread:
-            streams = self._streams(key, 0)
+            streams = batches.streams(self.seed, key, self.names, 0)
             values *= np.exp([spread * random.standard_normal() for random in streams])
         return values
 
@@ -87,14 +83,16 @@ class Clock:
         share = self.simulation.availability
         if share == 1:
             return np.ones(len(self._all_clients), dtype=np.bool_)
-        return np.array([random.random() < share for random in self._streams("availability", t)])
+        streams = batches.streams(self.seed, "availability", self.names, t)
+        return np.array([random.random() < share for random in streams])
 
     def progress(self, t: int) -> NDArray[np.float64]:
         """Share (N,) of its local steps after which each client would drop out of round `t`; 1 for
         those that stay."""
         progress = np.ones(len(self._all_clients))
         if self.simulation.dropout:
-            for i, random in enumerate(self._streams("dropout", t)):
+            streams = batches.streams(self.seed, "dropout", self.names, t)
+            for i, random in enumerate(streams):
                 drops, after = random.random(2)
                 if drops < self.simulation.dropout:
                     progress[i] = after
@@ -107,7 +105,7 @@ class Clock:
     def send_ahead(self, clients: NDArray[np.int64], size: int) -> None:
         """Note that `size` bytes of what each of `clients` (n,) downloads in this round were sent
         while the participants of the round before computed."""
-        self._seconds_ahead[clients] += size
+        self._bytes_ahead[clients] += size
 
     def wait_for_all(self, traffic: Traffic) -> None:
         """End the phase before round 1, with this `traffic`, when all clients have finished."""
@@ -128,8 +126,8 @@ class Clock:
         seconds_spent = self._seconds_spent(
             {kind: counts - earlier_traffic.get(kind, 0) for kind, counts in traffic.items()}
         )
-        seconds_ahead, self._seconds_ahead = self._seconds_ahead, np.zeros_like(self._seconds_ahead)
-        seconds_spent[0] -= np.minimum(seconds_ahead * self.down_seconds, self.computing)
+        bytes_ahead, self._bytes_ahead = self._bytes_ahead, np.zeros_like(self._bytes_ahead)
+        seconds_spent[0] -= np.minimum(bytes_ahead * self.down_seconds, self.computing)
         self.computing = float(
             sum(seconds_spent[1][clients].max() for clients in groups if len(clients))
         )

@@ -6,7 +6,7 @@ minibatches, in whatever order and stacks its clients are trained.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ctypes import c_int64, c_void_p
 from functools import cache
 from typing import Any
@@ -24,6 +24,13 @@ def stream(seed: int, name: str, counter: int) -> np.random.Generator:
     return np.random.Generator(
         np.random.Philox(key=np.array([seed, key], dtype=np.uint64), counter=words)
     )
+
+
+def streams(
+    seed: int, purpose: str, names: Iterable[str], counter: int
+) -> list[np.random.Generator]:
+    """Random numbers for a `purpose`, one generator for each of the clients `names`."""
+    return [stream(seed, f"/{purpose}/{name}", counter) for name in names]
 
 
 def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
