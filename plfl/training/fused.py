@@ -118,7 +118,12 @@ class Fused:
             task.objective.loss.name,
         )
         if rule is None or steps_taken is None or loss not in _LOSSES:
-            leave_to_stacked(task.optimiser.name if loss in _LOSSES else f"the loss {loss}")
+            feature = "parameters that have taken unequal numbers of steps"
+            if loss not in _LOSSES:
+                feature = f"the loss {loss}"
+            elif rule is None:
+                feature = task.optimiser.name
+            leave_to_stacked(feature)
             return self._stacked.train(task)
         S, K, B = task.minibatches.starts.shape
         fresh = task.optimiser.init(task.rows[:1])
