@@ -67,7 +67,7 @@ from plfl.federated.secure import neighbours
 from plfl.federated.secure.keys import SystemSecrets
 from plfl.federated.secure.shares import SIZE as SHARE
 from plfl.federated.secure.sums import PUBLIC, SEALED, DropoutError, SumServer
-from plfl.federated.secure.updates import Crowd, staying
+from plfl.federated.secure.updates import Crowd, fewest_staying
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
 from plfl.training.task import Engine
@@ -289,7 +289,7 @@ class DeployedServer:
         places = [names.index(name) for name in answers]
         try:
             arrival_bits = server.add(dict(zip(places, masked, strict=True)), fields)
-            if f.privacy is not None and len(places) < staying(len(names)):
+            if f.privacy is not None and len(places) < fewest_staying(len(names)):
                 raise DropoutError("too few clients are left to add the noise")
             # 4. The shares with which the masks are taken off the sum.
             requests = self._reply_with(answers, [arrival_bits[place] for place in places])
@@ -409,10 +409,12 @@ class DeployedServer:
 
     def _evaluate(self, f: Federation) -> Evaluation:
         """The scores of all connected clients, which score their models."""
-        held = f.server_rows if f.channel.shared else None
+        server_rows = f.server_rows if f.channel.shared else None
         messages = {
             name: self.message(
-                "evaluate", name, [] if held is None else [held[self.names.index(name)]]
+                "evaluate",
+                name,
+                [] if server_rows is None else [server_rows[self.names.index(name)]],
             )
             for name in self.members.connected(self.message("join"))
         }

@@ -153,7 +153,7 @@ class Privacy:
             mean = on_grid(mean + deviation * noise[1:], deviation)
         server.step(torch.from_numpy(mean).to(updates))
         if self.block.quantile is not None and within_bound is not None:
-            count = self.share_within(t, within_bound)
+            count = self.excess_within(within_bound)
             if noise is not None:
                 deviation = self.settings.count_noise(self.clients) * self.scale
                 (count,) = on_grid(np.array([count + deviation * noise[0]]), deviation)
@@ -165,8 +165,8 @@ class Privacy:
         shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
         return weighted_sum(shares.to(updates.device), updates.double())
 
-    def share_within(self, t: int, flags: Tensor) -> float:
-        """How many `flags` (n,) of round `t` are set, less half of all."""
+    def excess_within(self, flags: Tensor) -> float:
+        """How many `flags` (n,) are set, less half of all."""
         return float((flags.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
 
 

@@ -36,7 +36,7 @@ def threshold_of(degree: int) -> int:
     return 2 * degree // 3 + 1
 
 
-def apart(count: int, degree: int, missing: int) -> float:
+def probability_apart(count: int, degree: int, missing: int) -> float:
     """A bound of the probability that `missing` clients of `count`, wherever they stand, leave the
     others in groups without an edge between them."""
     if degree >= count - 1 or missing < degree:
@@ -46,7 +46,7 @@ def apart(count: int, degree: int, missing: int) -> float:
     return math.exp(pairs + ways)
 
 
-def exposed(count: int, degree: int, colluding: int) -> float:
+def probability_exposed(count: int, degree: int, colluding: int) -> float:
     """A bound of the probability that any client has at least t colluding neighbours."""
     degree = min(degree, count - 1)
     honest_count = count - 1 - colluding
@@ -71,9 +71,9 @@ def degree_of(count: int, has_shares: bool) -> int:
     colluding = int(COLLUDING * count)
     missing = colluding + (int(DROPPING * count) if has_shares else 0)
     for degree in range(FEWEST_NEIGHBOURS, count - 1, 2):
-        if apart(count, degree, missing) > SAFE:
+        if probability_apart(count, degree, missing) > SAFE:
             continue
-        if not has_shares or exposed(count, degree, colluding) <= SAFE:
+        if not has_shares or probability_exposed(count, degree, colluding) <= SAFE:
             return degree
     return count - 1
 

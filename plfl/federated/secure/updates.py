@@ -101,14 +101,14 @@ class Noise(NamedTuple):
     normals: Normals
 
 
-def staying(count: int) -> int:
+def fewest_staying(count: int) -> int:
     """The fewest clients of a sum that have to send their numbers, of which a fifth may collude."""
     return count - int(DROPPING * count)
 
 
-def honest(count: int) -> int:
+def fewest_honest(count: int) -> int:
     """The fewest clients of a sum whose noise the server does not know."""
-    return staying(count) - int(COLLUDING * count)
+    return fewest_staying(count) - int(COLLUDING * count)
 
 
 class Grid:
@@ -130,7 +130,7 @@ class Grid:
     def _deviation(self, count: int) -> float:
         """That of the noise of one client."""
         assert self.noise is not None
-        return self.noise.deviation / math.sqrt(honest(count))
+        return self.noise.deviation / math.sqrt(fewest_honest(count))
 
     def steps_of_noise(self, crowd: Crowd) -> float:
         """The deviation of a client's noise, in steps of the grid."""

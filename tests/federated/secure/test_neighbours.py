@@ -9,10 +9,10 @@ from plfl.federated.secure.neighbours import (
     COLLUDING,
     FEWEST_NEIGHBOURS,
     SAFE,
-    apart,
     degree_of,
     draw_neighbours,
-    exposed,
+    probability_apart,
+    probability_exposed,
     threshold_of,
 )
 
@@ -42,8 +42,12 @@ def test_the_probability_that_the_others_fall_apart(count: int, degree: int, mis
     neighbours = draw_neighbours(count, degree, np.random.default_rng(0))
     cases = [*combinations(range(count), missing)]
     true = np.mean([are_apart(neighbours, {*gone}) for gone in cases])
-    assert 0 < true <= apart(count, degree, missing) * (1 + 1e-9)
-    assert apart(count, degree, degree - 1) == 0 == apart(count, count - 1, missing)
+    assert 0 < true <= probability_apart(count, degree, missing) * (1 + 1e-9)
+    assert (
+        probability_apart(count, degree, degree - 1)
+        == 0
+        == probability_apart(count, count - 1, missing)
+    )
 
 
 def test_the_probability_that_a_key_is_known() -> None:
@@ -56,7 +60,7 @@ def test_the_probability_that_a_key_is_known() -> None:
             for told in combinations(range(count), colluding)
         ]
     )
-    assert 0 < true <= exposed(count, degree, colluding)
+    assert 0 < true <= probability_exposed(count, degree, colluding)
 
 
 @pytest.mark.parametrize("count", [5, 21, 22, 132, 1000, 10_000])
@@ -66,7 +70,10 @@ def test_neighbours_keep_the_promise_and_grow_slowly(count: int) -> None:
         assert (
             degree == count - 1 if count <= FEWEST_NEIGHBOURS + 1 else degree >= FEWEST_NEIGHBOURS
         )
-        assert apart(count, degree, int(COLLUDING * count)) <= SAFE
+        assert probability_apart(count, degree, int(COLLUDING * count)) <= SAFE
         if has_shares:
-            assert exposed(count, degree, int(COLLUDING * count)) <= SAFE or degree == count - 1
+            assert (
+                probability_exposed(count, degree, int(COLLUDING * count)) <= SAFE
+                or degree == count - 1
+            )
     assert degree_of(10_000, has_shares=True) < 80

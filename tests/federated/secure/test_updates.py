@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.privacy.mechanism import clipped
-from plfl.federated.secure.updates import LARGEST, Crowd, Grid, Noise, honest, sum_bytes
+from plfl.federated.secure.updates import LARGEST, Crowd, Grid, Noise, fewest_honest, sum_bytes
 from plfl.results.records import CellResult
 from plfl.study import Study
 from tests.helpers import tiny
@@ -109,7 +109,7 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
     step = Grid(noise).step(crowd)
     numbers = Grid(noise).round(*args, [np.random.default_rng(n) for n in range(count)])
     noise_and_rounding = numbers * step - updates.numpy()
-    told = honest(count)
+    told = fewest_honest(count)
     assert told == 30
     assert abs(noise_and_rounding[:told].sum(0).std() / 3.0 - 1) < 4 / np.sqrt(2 * width)
 
