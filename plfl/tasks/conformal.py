@@ -59,12 +59,12 @@ def followed(
     """
     grow, shrink = step * share, step * (share - 1)
     followed_widths: list[float] = []
-    after, widths = 0, followed_widths
-    score_list = scores.tolist()
+    used_count, score_list = 0, scores.tolist()
     for count in observed_counts.tolist():
-        for score, width_used in zip(score_list[after:count], widths[after:count], strict=True):
+        new = slice(used_count, count)
+        for score, width_used in zip(score_list[new], followed_widths[new], strict=True):
             if score == score:  # not NaN
                 width += grow if score > width_used else shrink
-        after = count
+        used_count = count
         followed_widths.append(width)
     return np.array(followed_widths)

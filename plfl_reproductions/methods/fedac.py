@@ -114,11 +114,11 @@ class FedAC(Method):
         sent_rows, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
         state.omega[clients] = sent_rows
         state.Phi = mean_of(f, clients, sent_rows[:, self._embedding(f)])
-        begins = state.components is None
+        is_first = state.components is None
         sound = sent_rows.isfinite().all(1)
-        if sound.sum() > 1 and (begins or (t - 1) % self.refresh == 0):
+        if sound.sum() > 1 and (is_first or (t - 1) % self.refresh == 0):
             state.components = components(sent_rows[sound])
-            if begins:
+            if is_first:
                 k = min(self.clusters, len(clients))
                 self._centre(f, state, clients, k_means(f, clients, sent_rows, k))
         if state.components is None:  # no round has had two participants yet

@@ -129,10 +129,10 @@ class FedADC(FedOpt):
         assert state.known is not None
         assert state.known_steps is not None
         known_rows = state.known[clients]
-        can = state.known_steps[clients] == state.server_steps - 1
+        knows_last = state.known_steps[clients] == state.server_steps - 1
         rate = f.server.opt.lr * float(state.last_eta)
         x, m = server_rows.clone(), m.clone()
-        for recipients, extras in ((can, []), (~can, [m[~can]])):
+        for recipients, extras in ((knows_last, []), (~knows_last, [m[~knows_last]])):
             if recipients.any():
                 x[recipients], extras_received = f.channel.send(
                     "down", clients[recipients], server_rows[recipients], extras

@@ -99,20 +99,20 @@ class FedALA(FedOpt):
             local = torch.where((rounds > 0)[:, None], local, session.start)
             s, gap = session.start.clone(), (session.start - local)[:, subset]
 
-            def mix() -> None:
+            def mix(W: Tensor) -> None:
                 s[:, subset] = local[:, subset] + gap * W
 
             passes = torch.where(rounds == 1, self.first, (rounds > 1).long())
             plan, steps = session.passes("fedala", self.sample, self.most_steps)
             for n in range(int(passes.max())):
                 for b in range(plan.starts.shape[1]):
-                    mix()
+                    mix(W)
                     is_learning = (passes > n) & (steps > b)
                     slope = (
                         session.gradient(s, plan.select_steps(b, 1), is_learning)[:, subset] * gap
                     )
                     W = torch.where(is_learning[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
-            mix()
+            mix(W)
             return RoutineResult(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})
 
         instructions.routine = Routine(run, minibatches=K)

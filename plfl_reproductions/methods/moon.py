@@ -93,12 +93,12 @@ class Moon(FedOpt):
 def contrast(h: Tensor, near: Tensor, far: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """The term l (n, B) of features (n, W, B), and its gradient (n, W, B) by `h`."""
     norm, near_norm, far_norm = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
-    near_norm, far_norm = norm * near_norm, norm * far_norm
-    gap = (h * far).sum(1) / far_norm - (h * near).sum(1) / near_norm
+    near_product, far_product = norm * near_norm, norm * far_norm
+    gap = (h * far).sum(1) / far_product - (h * near).sum(1) / near_product
     # PyTorch treats numbers at the end of a tensor that do not fill a vector of the processor by
     # another routine. Which numbers these are would depend on how many models train together.
     filled = torch.nn.functional.pad((gap / temperature).flatten(), (0, -gap.numel() % 32))
     terms = torch.nn.functional.softplus(filled)[: gap.numel()].view_as(gap)
     slope = filled.sigmoid()[: gap.numel()].view_as(gap) / temperature
-    by_h = (slope / far_norm)[:, None] * far - (slope / near_norm)[:, None] * near
+    by_h = (slope / far_product)[:, None] * far - (slope / near_product)[:, None] * near
     return terms, by_h - (slope * gap / norm.square())[:, None] * h

@@ -2,7 +2,7 @@
 
 Optimisers work on rows: `y` and `g` have shape (S, P), one row per model, and every operation
 acts on each row separately. The state is reset at the start of every round unless
-`federation.opt_state` says otherwise.
+`federation.opt_state` or the method says otherwise.
 """
 
 from abc import abstractmethod
