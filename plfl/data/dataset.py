@@ -518,6 +518,16 @@ def split_targets(dataset: Dataset) -> list[Dataset]:
     return [dataset.select_target(h) for h in range(dataset.horizons)]
 
 
+def held_out_rows(rows: int, interval: int) -> int:
+    """The rows, one every `interval` minutes, at the end of a history that are held out to choose
+    on: a fifth, but at least a day.
+
+    >>> held_out_rows(168, 60), held_out_rows(48, 60)
+    (33, 24)
+    """
+    return max(rows // 5, WEEK // 7 // interval)
+
+
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:
     """The clients in groups. Each group is late once, while the others train."""
     groups = min(turns, len(clients))

@@ -27,6 +27,7 @@ from plfl.data.dataset import (
     Dataset,
     JoinedRows,
     ViewName,
+    held_out_rows,
     join_datasets,
     no_clients,
 )
@@ -416,7 +417,7 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
         return Cut(table, _cuts(name, len(table), windows)[None])
     interval = _interval(table)
     first, test, end = _history(name, table, windows, origin, interval)
-    held = max((test - first) // 5, WEEK // 7 // interval)
+    held = held_out_rows(test - first, interval)
     needed_rows = windows.look_back + windows.farthest
     parts = {
         "history, less what is held out to choose on,": (test - first - held, needed_rows),

@@ -14,7 +14,7 @@ from plfl.base.errors import DataError, Problem, ResultsError, did_you_mean
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.config.named import STANDARD
-from plfl.data.dataset import WEEK, Dataset
+from plfl.data.dataset import WEEK, Dataset, held_out_rows
 from plfl.data.meters.stamps import standard_offset
 from plfl.data.meters.tables import NO_READING
 from plfl.data.windows import scalings
@@ -269,7 +269,7 @@ class Forecasters:
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
         minutes = len(readings) * self.any_model.interval
         is_short = minutes < AS_RECEIVED
-        held = max(len(readings) // 5, WEEK // 7 // self.any_model.interval)
+        held = held_out_rows(len(readings), self.any_model.interval)
         before = readings if is_short else readings[:-held]
         by_name: dict[str, pd.Series[float]] = {}
         for row in self.index.drop_duplicates("name").itertuples():

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Problem
 from plfl.baselines.storage import fit_to_new, save, settings_of
 from plfl.config.sections import Calibration
-from plfl.data.dataset import WEEK, Dataset, Split
+from plfl.data.dataset import Dataset, Split, held_out_rows
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
@@ -99,7 +99,7 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
 def _with_held(dataset: Dataset) -> Dataset:
     """A meter's dataset with the last fifth of its training set held out, at least a day."""
     first, _, _, end = dataset.view.bounds[0].tolist()
-    held = max((end - first) // 5, WEEK // 7 // dataset.interval)
+    held = held_out_rows(end - first, dataset.interval)
     bounds = np.array([[first, max(first, end - held), end, end]])
     view = replace(dataset.view, held=np.array([held]), bounds=bounds)
     return replace(dataset, views={"train": view})
