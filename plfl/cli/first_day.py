@@ -15,7 +15,7 @@ from plfl.base.files import write_text
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
 from plfl.cli.common import progress_bar
-from plfl.cli.init import KINDS, add_layout_options, meters_of, word_as_option
+from plfl.cli.init import add_layout_options, meters_of, word_as_option
 from plfl.cli.meters import (
     INCOMPLETE,
     deliver_errors,
@@ -35,6 +35,7 @@ from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members
 from plfl.pipeline.starter import place_problem, zone_lines, zone_problem
 from plfl.public.inputs import LeadTime
+from plfl.public.models import KINDS
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""

@@ -16,7 +16,6 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted_names
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
-from plfl.cli.init import KINDS
 from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
 from plfl.cli.results import find_results
 from plfl.data.meters.paths import raw_files
@@ -26,7 +25,7 @@ from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
 from plfl.forecast.recent import keep_recent, read_recent
-from plfl.public.models import card
+from plfl.public.models import KINDS, card
 
 EXAMPLES = """
 plfl forecast exports/ --kind homes --timezone Europe/Berlin

@@ -18,7 +18,7 @@ from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
 from plfl.pipeline import shipped, starter
 from plfl.pipeline.format_samples import check_own_samples
-from plfl.public.models import Kind
+from plfl.public.models import KINDS, Kind
 from plfl.study import Study
 
 EXAMPLES = """
@@ -32,8 +32,6 @@ METERS = "data.meters."
 """What the paths of keys of own meters begin with."""
 NOT_OPTIONS = ("folder", "exports")
 """Keys of `data.meters` that are not about the content of files."""
-KINDS = ("homes", "buildings")
-"""The kinds of meters for which there is a model of public meters."""
 OF_EXPORTS = ("name", "ahead", "save_format", "kind", "origins", "holidays")
 """Further options that need exports."""
 NO_DEFAULT = ("timezone", "interval")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from lzma import LZMAError
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from plfl.training.forest import Forest
 
 Kind = Literal["homes", "buildings"]
 """The kinds of meters for which there is a model."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 LEVELS = (0.1, 0.5, 0.9)
 """The quantiles that a model forecasts, the median in the middle."""
 FOLDER = Path(__file__).parent / "files"

@@ -1,7 +1,6 @@
 """The models of public meters that come with plfl."""
 
 from pathlib import Path
-from typing import get_args
 from unittest.mock import Mock
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.public import models, packing
 from plfl.public.inputs import HourlyLoads
-from plfl.public.models import Kind
-
-KINDS = get_args(Kind)
+from plfl.public.models import KINDS, Kind
 
 
 def test_they_take_less_than_a_megabyte_together() -> None:
