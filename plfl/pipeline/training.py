@@ -47,9 +47,7 @@ def train_cells(
     waits and uses the cells that the other finishes. `label`: its name in the log.
     """
     engine = choose(place_computation(study), study.model.kernel_form)
-    if (
-        engine[0] == "fused"
-    ):  # the arrays of a step of the stacked engine are large, and needed again
+    if engine[0] == "fused":  # the stacked one needs its large arrays again in the next step
         with suppress(AttributeError):  # another C library than glibc
             # Return the memory of large arrays to the system (M_MMAP_THRESHOLD). Otherwise small
             # ones fragment what blocks of models leave, and the process grows by all models.

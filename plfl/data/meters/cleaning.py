@@ -669,7 +669,9 @@ class _Readings:
         """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
         keys, changes, ends = self.keys, self.changes, self.known_rows.index
         is_outside = (self.rows.index < ends[0]) | (self.rows.index > ends[-1])
-        changes["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
+        changes["missing at the beginning or end"] += int(is_outside.sum())
+        if keys.cumulative:  # its first reading ends no interval, and is not missing
+            changes["missing at the beginning or end"] -= 1
         load = (
             self._register_load()
             if keys.cumulative
