@@ -14,6 +14,7 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Meters
 from plfl.data import meters
 from plfl.data.meters.exports import read_exports
+from plfl.data.meters.weather import forecasts_in_time
 from plfl.pipeline.starter import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -318,6 +319,19 @@ def test_weather_whose_columns_are_never_known_together_is_refused(tmp_path: Pat
     keys = study(export, weather, interval=30, columns=columns).data.meters
     meter = read_exports([export], keys, 30).meters["m"]
     assert meter.inputs.notna().sum().tolist() == [24, 24]
+
+
+def test_a_time_written_in_two_ways_has_one_forecast() -> None:
+    rows = pd.DataFrame(
+        {
+            "valid": ["2021-01-02T01:00:00Z", "2021-01-02T02:00:00+01:00", "2021-01-02T02:00:00Z"],
+            "issued": ["2021-01-01T00:00:00Z", "2021-01-01T12:00:00Z", "2021-01-01T12:00:00Z"],
+            "Ta": [1.0, 2.0, 3.0],
+        }
+    )
+    keys = Meters(weather=Path("w.csv"), weather_issued="issued", weather_ahead=6)
+    latest = forecasts_in_time(Path("w.csv"), rows, keys, "UTC")
+    assert latest["Ta"].tolist() == [2.0, 3.0]
 
 
 def test_inputs_that_go_on_after_the_last_load_are_rows_of_their_own(tmp_path: Path) -> None:

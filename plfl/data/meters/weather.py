@@ -117,7 +117,7 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
         hours += 1
     is_early = issued <= valid - pd.Timedelta(hours=hours)
     order = issued[is_early].sort_values(kind="stable").index
-    last = rows.loc[order].drop_duplicates(valid_column, keep="last")
+    last = rows.loc[order[~valid[order].duplicated(keep="last").to_numpy()]]
     if last.empty:
         raise data_error(
             path,
