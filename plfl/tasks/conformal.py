@@ -61,8 +61,10 @@ def followed(
     followed_widths: list[float] = []
     used_count, score_list = 0, scores.tolist()
     for count in observed_counts.tolist():
-        new = slice(used_count, count)
-        for score, width_used in zip(score_list[new], followed_widths[new], strict=True):
+        new_windows = slice(used_count, count)
+        for score, width_used in zip(
+            score_list[new_windows], followed_widths[new_windows], strict=True
+        ):
             if score == score:  # not NaN
                 width += grow if score > width_used else shrink
         used_count = count

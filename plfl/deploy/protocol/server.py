@@ -198,9 +198,9 @@ class DeployedServer:
         earlier runs released that were not continued."""
         lines = self._releases.read_text(encoding="ascii").splitlines()
         own_rounds = [line for line in lines if line.startswith(f"{self.run_id} ")]
-        if others := len(lines) - len(own_rounds):
+        if earlier_count := len(lines) - len(own_rounds):
             self.notes.append(
-                f"earlier runs that were not continued released {others} rounds in all, which the "
+                f"earlier runs that were not continued released {earlier_count} rounds, which the "
                 "stated ε does not count: they add up"
             )
         repeated = tuple(times for times in Counter(own_rounds).values() if times > 1)
