@@ -79,6 +79,15 @@ def test_models_are_made_for_studies_that_list_the_public_one(tmp_path, monkeypa
     assert trained == [["fox", "panther", "bear"]]
 
 
+def test_the_table_of_the_public_model_may_be_in_a_new_folder(tmp_path, monkeypatch):
+    row = {"study": "map-homes", "state": "a", "weeks": 1, "mase": 0.75, "wape": 0.25}
+    monkeypatch.setattr(map_public, "scores", lambda study, models: pd.DataFrame([row]))
+    out = tmp_path / "docs" / "out.csv"
+    monkeypatch.setattr("sys.argv", ["map_public", "models", "map-homes", "--out", str(out)])
+    map_public.main()
+    assert pd.read_csv(out)["mase"].eq(0.75).all()
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "config").glob("map*.yaml")), ids=lambda f: f.stem)
 def test_a_study_of_the_map_lists_a_public_model_of_each_site(file):
     study = Study.load(file)
