@@ -25,7 +25,6 @@ from plfl.cli.meters import (
 from plfl.cli.results import find_results
 from plfl.forecast.backtest import backtest
 from plfl.forecast.choice import Forecasters
-from plfl.forecast.recent import read_recent
 
 EXAMPLES = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         raise PlflError(
             Problem(results, "no readings are given", "name files of new ones after it")
         )
-    forecasters = Forecasters(results, options.accept_misfits, read_recent(results))
+    forecasters = Forecasters(results, options.accept_misfits)
     with share_messages():
         return _backtest_study(options, forecasters, new)
 

@@ -24,7 +24,6 @@ from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
-from plfl.forecast.recent import keep_recent, read_recent
 from plfl.public.models import KINDS, card
 
 EXAMPLES = """
@@ -112,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
 def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], None]) -> int:
     """Forecast with the models of a study."""
     kept_forecasters = (
-        Forecasters(options.file, options.accept_misfits, read_recent(options.file))
+        Forecasters(options.file, options.accept_misfits)
         if is_results_folder(options.file)
         else None
     )
@@ -144,6 +143,8 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     if options.newcomer and known_names:
         _name_participants(known_names, options.save)
 
+    fitting_readings: dict[str, pd.DataFrame] = {}
+
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         is_new = options.newcomer and name not in participants
         model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
@@ -153,24 +154,22 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         first = readings.index[0]
         if kept_forecasters and not is_new:
             readings = kept_forecasters.read_by_next(model, name, readings)
+            if name in readings_read:
+                fitting_readings[name] = readings_read[name]
         table = _forecasts(model, name, readings, first, options)
         if not (kept_forecasters or is_new or options.accept_misfits):
             check_fit(name, readings["load"], None, model.highest_load(name))
         return table, model.short_name
 
-    forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
+    try:
+        forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
+    finally:  # those without a forecast need them in a later call
+        if kept_forecasters and options.keep_readings:
+            kept_forecasters.keep(fitting_readings)
     if options.remember:
         first_day.remember(options.file, keys)
-    if kept_forecasters and known_names:
-        names = [
-            name for name in forecasts_of_meters if name in participants and name in readings_read
-        ]
-        new_tables = {name: tables[name] for name in names}
-        print_by_text(kept_forecasters.remarks(new_tables))
-        print_by_text(kept_forecasters.lags(new_tables))
-        if options.keep_readings:
-            readings_used = {name: readings_read[name] for name in names}
-            keep_recent(options.file, readings_used, kept_forecasters.reach)
+    new_tables = {name: tables[name] for name in forecasts_of_meters if name in fitting_readings}
+    _print_remarks(kept_forecasters, new_tables)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
@@ -180,6 +179,13 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)
+
+
+def _print_remarks(kept_forecasters: Forecasters | None, tables: dict[str, pd.DataFrame]) -> None:
+    """Print what there is to know about the new readings of participants that are forecast."""
+    if kept_forecasters and tables:
+        print_by_text(kept_forecasters.remarks(tables))
+        print_by_text(kept_forecasters.lags(tables))
 
 
 def _read(

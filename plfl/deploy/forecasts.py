@@ -25,7 +25,6 @@ from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.recent import FILE as RECENT
-from plfl.forecast.recent import read_recent
 from plfl.forecast.remembered import READING_FILE, read_remembered
 
 log = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ class Forecasts:
 
     def _from_results(self) -> tuple[ForecastModel, pd.DataFrame]:
         """The best forecaster of the meter in a results folder, and its next forecasts."""
-        forecasters = Forecasters(self.model, self.accepts_misfits, read_recent(self.model))
+        forecasters = Forecasters(self.model, self.accepts_misfits)
         model = forecasters.model(forecasters.choose(self.name).file)
         keys = read_remembered(self.model)
         tables, problems = model.read_all([self.readings], self.name, keys, forecasters.recent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -27,6 +27,8 @@ from plfl.forecast.misfits import (
     describe_scale,
 )
 from plfl.forecast.model import ForecastModel, count_rows_read, load
+from plfl.forecast.recent import FILE as RECENT
+from plfl.forecast.recent import keep_recent, read_recent
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about
 from plfl.results.tables import Tables
@@ -129,8 +131,6 @@ class Forecasters:
     results: Path
     accepts_misfits: bool = False
     """Whether readings are taken that do not fit those of the study."""
-    recent: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """Readings of clients after those of the study, not resampled (`plfl.forecast.recent`)."""
 
     @cached_property
     def place(self) -> Path:
@@ -320,6 +320,18 @@ class Forecasters:
                 )
             tables |= readings_of(Dataset.load_file(file), wanted)
         return tables
+
+    @cached_property
+    def recent(self) -> dict[str, pd.DataFrame]:
+        """Readings of clients after those of the study, not resampled; see `read_recent`, also for
+        errors."""
+        if not (self.results / RECENT).is_file():
+            return {}
+        return read_recent(self.results, self.any_model.form_of_readings)
+
+    def keep(self, new: Mapping[str, pd.DataFrame]) -> None:
+        """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
+        keep_recent(self.results, new, self.reach, self.any_model.form_of_readings)
 
     def _known_readings(self, client: str) -> pd.DataFrame:
         """The readings of a client in the study, and the recent ones after them."""

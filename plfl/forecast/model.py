@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem, ResultsError, did_you_mean
+from plfl.base.files import digest
 from plfl.base.text import counted
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable
@@ -139,6 +140,12 @@ class ForecastModel(Contents):
     def raw_interval(self) -> int:
         """Minutes between readings before they are resampled."""
         return self.interval if self._resampled_minutes is None else self.study.data.meters.interval
+
+    @property
+    def form_of_readings(self) -> str:
+        """A digest of what readings are before they are resampled: interval, zones and columns."""
+        layout = self._layout
+        return digest(self.raw_interval, layout.timezone, layout.timezones, self.readings)
 
     def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
         """Readings of several files, every `minutes`, in which short gaps up to the last load are

@@ -9,7 +9,7 @@ from pathlib import Path
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import hold
 from plfl.base.lazy import pandas as pd
-from plfl.results.records import read_table, write_table
+from plfl.results.records import cell_digest, read_table, write_table
 
 FILE = Path("data", "recent.parquet")
 """The file with these readings in a results folder, beside the study's own, which are not published
@@ -19,12 +19,21 @@ LEAST_SPAN = pd.Timedelta(days=35)
 more."""
 
 
-def read_recent(results: Path) -> dict[str, pd.DataFrame]:
+def read_recent(results: Path, form: str = "") -> dict[str, pd.DataFrame]:
     """The readings that a results folder keeps, by client, not resampled; none if it keeps none.
-    ResultsError: the file is damaged."""
+    `form`: see `ForecastModel.form_of_readings`; empty: any. ResultsError: the file is damaged, or
+    its readings have another form."""
     path = results / FILE
     if not path.is_file():
         return {}
+    if form and cell_digest(path) not in (form, "", None):
+        raise ResultsError(
+            Problem(
+                path,
+                "keeps readings with another interval, time zone or columns than the study has now",
+                "remove it, and forecast once from the last five weeks",
+            )
+        )
     try:
         table = read_table(path, sealed=True)
         by_client = table.set_index("timestamp").groupby("client", sort=False)
@@ -36,18 +45,21 @@ def read_recent(results: Path) -> dict[str, pd.DataFrame]:
 
 
 def keep_recent(
-    results: Path, new: Mapping[str, pd.DataFrame], reach: pd.Timedelta = LEAST_SPAN
+    results: Path,
+    new: Mapping[str, pd.DataFrame],
+    reach: pd.Timedelta = LEAST_SPAN,
+    form: str = "",
 ) -> Path:
     """Add new readings of clients to those that a results folder keeps, in place of earlier ones of
     the same times, and return the file. Readings that are older than `LEAST_SPAN` and than `reach`,
-    the time that forecasters read, are left out. Without new ones nothing is written. Calls at the
-    same time wait for each other."""
+    the time that forecasters read, are left out. Without new ones nothing is written. `form` as in
+    `read_recent`, which see for errors. Calls at the same time wait for each other."""
     path = results / FILE
     if not new:
         return path
     lock = hold(path.with_name(f".{path.name}.lock"))
     try:
-        _add(path, read_recent(results), new, max(reach, LEAST_SPAN))
+        _add(path, read_recent(results, form), new, max(reach, LEAST_SPAN), form)
     finally:
         lock.release()
     return path
@@ -58,8 +70,9 @@ def _add(
     tables: dict[str, pd.DataFrame],
     new: Mapping[str, pd.DataFrame],
     span: pd.Timedelta,
+    form: str,
 ) -> None:
-    """Write `tables` with the new readings, of this span of time."""
+    """Write `tables` with the new readings, of this span of time and form."""
     for client, readings in new.items():
         rows_known = readings.dropna(subset=["load"])
         parts = [tables[client], rows_known] if client in tables else [rows_known]
@@ -70,4 +83,4 @@ def _add(
         table.rename_axis("timestamp").reset_index().assign(client=client)
         for client, table in tables.items()
     ]
-    write_table(pd.concat(rows, ignore_index=True), path)
+    write_table(pd.concat(rows, ignore_index=True), path, form)

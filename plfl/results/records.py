@@ -173,8 +173,8 @@ def _numbers(version_text: str) -> list[int]:
 
 
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
-    """Write a table as Parquet, with its checksum, the digest of its cell, and the versions of the
-    software that made it in the metadata."""
+    """Write a table as Parquet, with its checksum, the digest of its cell, or of what else it is
+    for, and the versions of the software that made it in the metadata."""
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     versions = json.dumps(installed_versions()).encode()
     write_arrow(arrow, path, {_DIGEST: digest.encode(), _VERSIONS: versions})
@@ -253,7 +253,8 @@ def unreadable(path: Path, error: Exception) -> ResultsError:
 
 
 def cell_digest(path: Path) -> str | None:
-    """Digest of the cell whose table is at `path`; None if the table is missing or damaged."""
+    """Digest of the cell, or of what else the table at `path` is for; None if it is missing or
+    damaged."""
     try:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
     except DAMAGE:

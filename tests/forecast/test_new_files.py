@@ -5,6 +5,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl.base.errors import DataError
+from plfl.base.errors import DataError, ResultsError
 from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
@@ -825,6 +826,42 @@ def test_short_gaps_between_kept_readings_are_filled(results: Path, invoke: Call
     for folder in ("first", "second"):
         print_forecasts(invoke, results, folder, "--keep-readings")
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "third"), expected)
+
+
+def test_readings_without_a_forecast_are_kept_too(results: Path, invoke: Callable) -> None:
+    """After a gap that is longer than a forecast looks back, files of some hours add up."""
+    arguments = ("--with", "naive_day", "--keep-readings")
+    hours = len(make_hours("2024-04-05", "2024-04-08"))
+    export("whole", "2024-04-05", "2024-04-08")
+    Path("new").mkdir()
+    whole = {name: pd.read_csv(f"whole/{name}.csv") for name in NAMES}
+    for begin, status in ((hours - 28, 2), (hours - 18, 2), (hours - 8, 0)):
+        for name, table in whole.items():
+            table[begin : begin + 8 + 2 * (status > 0)].to_csv(f"new/{name}.csv", index=False)
+        printed = invoke("forecast", results, "new", *arguments, status=status)
+    pd.testing.assert_frame_equal(
+        pd.read_csv(io.StringIO(printed.out)), print_forecasts(invoke, results, "whole")
+    )
+
+
+@pytest.mark.parametrize("change", [{"interval": 30}, {"timezone": "Europe/London"}])
+def test_kept_readings_of_another_form_are_refused(
+    change: dict[str, Any], results: Path, invoke: Callable
+) -> None:
+    export("april", LAST, "2024-04-08")
+    print_forecasts(invoke, results, "april", "--keep-readings")
+    forecasters = Forecasters(results)
+    assert {*forecasters.recent} == {*NAMES}
+    model = forecasters.any_model
+    data = model.study.data
+    meters = data.meters.model_copy(update=change)
+    data = data.model_copy(update={"meters": meters, "resample": 60})
+    other_study = model.study.model_copy(update={"data": data})
+    other = Forecasters(results)
+    (file,) = vars(forecasters)["_models"]
+    vars(other)["_models"] = {file: replace(model, study=other_study)}
+    with naming(ResultsError, "recent.parquet", "another interval, time zone or columns"):
+        _ = other.recent
 
 
 def test_a_backtest_reads_the_kept_readings_before_its_files(

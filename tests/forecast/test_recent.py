@@ -25,11 +25,11 @@ def test_two_calls_at_once_keep_the_readings_of_both(
 ) -> None:
     write, is_writing, second_ends = recent.write_table, threading.Event(), threading.Event()
 
-    def write_slowly(table: pd.DataFrame, path: Path) -> None:
+    def write_slowly(table: pd.DataFrame, path: Path, form: str) -> None:
         if not is_writing.is_set():
             is_writing.set()
             second_ends.wait(0.5)
-        write(table, path)
+        write(table, path, form)
 
     monkeypatch.setattr(recent, "write_table", write_slowly)
     first = threading.Thread(target=keep_recent, args=(tmp_path, {"a": make_hours(2)}))
