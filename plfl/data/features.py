@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
 
 DAY = 24 * 60
@@ -28,11 +29,16 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
 def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     """Readings over longer intervals of `minutes` minutes, with the ends of these as stamps: the
     sum of the loads, and the mean of all other columns. An interval with a missing reading is
-    missing. Incomplete intervals at both ends are left out; a single reading makes none."""
+    missing. Incomplete intervals at both ends are left out; a single reading makes none.
+    DataError: the readings end between the ends of these intervals, such as half hours at :15."""
     if len(series) < 2:
         return series.iloc[:0]
+    first, step = series.index[0], series.index[1] - series.index[0]
+    if (first - first.normalize()) % step:
+        text = f"readings that end at {first:%H:%M} make no intervals of {minutes} minutes"
+        raise DataError(Problem("", text, "leave this meter out, or forecast its own intervals"))
     groups = series.resample(f"{minutes}min", closed="right", label="right")
-    readings_each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
+    readings_each = round(pd.Timedelta(minutes=minutes) / step)
     means: pd.DataFrame = groups.mean().where(groups.count() == readings_each)
     means["load"] *= readings_each
     is_complete = groups.size() == readings_each

@@ -69,7 +69,11 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[Problem]]:
         stamps = pd.DatetimeIndex(meter.load.index).tz_localize(None).as_unit("us")
         series = meter.load.set_axis(stamps + standard_offset(meter.zone)).rename("load")
         if meter.minutes < longest:
-            series = resampled(series.to_frame(), longest)["load"]
+            try:
+                series = resampled(series.to_frame(), longest)["load"]
+            except DataError as error:
+                problems += error.locate_in(str(exports.files[name]), name).problems
+                continue
         if series.empty:
             text = f"fewer readings than one interval of {longest} minutes, that of others"
             problems.append(Problem(exports.files[name], text, "forecast it alone", name))

@@ -205,6 +205,12 @@ def test_loads_are_added_up_and_other_readings_averaged():
     assert table["time_index"].tolist() == [8, 12]
 
 
+def test_half_hours_at_quarters_make_no_hours() -> None:
+    halves = TABLE.set_axis(pd.date_range("2018-01-01 00:15", periods=12, freq="30min"))
+    with naming(DataError, "readings that end at 00:15 make no intervals of 60 minutes"):
+        resampled(halves, 60)
+
+
 def test_one_reading_makes_no_interval() -> None:
     assert resampled(TABLE[:1], 60).empty
 

@@ -97,7 +97,10 @@ class LoadSource(Source):
         def table(name: str) -> DataFrame:
             readings = series[name]
             if data.resample:
-                readings = resampled(readings, data.resample)
+                try:
+                    readings = resampled(readings, data.resample)
+                except DataError as error:
+                    raise error.locate_in(f"client {name}", name) from None
             return assemble(readings, data.features)
 
         return ExampleTables(series, table)
