@@ -8,7 +8,7 @@ from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted, print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
-from plfl.config.sections import TESTED
+from plfl.config.sections import TESTED_WEEKS
 from plfl.data import sources
 from plfl.data.dataset import WEEK
 from plfl.experiments.trainer import place_computation
@@ -87,7 +87,7 @@ def _test_weeks(study: Study) -> int | None:
     if the readings are not there."""
     variants = [*study.variants.values()]
     if origins := {variant.data.cut for variant in variants if variant.data.cut}:
-        return TESTED * len(origins)
+        return TESTED_WEEKS * len(origins)
     first, weeks = variants[0], 0.0
     source = sources.source_of(first.data)
     if first.data.source != "meters" or not study.task.forecasts:

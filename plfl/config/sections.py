@@ -281,7 +281,7 @@ class Sample(Section):
     """Seed of the generator."""
 
 
-TESTED = 4
+TESTED_WEEKS = 4
 """Weeks after an origin that are its test set."""
 
 

@@ -16,7 +16,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.files import digest
 from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
-from plfl.config.sections import TESTED, Windows
+from plfl.config.sections import TESTED_WEEKS, Windows
 from plfl.data import covariates
 from plfl.data.computed import SeriesTable, compute_targets
 from plfl.data.dataset import (
@@ -437,7 +437,7 @@ def _history(
     if origin is None:
         _, _, test, end = _cuts(name, len(table), windows).tolist()
     else:
-        begins, ends = pd.Timestamp(origin), pd.Timestamp(origin) + pd.Timedelta(weeks=TESTED)
+        begins, ends = pd.Timestamp(origin), pd.Timestamp(origin) + pd.Timedelta(weeks=TESTED_WEEKS)
         test, end = table.index.searchsorted([begins, ends], side="right").tolist()
         if not len(table) or table.index[-1] < ends or not test:
             text = (

@@ -12,8 +12,7 @@ import yaml
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
 from plfl.base.text import Progress, counted, counted_names
-from plfl.config.sections import TESTED as TESTED_WEEKS
-from plfl.config.sections import Holidays, Meters, Rolling
+from plfl.config.sections import TESTED_WEEKS, Holidays, Meters, Rolling
 from plfl.data.dataset import WEEK
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
@@ -36,7 +35,7 @@ LeadTime = Literal["hour", "day"]
 MINUTES: dict[LeadTime, int] = {"hour": 60, "day": 24 * 60}
 FEWEST = 2 * WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
-TESTED = 8 * WEEK
+TESTED_MINUTES = 8 * WEEK
 """Minutes of readings on which forecasts are tested, if there are enough."""
 BEFORE_FIRST = 8
 """Weeks of readings before the first of several origins, at least."""
@@ -295,7 +294,7 @@ def _split(exports: Exports) -> list[float]:
     """The shares of training, validation and test: the test set is the last eight weeks, so that a
     claim can be decided, but at most three tenths of the readings, and at least one."""
     longest = max(len(meter.load) * meter.minutes for meter in exports.meters.values())
-    test = round(min(0.3, max(0.1, TESTED / longest)), 2)
+    test = round(min(0.3, max(0.1, TESTED_MINUTES / longest)), 2)
     return [round(0.9 - test, 2), 0.1, test]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.storage import storable
-from plfl.config.sections import TESTED
+from plfl.config.sections import TESTED_WEEKS
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
 from plfl.study import Cell
@@ -139,7 +139,7 @@ def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
     if not study.plan.chooses_in_history:
         return days * study.windows.split[1]
     if study.data.cut is not None:
-        days = days - 7 * TESTED
+        days = days - 7 * TESTED_WEEKS
     elif study.windows.history is None:
         days = days * (1 - study.windows.split[2])
     if study.windows.history is not None:

@@ -41,7 +41,7 @@ _FEW_METERS = 8
 """Meters up to which sums of some of them are looked for."""
 _ROUNDING = 1e-6
 """Rounding errors of sums, as a part of the largest load."""
-_WEEK = 7
+_DAYS_OF_WEEK = 7
 _MOST_REGISTERS = 6
 """Most registers of one meter."""
 
@@ -252,7 +252,7 @@ def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]
         days = loads[name][start : start + max(count, 0) * per_day].reshape(-1, per_day)
         numbers = (first_rows[name] + start) // per_day + np.arange(len(days))
         is_looked_at = (days.max(axis=1) > days.min(axis=1)) & (
-            (numbers % _WEEK == 0) | (len(days) < 2 * _WEEK)
+            (numbers % _DAYS_OF_WEEK == 0) | (len(days) < 2 * _DAYS_OF_WEEK)
         )
         originals = {
             meter_of_day.setdefault((meter.minutes, int(number), day.tobytes()), name)
