@@ -110,8 +110,8 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
                 file=sys.stderr,
             )
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}
-    zone = forecasters.any_model.zone(next(iter(pairs)))
-    rows += first_day.sum_row(options, pairs, problems, zone)
+    zones = {client: forecasters.any_model.zone(client) for client in pairs}
+    rows += first_day.sum_row(options, pairs, problems, zones)
     deliver_errors(rows, options.out)
     if options.plot is not None:
         _draw(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -32,7 +33,7 @@ from plfl.forecast.backtest import FORECASTS, scored
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.remembered import READING_FILE, read_remembered
-from plfl.forecast.sums import SUM, add_up, check_members
+from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
 from plfl.pipeline.starter import place_problem, zone_lines, zone_problem
 from plfl.public.inputs import LeadTime
 from plfl.public.models import KINDS
@@ -250,14 +251,17 @@ def sum_row(
     options: argparse.Namespace,
     pairs: dict[str, pd.DataFrame],
     problems: list[Problem],
-    zone: ZoneInfo | None,
+    zones: Mapping[str, ZoneInfo | None],
 ) -> list[dict[str, Any]]:
     """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
     it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them.
-    `zone`: of the times in the row."""
+    `zones`: of each meter; the times in the row are of the first one's."""
     if not can_add_up(options, [*pairs], problems):
         return []
-    table = add_up(pairs, ["truth", *FORECASTS]).dropna(subset=["last", "naive_day"])
+    zone = next(iter(zones.values()))
+    table = add_up(on_one_clock(pairs, zones), ["truth", *FORECASTS]).dropna(
+        subset=["last", "naive_day"]
+    )
     scores = localise_ends(scored(table), zone)
     return [{"client": SUM, "forecaster": "sum of the meters", **scores}]
 
@@ -299,6 +303,6 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     )
     rows = [*by_meter.values()]
     pairs = {name: result.pairs for name, result in results.items()}
-    rows += sum_row(options, pairs, problems, next(iter(meters.values())).zone)
+    rows += sum_row(options, pairs, problems, {name: meters[name].zone for name in pairs})
     deliver_errors(rows, options.out)
     return INCOMPLETE if problems else 0

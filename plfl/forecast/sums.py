@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
+from plfl.data.meters.stamps import standard_offset
 
 SUM = "sum"
 """The name of the sum among those of the meters."""
@@ -21,6 +23,23 @@ def check_members(names: Sequence[str]) -> None:
         )
     if SUM in names:
         raise DataError(Problem("--sum", f"a meter has the name {SUM!r}", "rename it in its file"))
+
+
+def on_one_clock(
+    tables: Mapping[str, pd.DataFrame], zones: Mapping[str, ZoneInfo | None]
+) -> dict[str, pd.DataFrame]:
+    """Tables of meters whose times, the index and `made_at`, are naive standard time of their
+    zones, with times of the zone of the first one. Those without a zone stay."""
+    clocks = {name: standard_offset(zone) for name, zone in zones.items() if zone is not None}
+    shifts = {name: next(iter(clocks.values())) - clock for name, clock in clocks.items()}
+    return {
+        name: table.assign(
+            **{column: table[column] + shifts[name] for column in table if column == "made_at"}
+        ).set_axis(table.index + shifts[name])
+        if shifts.get(name)
+        else table
+        for name, table in tables.items()
+    }
 
 
 def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:

@@ -1,12 +1,14 @@
 """Sums of meters: the rows that all have, what a sum knew, and the errors of daily peaks."""
 
+from zoneinfo import ZoneInfo
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
 from plfl.forecast.backtest import FORECASTS, peaks, scored
-from plfl.forecast.sums import add_up, check_members
+from plfl.forecast.sums import add_up, check_members, on_one_clock
 from tests.helpers.refusals import naming
 
 
@@ -35,6 +37,19 @@ def test_meters_of_several_zones_are_added_at_the_same_moment() -> None:
         "b": forecasts_of("2024-01-01 09:00", 3, 1.0, "Europe/London"),
     }
     assert len(add_up(tables, ["forecast"])) == 3
+
+
+def test_standard_times_of_several_zones_come_on_the_clock_of_the_first() -> None:
+    tables = {
+        "a": forecasts_of("2024-01-01 10:00", 3, 1.0),
+        "b": forecasts_of("2024-01-01 09:00", 3, 1.0),
+    }
+    zones = {"a": ZoneInfo("Europe/Berlin"), "b": ZoneInfo("Europe/London")}
+    found = on_one_clock(tables, zones)
+    assert found["a"] is tables["a"] and found["b"].equals(tables["a"])
+    assert len(add_up(found, ["forecast"])) == 3
+    unknown = on_one_clock(tables, dict.fromkeys(tables))
+    assert unknown["b"] is tables["b"]
 
 
 def test_of_several_horizons_forecasts_made_at_the_same_time_are_added() -> None:
