@@ -217,7 +217,8 @@ class Forecasters:
                 Problem(
                     client,
                     f"did not take part in {self.results}",
-                    f"forecast it as a new meter with --new{did_you_mean(client, self.clients)}",
+                    "forecast it as a new meter with `plfl forecast --new`"
+                    f"{did_you_mean(client, self.clients)}",
                 )
             )
         here = self.index[self.index["state"] == self.clients[client]]

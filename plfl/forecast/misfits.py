@@ -91,13 +91,13 @@ def describe_gap(load: pd.Series, known_load: pd.Series, look_back: pd.Timedelta
     gap = gap_before(load, known_load)
     if gap > look_back:
         return (
-            f"{format_time(gap)} without readings since those of the study; forecasts read only "
+            f"{format_time(gap)} without readings since those that are known; forecasts read only "
             "what came after, and may have other errors than in the study"
         )
     if gap < pd.Timedelta(0):
         return (
-            f"its readings end {format_time(-gap)} before those of the study, so these forecasts "
-            "are for the past"
+            f"its readings end {format_time(-gap)} before those that are known, so these "
+            "forecasts are for the past"
         )
     return ""
 
@@ -124,7 +124,7 @@ def format_time(time: pd.Timedelta) -> str:
 def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) -> None:
     """Refuse readings that are all before those of the study, and those after a very long gap."""
     begin, end = known_load.index[0], known_load.index[-1]
-    span = f"those of the study are from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
+    span = f"those that are known are from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
     remedy = "correct the year, or say --accept-misfits if it is right"
     if load.index[-1] < known_load.index[0]:
         text = f"its readings end on {load.index[-1]:%Y-%m-%d}, {span}"

@@ -629,7 +629,7 @@ class ForecastModel(Contents):
                 raise DataError(
                     Problem(
                         client,
-                        f"its readings are about {largest / high:.2g} times the range of its "
+                        f"its readings are about {largest / high:,.0f} times the range of its "
                         f"training data, {low:.4g} to {high:.4g} kWh, as if they were in {unit}",
                         f"divide them by {factor:g}, or say so with --read-as {unit}",
                     )

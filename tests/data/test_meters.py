@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters
 from plfl.data import meters
+from plfl.data.meters.faults import longest_gap
 from plfl.study import Study
 from tests.helpers.meter_files import read_meter
 from tests.helpers.refusals import naming
@@ -450,3 +451,11 @@ def test_text_files_in_a_folder_may_be_notes(tmp_path: Path) -> None:
         file.write_text("timestamp,load\n", encoding="utf-8")
     assert meters.raw_files([tmp_path]) == files[1:]
     assert meters.raw_files(files) == files
+
+
+@pytest.mark.parametrize(("days", "words"), [(58.5, "58.5 days"), (7300, "7,300 days")])
+def test_a_long_gap_is_a_number_of_days(days: float, words: str) -> None:
+    index = pd.date_range("2000-01-01", periods=7400 * 2, freq="12h")
+    load = pd.Series(1.0, index).mask(index <= index[0] + pd.Timedelta(days=days))
+    load.iloc[0] = 1
+    assert longest_gap(load, 720).startswith(f"{words} from 2000-01-01 00:00")

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from plfl.base.errors import ResultsError
 from plfl.forecast.backtest import drift, scored, weekly
 from plfl.forecast.choice import Forecasters
 from tests.helpers import fake_results
+from tests.helpers.refusals import naming
 
 
 def pairs_of(days: int) -> pd.DataFrame:
@@ -71,3 +73,5 @@ def test_a_meter_without_mase_gets_the_forecaster_of_least_error_in_kwh(tmp_path
     assert choice.name == "lightgbm"
     assert choice.why.startswith("least error of its validation set, kWh ")
     assert forecasters.choose(other).why.startswith("least mean error of all on validation, MASE ")
+    with naming(ResultsError, "nobody: did not take part", "with `plfl forecast --new`"):
+        forecasters.choose("nobody")

@@ -120,7 +120,10 @@ def test_loads_in_another_unit_are_refused(model: ForecastModel, unit: str, fact
     readings = model.read(Path("meters/a.csv"))[:960]
     model.predict(readings.assign(load=readings["load"] * 1.9), "a")
     readings = readings.assign(load=readings["load"] * factor)
-    with naming(DataError, "a: ", "times the range", f"in {unit};", f"by {factor}"):
+    times = readings["load"].max() / model.highest_load("a")
+    with naming(
+        DataError, f"a: its readings are about {times:,.0f} times", f"in {unit};", f"by {factor}"
+    ):
         model.predict(readings, "a")
 
 

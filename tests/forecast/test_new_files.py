@@ -507,7 +507,7 @@ def test_another_year_is_refused(first: str, last: str, results: Path, invoke: C
     export("new", first, last)
     for command in ("forecast", "backtest"):
         printed = invoke(command, results, "new", "--with", "naive_day", status=2)
-        assert printed.err.count("those of the study are from 2024-02-10 to 2024-03-29") == 3
+        assert printed.err.count("those that are known are from 2024-02-10 to 2024-03-29") == 3
     assert len(print_forecasts(invoke, results, "new", "--accept-misfits")) == 3 * 24
 
 
@@ -515,7 +515,7 @@ def test_a_gap_longer_than_the_look_back_is_told_once(results: Path, invoke: Cal
     export("may", "2024-05-01", "2024-05-20")
     for command in ("forecast", "backtest"):
         printed = invoke(command, results, "may", "--with", "naive_day")
-        assert printed.err.count("33 days without readings since those of the study") == 1
+        assert printed.err.count("33 days without readings since those that are known") == 1
         assert "3 meters (attic, barn, cellar): 33 days" in printed.err
     export("march", "2024-03-20", "2024-04-01")
     assert "without readings" not in invoke("forecast", results, "march", "--with", "naive_day").err

@@ -132,7 +132,8 @@ def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: i
     total = int(lengths[position]) * minutes
     duration = f"{total} minutes"
     if total >= 2 * 24 * 60:
-        duration = f"{total / 24 / 60:.3g} days"
+        days = total / 24 / 60
+        duration = f"{days:.3g} days" if days < 1000 else f"{days:,.0f} days"
     elif total > 2 * 60:
         duration = f"{total / 60:.3g} hours"
     begin = index[starts[position]] - pd.Timedelta(minutes=minutes)
