@@ -150,7 +150,8 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
         if kept_forecasters and readings.empty:
             readings = kept_forecasters.latest(name)
-            say(name, f"no reading yet: forecast from the known ones, up to {readings.index[-1]}")
+            last = model.local_time(readings.index[-1], name)
+            say(name, f"no reading yet: forecast from the known ones, up to {last}")
         first = readings.index[0]
         if kept_forecasters and not is_new:
             readings = kept_forecasters.read_by_next(model, name, readings)

@@ -81,7 +81,8 @@ def pairs(
         raise DataError(
             Problem(
                 client,
-                f"no reading after {after} has a forecast of {model.name}",
+                f"no reading after {model.local_time(after, client)} has a forecast of "
+                f"{model.name}",
                 f"give more readings: a forecast reads the {model.look_back} readings before it",
             )
         )

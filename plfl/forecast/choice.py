@@ -361,8 +361,8 @@ class Forecasters:
         offset = standard_offset(model.zone(client) or ZoneInfo("UTC"))
         if last + length <= read_clock().tz_localize(None) + offset:
             text = (
-                f"no reading yet, and a forecast from the last known one, of {last}, would be for "
-                "the past"
+                "no reading yet, and a forecast from the last known one, of "
+                f"{model.local_time(last, client)}, would be for the past"
             )
             raise DataError(Problem(client, text, "give newer readings", client, NO_READING))
         return known_readings.loc[[last]]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import timedelta, timezone
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -219,7 +219,7 @@ class ForecastModel(Contents):
         """Why there is no forecast after the last of a client's readings. `remedy`: for a gap in
         what a forecast reads."""
         last = self._without_known_future(frame).index[-1]
-        text = f"no forecast after the last reading, {last}, because "
+        text = f"no forecast after the last reading, {self.local_time(last, client)}, because "
         names = [name for name in self._future_features if name in frame]
         count = self.study.windows.farthest
         if names and frame.loc[last:, names].iloc[1:].dropna().shape[0] < count:
@@ -233,6 +233,14 @@ class ForecastModel(Contents):
         offsets, if the time zone is known."""
         zone = self.zone(client)
         return forecasts if zone is None or forecasts.empty else localise(forecasts, zone)
+
+    def local_time(self, stamp: pd.Timestamp, client: str) -> pd.Timestamp:
+        """A time of a client's readings, naive standard time, as local time with its UTC offset, if
+        the time zone is known."""
+        zone = self.zone(client)
+        if zone is None:
+            return stamp
+        return stamp.tz_localize(timezone(standard_offset(zone))).tz_convert(zone)
 
     def zone(self, client: str) -> ZoneInfo | None:
         """The time zone of a client's readings, if it is known."""
@@ -668,7 +676,7 @@ class ForecastModel(Contents):
                     "%s: %d of %d readings of %s are outside the range of its training, %.4g to "
                     "%.4g, the first at %s",
                     *(client, is_outside.sum(), len(is_outside), name, low, high),
-                    table.index[int(is_outside.argmax())],
+                    self.local_time(table.index[int(is_outside.argmax())], client),
                 )
 
 

@@ -100,6 +100,7 @@ def test_inputs_outside_of_the_training(model, caplog):
         readings.iloc[50, 0] = 99.0
         model.predict(readings, "a")
     assert "a: 1 of 100 readings of load are outside the range" in caplog.text
+    assert "the first at 2018-01-01 12:45:00-05:00" in caplog.text
 
 
 def test_only_what_a_forecast_reads_is_reported(model, caplog):
@@ -158,6 +159,7 @@ def test_lags_in_a_gap_count_as_the_last_load(caplog: pytest.LogCaptureFixture) 
     gaps.iloc[-6, 0] = np.nan
     assert loaded.predict_next(gaps, "a").empty
     problem = loaded.explain_no_forecast(gaps, "a", "add readings")
+    assert "last reading, 2018-01-15 00:00:00-05:00, because" in str(problem)
     assert "a gap in the 12 readings before it" in str(problem)
     caplog.clear()
     loaded.predict_next(
