@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -254,7 +254,16 @@ class Forecasters:
             choice = self._wanted(self.index, wanted)
         else:
             choice = self._best_for_age(readings) or self._best_for_new(client, readings, epochs)
-        return choice, self.model(choice.file).adapt(readings, client, epochs)
+        return self._with_state(choice), self.model(choice.file).adapt(readings, client, epochs)
+
+    def _with_state(self, choice: Choice) -> Choice:
+        """What forecasts a new meter; of a study with several states, `why` says whose models."""
+        states = self.index["state"].unique()
+        if len(states) < 2:
+            return choice
+        is_chosen = self.index["file"] == choice.file.name
+        state = self.index.loc[is_chosen, "state"].iloc[0]
+        return replace(choice, why=f"{choice.why}; of {state}, one of {len(states)} states")
 
     @cached_property
     def validation(self) -> dict[str, float]:

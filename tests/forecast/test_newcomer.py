@@ -195,7 +195,7 @@ def test_a_new_meter_gets_what_is_best_for_its_age_or_else_what_did_best(
         keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())
     kept.__dict__.update(place=Path(), validation={})  # no study has run in this folder
-    kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
+    kept.__dict__["index"] = pd.DataFrame({"state": "XX", "name": names, "file": files})
     for days in (3, 9, 14):
         choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * days))
         assert choice.name == "lightgbm_federated" and "docs/map.md" in choice.why
@@ -232,7 +232,7 @@ def test_the_reason_names_the_page_that_has_the_errors(names: list[str], page: s
         keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())
     kept.__dict__.update(place=Path(), validation={})  # no study has run in this folder
-    kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
+    kept.__dict__["index"] = pd.DataFrame({"state": "XX", "name": names, "file": files})
     for days in (3, 9):
         choice, model = kept.choose_for_new("d", make_new_meter(rows=96 * days))
         expected = max(
@@ -240,3 +240,7 @@ def test_the_reason_names_the_page_that_has_the_errors(names: list[str], page: s
         )
         assert choice.name == expected and f"({page})" in choice.why
         assert model.predict_next(make_new_meter(rows=96 * days), "d")["forecast"].notna().all()
+    row = kept.index[-1:].assign(state="YY", file="other.safetensors")
+    kept.__dict__["index"] = pd.concat([kept.index, row], ignore_index=True)
+    choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * 3))
+    assert choice.name == expected and choice.why.endswith("; of XX, one of 2 states")
