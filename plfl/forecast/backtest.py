@@ -40,9 +40,7 @@ def backtest(
     joined = forecasters.with_earlier(client, new)
     past, after = pd.Series(dtype=float), None
     if joined.index[-1] > known_readings.index[-1]:
-        before = pd.Timestamp(new["load"].first_valid_index()) - pd.Timedelta(
-            minutes=model.interval
-        )
+        before = new["load"].dropna().index.min() - pd.Timedelta(minutes=model.interval)
         after = max(known_readings.index[-1], before)
         with suppress(DataError):  # no test set that is long enough
             past = weekly(pairs(model, client, known_readings))

@@ -186,10 +186,10 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         for name, rows in table.groupby("baseline", sort=False):
             by_seed = 100 * rows.groupby("seed")["error"].mean().to_numpy()
             score_set = WeeklyScores(str(rows["state"].iloc[0]), "", ("",), by_seed[None, :, None])
-            exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
-            seeds = {"method": name, "seeds": len(by_seed)}
+            crosses = "raw data" if "pooled" in str(name) else "nothing"
+            about = {"method": name, "seeds": len(by_seed), "exchanged": crosses}
             no_bytes = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
-            yield _row(submission | exchanged | seeds, [score_set], [no_bytes], 1)
+            yield _row(submission | about, [score_set], [no_bytes], 1)
         return
     baselines = variants[0].tables.study.baselines
     grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}

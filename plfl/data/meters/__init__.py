@@ -323,7 +323,7 @@ def _local_ends(first: pd.Timestamp, count: int, minutes: int, zone: ZoneInfo) -
     local = first.tz_localize(None) + standard_offset(zone)
     step = f"{minutes}min"
     stamps = pd.date_range(local, periods=count, freq=step, unit="us")
-    return pd.DatetimeIndex(stamps, freq=None, name="timestamp")
+    return pd.DatetimeIndex(stamps.to_numpy(), name="timestamp")
 
 
 def _fill_gaps(
