@@ -43,7 +43,7 @@ def backtest(
         before = new["load"].dropna().index.min() - pd.Timedelta(minutes=model.interval)
         after = max(known_readings.index[-1], before)
         with suppress(DataError):  # no test set that is long enough
-            past = weekly(pairs(model, client, known_readings))
+            past = weekly(pairs(model, client, known_readings, reports=False))
     table = pairs(model, client, joined, after)
     now = weekly(table)
     scores = localise_ends(scored(table), model.zone(client))
@@ -52,10 +52,14 @@ def backtest(
 
 
 def pairs(
-    model: ForecastModel, client: str, readings: pd.DataFrame, after: pd.Timestamp | None = None
+    model: ForecastModel,
+    client: str,
+    readings: pd.DataFrame,
+    after: pd.Timestamp | None = None,
+    reports: bool = True,
 ) -> pd.DataFrame:
     """Loads and forecasts after a time, by default of readings that neither training nor validation
-    has seen; DataError if there are none.
+    has seen; DataError if there are none. `reports` as in `ForecastModel.predict`.
 
     Returns a row for each forecast whose load and last reading are known, indexed by its time:
     `truth`, `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, and
@@ -63,7 +67,8 @@ def pairs(
     on (NaN in a gap); `made_at`, the time of the last reading that the forecast uses.
     """
     after = pd.Timestamp(model.scalings[client].known) if after is None else after
-    forecasts = model.predict(readings, client)
+    horizon = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
+    forecasts = model.predict(readings, client, since=after - horizon, reports=reports)
     load = readings["load"]
     at = pd.DatetimeIndex(forecasts.index)
     made_at = pd.DatetimeIndex(forecasts["made_at"])

@@ -256,11 +256,12 @@ class ForecastModel(Contents):
         early: bool = False,
         fills_lags: bool = False,
         since: pd.Timestamp | None = None,
+        reports: bool = True,
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
-        Inputs that are outside of the client's training set, where the model extrapolates, are
-        reported in the log.
+        Inputs, from `since` on, that are outside of the client's training set, where the model
+        extrapolates, are reported in the log, unless `reports` is false.
 
         Args:
             frame: its readings, indexed by naive standard time at the ends of the intervals,
@@ -294,7 +295,8 @@ class ForecastModel(Contents):
         forecasts = self._forecasts(client, model, windows, windows[2])
         if since is not None:
             forecasts = forecasts[forecasts["made_at"] >= since]
-        self._report(windows[0].loc[: history.index[-1]], forecasts, client)
+        if reports:
+            self._report(windows[0].loc[: history.index[-1]], forecasts, client, since)
         return forecasts
 
     def predict_next(
@@ -643,12 +645,19 @@ class ForecastModel(Contents):
                     )
                 )
 
-    def _report(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
+    def _report(
+        self,
+        table: pd.DataFrame,
+        forecasts: pd.DataFrame,
+        client: str,
+        since: pd.Timestamp | None = None,
+    ) -> None:
         """Report what is unusual of the values that forecasts read of a table of inputs, which ends
-        with the last load."""
+        with the last load; of values outside of the training data, only those `since` a time."""
         if not forecasts.empty:
             self._report_gaps(table, forecasts, client)
-            self._report_outside(table, forecasts, client)
+            first = int(table.index.searchsorted(forecasts["made_at"].min()))
+            self._report_outside(table[max(0, first - self.look_back + 1) :].loc[since:], client)
 
     def _report_gaps(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
         """Report that lags of forecasts are in a gap."""
@@ -663,10 +672,8 @@ class ForecastModel(Contents):
                 *(client, self.look_back),
             )
 
-    def _report_outside(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
+    def _report_outside(self, table: pd.DataFrame, client: str) -> None:
         """Report values outside of the client's training data."""
-        first = int(table.index.searchsorted(forecasts["made_at"].min()))
-        table = table[max(0, first - self.look_back + 1) :]
         scaling = self.scalings[client]
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
             values = table[name].to_numpy(float)

@@ -101,6 +101,12 @@ def test_inputs_outside_of_the_training(model, caplog):
         model.predict(readings, "a")
     assert "a: 1 of 100 readings of load are outside the range" in caplog.text
     assert "the first at 2018-01-01 12:45:00-05:00" in caplog.text
+    caplog.clear()
+    model.predict(readings, "a", reports=False)
+    later = model.predict(readings, "a", since=readings.index[51])
+    assert not caplog.text and later["made_at"].min() == readings.index[51]
+    model.predict(readings, "a", since=readings.index[50])
+    assert "a: 1 of 50 readings of load are outside the range" in caplog.text
 
 
 def test_only_what_a_forecast_reads_is_reported(model, caplog):
