@@ -40,8 +40,8 @@ def backtest(
     joined = forecasters.with_earlier(client, new)
     past, after = pd.Series(dtype=float), None
     if joined.index[-1] > known_readings.index[-1]:
-        before = new["load"].dropna().index.min() - pd.Timedelta(minutes=model.interval)
-        after = max(known_readings.index[-1], before)
+        first = new["load"].dropna().index.min()
+        after = max(known_readings.index[-1], first - pd.Timedelta(minutes=model.interval))
         with suppress(DataError):  # no test set that is long enough
             past = weekly(pairs(model, client, known_readings, reports=False))
     table = pairs(model, client, joined, after)
