@@ -1,0 +1,216 @@
+"""How new files of meters are read for trained models: as the study has read its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta, timezone
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from plfl.base.errors import DataError, Problem
+from plfl.base.files import digest
+from plfl.config.named import CALENDAR
+from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
+from plfl.data import meters
+from plfl.data.features import resampled
+from plfl.data.meters.faults import fill_short
+from plfl.data.meters.paths import client_name
+from plfl.data.meters.stamps import standard_offset, zone_named
+from plfl.forecast.contents import Contents
+from plfl.forecast.output import localise
+
+NO_READINGS: Mapping[str, pd.DataFrame] = MappingProxyType({})
+NO_KEYS: Mapping[str, Any] = MappingProxyType({})
+"""New files that are read like those of the study."""
+
+
+@dataclass(frozen=True)
+class MeterFiles(Contents):
+    """The contents of a file of models, and the files of meters from which they can forecast."""
+
+    @property
+    def readings(self) -> list[str]:
+        """The columns that new data must have. Those of the calendar follow from the stamps."""
+        return [name for name in self.columns if name not in CALENDAR]
+
+    def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
+        """The readings in a meter's file, read like the own meters of a study; `client`: the name
+        of the meter, for its time zone, by default that of the file.
+
+        Models of other sources expect columns with the names of the inputs, the load in kWh per
+        interval, and a column `timestamp` with the standard time at the ends of the intervals.
+
+        Raises:
+            DataError: the file cannot be used, or has no such meter.
+        """
+        client = client or client_name(path)
+        tables, problems = self.read_all([path], client)
+        if problems:
+            raise DataError(*problems)
+        return tables[client]
+
+    def read_all(
+        self,
+        paths: Sequence[Path],
+        client: str | None = None,
+        keys: Mapping[str, Any] = NO_KEYS,
+        earlier: Mapping[str, pd.DataFrame] = NO_READINGS,
+    ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
+        """The readings of all meters in files and folders over the intervals of the study, and the
+        problems of others; see `read_raw` and `resample_all`."""
+        readings, problems = self.read_raw(paths, client, keys)
+        return self.resample_all(readings, earlier, problems), problems
+
+    def read_raw(
+        self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
+    ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
+        """The readings of all meters in files and folders, with their sub-folders, read as the
+        study reads its own, before they are resampled, and the problems of others; DataError if
+        nothing of a name exists. `client`: the only meter to read; a file of one meter is taken for
+        it. `keys`: of `data.meters`, where these files differ from those of the study."""
+        layout = self._layout_with(keys)
+        files = meters.raw_files(paths, with_subfolders=True)
+        tables, problems = meters.read_files(
+            files,
+            layout,
+            client,
+            by_file=not layout.exports,
+            with_later=bool(self._future_features),
+        )
+        for name, table in tables.items():  # the clock of the study, wherever the stamps are from
+            table.index += _offset(self._layout, name) - _offset(layout, name)
+        return tables, problems
+
+    def resample_all(
+        self,
+        readings: Mapping[str, pd.DataFrame],
+        earlier: Mapping[str, pd.DataFrame],
+        problems: list[Problem],
+    ) -> dict[str, pd.DataFrame]:
+        """The readings of meters over the intervals of the study. `earlier`: readings before them,
+        which complete the first interval; a meter without any interval is added to `problems`."""
+        tables: dict[str, pd.DataFrame] = {}
+        for name, table in readings.items():
+            joined = self._with_border(table, earlier[name]) if name in earlier else table
+            intervals = self.resample(joined)
+            if len(intervals):
+                tables[name] = intervals
+            else:
+                problems.append(meters.without_reading(name, name))
+        return tables
+
+    def resample(self, readings: pd.DataFrame) -> pd.DataFrame:
+        """The readings of a meter over the intervals of the study."""
+        minutes = self._resampled_minutes
+        if minutes is None or readings.empty:
+            return readings
+        return resampled(readings.asfreq(f"{self.study.data.meters.interval}min"), minutes)
+
+    @property
+    def raw_interval(self) -> int:
+        """Minutes between readings before they are resampled."""
+        return self.interval if self._resampled_minutes is None else self.study.data.meters.interval
+
+    @property
+    def form_of_readings(self) -> str:
+        """A digest of what readings are before they are resampled: interval, zones and columns."""
+        layout = self._layout
+        return digest(self.raw_interval, layout.timezone, layout.timezones, self.readings)
+
+    def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
+        """Readings of several files, every `minutes`, in which short gaps up to the last load are
+        filled like those in a file."""
+        table = readings.asfreq(f"{minutes}min")
+        last = table["load"].last_valid_index()
+        if last is None:
+            return table
+        filled = fill_short(table.loc[:last], self.study.data.meters.max_gap // minutes)
+        return pd.concat([filled, table.loc[last:].iloc[1:]])
+
+    @property
+    def _resampled_minutes(self) -> int | None:
+        """Minutes over which readings are resampled; those for other sources already are."""
+        data = self.study.data
+        return data.resample if data.source == "meters" else None
+
+    def _with_border(self, readings: pd.DataFrame, earlier: pd.DataFrame) -> pd.DataFrame:
+        """Readings with the earlier ones of their first interval; short gaps are filled like
+        those in a file."""
+        if self._resampled_minutes is None:
+            return readings
+        begin, minutes = readings.index[0], self.raw_interval
+        first = begin - pd.Timedelta(minutes=self._resampled_minutes)
+        rows = earlier.loc[(earlier.index > first) & (earlier.index < begin), readings.columns]
+        if rows.empty:
+            return readings
+        joined = self.bridge(pd.concat([rows, readings]), minutes)
+        joined.attrs = dict(readings.attrs)
+        return joined
+
+    @property
+    def _layout(self) -> Meters:
+        """The layout of the files of meters."""
+        column_names = ["timestamp", *self.readings]
+        if self.study.data.source == "meters":
+            meters = self.study.data.meters
+            readable_columns = (*column_names, *NOT_INPUTS)
+            columns = {
+                role: name for role, name in meters.columns.items() if role in readable_columns
+            }
+            units = {role: unit for role, unit in meters.units.items() if role in columns}
+            return meters.model_copy(update={"columns": columns, "units": units})
+        columns = {role: role for role in column_names}
+        return Meters.model_validate({"columns": columns, "interval": self.interval})
+
+    def _layout_with(self, keys: Mapping[str, Any]) -> Meters:
+        """The layout of new files, in which some keys are others. A zone is that of all meters."""
+        layout, changed = self._layout, dict(keys)
+        if "columns" in keys:
+            changed["columns"] = layout.columns | keys["columns"]
+        if "timezone" in keys:
+            changed["timezones"] = keys.get("timezones", {})
+        return layout.model_copy(update=changed)
+
+    def _without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Readings up to the last load. After it may be rows of inputs whose future is known,
+        which are left out."""
+        if not self._future_features:
+            return frame
+        return frame.loc[: frame["load"].last_valid_index()]
+
+    @property
+    def _future_features(self) -> list[str]:
+        """The inputs whose values at the targets a forecast reads."""
+        covariates = self.study.windows.covariates
+        known = [transform for transform in covariates if isinstance(transform, KnownFuture)]
+        return list(dict.fromkeys(name for transform in known for name in transform.features))
+
+    def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
+        """The result of `predict` in the meter's local time, with daylight saving time and UTC
+        offsets, if the time zone is known."""
+        zone = self.zone(client)
+        return forecasts if zone is None or forecasts.empty else localise(forecasts, zone)
+
+    def local_time(self, stamp: pd.Timestamp, client: str) -> pd.Timestamp:
+        """A time of a client's readings, naive standard time, as local time with its UTC offset, if
+        the time zone is known."""
+        zone = self.zone(client)
+        if zone is None:
+            return stamp
+        return stamp.tz_localize(timezone(standard_offset(zone))).tz_convert(zone)
+
+    def zone(self, client: str) -> ZoneInfo | None:
+        """The time zone of a client's readings, if it is known."""
+        if self.study.data.source != "meters":
+            return None
+        return zone_named(self._layout.timezone_of(client))
+
+
+def _offset(layout: Meters, client: str) -> timedelta:
+    """The UTC offset of a client's standard time."""
+    return standard_offset(zone_named(layout.timezone_of(client)))
