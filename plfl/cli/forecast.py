@@ -216,8 +216,8 @@ def _absent(
     participants: Collection[str], tables: Collection[str], problems: Sequence[Problem]
 ) -> list[str]:
     """The participants of which nothing is in the files, neither readings nor problems."""
-    named = {*tables, *(problem.meter for problem in problems)}
-    return [name for name in participants if name not in named]
+    present_names = {*tables, *(problem.meter for problem in problems)}
+    return [name for name in participants if name not in present_names]
 
 
 def take_waiting(

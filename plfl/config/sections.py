@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from zoneinfo import ZoneInfo, available_timezones
@@ -1109,8 +1110,8 @@ class Baselines(Section):
     def find_with_members(self, name: str) -> list[Baseline]:
         """A baseline of the study, and all those whose forecasts it uses, directly or not."""
         baseline = self.find(name)
-        members = [found for need in baseline.needs for found in self.find_with_members(need)]
-        return [baseline, *members]
+        members = [self.find_with_members(member) for member in baseline.needs]
+        return [baseline, *chain.from_iterable(members)]
 
     def knows_own_readings(self, name: str) -> bool:
         """Whether the readings of each client are in the models of others that it receives for this

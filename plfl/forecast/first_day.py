@@ -138,10 +138,10 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int
 
 def _span(days: pd.Series) -> str:
     """Numbers of days in words, from the least to the greatest."""
-    fewest, most = int(days.min()), int(days.max())
-    if fewest < most:
-        return f"{fewest} to {most} days"
-    return {1: "day", 14: "two weeks"}.get(most, f"{most} days")
+    fewest_days, most_days = int(days.min()), int(days.max())
+    if fewest_days < most_days:
+        return f"{fewest_days} to {most_days} days"
+    return {1: "day", 14: "two weeks"}.get(most_days, f"{most_days} days")
 
 
 def _days(pairs: pd.DataFrame) -> int:

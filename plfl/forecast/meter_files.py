@@ -96,8 +96,8 @@ class MeterFiles(Contents):
         which complete the first interval; a meter without any interval is added to `problems`."""
         tables: dict[str, pd.DataFrame] = {}
         for name, table in readings.items():
-            joined = self._with_border(table, earlier[name]) if name in earlier else table
-            intervals = self.resample(joined)
+            whole_table = self._with_border(table, earlier[name]) if name in earlier else table
+            intervals = self.resample(whole_table)
             if len(intervals):
                 tables[name] = intervals
             else:
@@ -148,9 +148,9 @@ class MeterFiles(Contents):
         rows = earlier.loc[(earlier.index > first) & (earlier.index < begin), readings.columns]
         if rows.empty:
             return readings
-        joined = self.bridge(pd.concat([rows, readings]), minutes)
-        joined.attrs = dict(readings.attrs)
-        return joined
+        gapless_readings = self.bridge(pd.concat([rows, readings]), minutes)
+        gapless_readings.attrs = dict(readings.attrs)
+        return gapless_readings
 
     @property
     def _layout(self) -> Meters:

@@ -148,15 +148,15 @@ def check_overlap(client: str, load: pd.Series, known_load: pd.Series) -> None:
     if len(times) < 2 or times[-1] - times[0] < 0.9 * DAY:
         return
     times = times[times > times[-1] - COMPARED_TIME]
-    new, known = load[times], known_load[times]
-    size = float(known.abs().mean())
+    load, known_then = load[times], known_load[times]
+    size = float(known_then.abs().mean())
     tolerance = EQUAL_PART * size
-    differences = (new - known).abs()
+    differences = (load - known_then).abs()
     if _share_of_equal(differences, tolerance) >= 1 - MOST_CHANGED:
         return
     span = f"from {times[0]:%Y-%m-%d} to {times[-1]:%Y-%m-%d}"
     right = "or say --accept-misfits if the new ones are right"
-    if shift := _shift_between(new, known_load, tolerance):
+    if shift := _shift_between(load, known_load, tolerance):
         text = (
             f"its readings {span} are those that are known {format_time(abs(shift))} "
             f"{'later' if shift > pd.Timedelta(0) else 'earlier'}"
@@ -166,7 +166,7 @@ def check_overlap(client: str, load: pd.Series, known_load: pd.Series) -> None:
             f"--read-stamp, {right}"
         )
         raise DataError(Problem(client, text, remedy, client, kind="readings of other times"))
-    factors = (new / known)[known > tolerance]
+    factors = (load / known_then)[known_then > tolerance]
     factor = float(factors.median()) if len(factors) else np.nan
     is_other_unit = factor > UNIT_SPREAD or 0 < factor < 1 / UNIT_SPREAD
     if is_other_unit and _share_of_equal((factors / factor - 1).abs(), EQUAL_PART) > MOST_CHANGED:

@@ -155,8 +155,8 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
         raise DataError(
             Problem(file, "has no rows", "give a forecast for every window of the test set")
         )
-    if "seed" in table and (lacking := int(table["seed"].isna().sum())):
-        text = f"{lacking} rows have no seed"
+    if "seed" in table and (missing_seeds := int(table["seed"].isna().sum())):
+        text = f"{missing_seeds} rows have no seed"
         raise DataError(Problem(file, text, "give each one, or remove the column of a single seed"))
     origins = table["origin"].astype(str).str[:10] if study.plan.axes else ""
     table = table.assign(client=table["client"].astype(str), origin=origins)

@@ -128,9 +128,9 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
         return pd.DataFrame(columns=[*columns])
     try:
         # A state may be called NA or 01.
-        lacking: Any = {column: [""] for column in columns if column not in NAMES}
+        texts_of_none: Any = {column: [""] for column in columns if column not in NAMES}
         types = dict.fromkeys(NAMES, str)
-        table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=lacking)
+        table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=texts_of_none)
         return table[[*columns]]
     except (ValueError, KeyError, OSError) as error:
         raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None

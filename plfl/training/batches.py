@@ -38,8 +38,8 @@ def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) ->
     random, in_kernel = stream(seed, client, t), kernel_draw()
     # For a larger share of the windows, numpy uses another algorithm, which the kernel lacks.
     if in_kernel is None or (windows > 10_000 and size > windows // 50):
-        drawn = [random.choice(windows, size, replace=False) for _ in range(steps)]
-        return np.array(drawn, np.int64).reshape(steps, size)
+        batches = [random.choice(windows, size, replace=False) for _ in range(steps)]
+        return np.array(batches, np.int64).reshape(steps, size)
     positions, is_drawn = np.empty((steps, size), np.int64), np.zeros(windows, np.uint8)
     bits, arrays = random.bit_generator.ctypes, (is_drawn.ctypes.data, positions.ctypes.data)
     sizes = map(c_int64, (windows, steps, size))
