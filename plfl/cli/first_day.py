@@ -29,7 +29,7 @@ from plfl.data.meters.doubts import doubts
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
-from plfl.forecast.backtest import FORECASTS, scored
+from plfl.forecast.backtest import FORECASTS, score_pairs
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.remembered import READING_FILE, read_remembered
@@ -262,7 +262,7 @@ def sum_row(
     table = add_up(on_one_clock(pairs, zones), ["truth", *FORECASTS]).dropna(
         subset=["last", "naive_day"]
     )
-    scores = localise_ends(scored(table), zone)
+    scores = localise_ends(score_pairs(table), zone)
     return [{"client": SUM, "forecaster": "sum of the meters", **scores}]
 
 

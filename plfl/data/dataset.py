@@ -395,9 +395,9 @@ class Dataset:
             own_arrays.pop("series/holidays", None)
             if (window_keys := own_arrays.pop("series/windows", None)) is not None:
                 windows = Windows.model_validate_json(str(window_keys))
-                parts = {name: own_arrays.pop(f"series/{name}") for name in PARTS}
+                part_arrays = {name: own_arrays.pop(f"series/{name}") for name in PARTS}
                 interval, columns = own_arrays["interval"], own_arrays["columns"]
-                own_arrays |= _computed(windows, interval, columns, parts, own_arrays)
+                own_arrays |= _computed(windows, interval, columns, part_arrays, own_arrays)
             dataset = cls(**own_arrays, views=views)
             dataset.__dict__["readable"] = readable
             return dataset
@@ -427,13 +427,13 @@ def _computed(
     windows: Windows,
     interval: int,
     columns: NDArray[np.str_],
-    parts: Mapping[str, Any],
+    part_arrays: Mapping[str, Any],
     rows: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The fields of a dataset whose covariates and targets are computed from its `ROWS`, given the
     arrays of the `PARTS` of these."""
     row_arrays = {name: rows[name] for name in ROWS}
-    table = SeriesTable(windows, interval, columns.tolist(), **parts, **row_arrays)
+    table = SeriesTable(windows, interval, columns.tolist(), **part_arrays, **row_arrays)
     return {"covariates": table.covariates, "targets": table.targets, "series_table": table}
 
 
@@ -499,9 +499,9 @@ class JoinedRows:
         """All rows, as those of a dataset that is otherwise like `model`, with `changes`."""
         rows: dict[str, Any] = {name: x.as_array() for name, x in self._rows.items()}
         if (table := source_table(model)) is not None:
-            parts = {name: np.concatenate(values) for name, values in self._parts.items()}
+            part_arrays = {name: np.concatenate(values) for name, values in self._parts.items()}
             settings = table.windows, model.interval, model.columns
-            rows |= _computed(*settings, parts, rows)
+            rows |= _computed(*settings, part_arrays, rows)
         dataset = replace(model, **rows, **changes)
         dataset.__dict__["readable"] = np.concatenate(self._readable)
         return dataset

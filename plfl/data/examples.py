@@ -63,9 +63,9 @@ def check_batches(examples: Examples, batch_size: int, role: str = "") -> None:
     the clients are, if these windows are not those of everybody."""
     problems = []
     for i, name in enumerate(examples.clients.tolist()):
-        if (count := len(examples.starts(i, "train"))) < batch_size:
-            text = f"{count} training windows{role} are fewer than federation.batch_size"
-            remedy = f"lower it to {count}, " if count else ""
+        if (windows := len(examples.starts(i, "train"))) < batch_size:
+            text = f"{windows} training windows{role} are fewer than federation.batch_size"
+            remedy = f"lower it to {windows}, " if windows else ""
             remedy += "give a longer series without gaps there, or leave this client out"
             problem = Problem(f"client {name}", f"{text} {batch_size}", remedy, name, kind=text)
             problems.append(problem)

@@ -20,8 +20,8 @@ from plfl.base.files import atomic
 from plfl.results.checksums import fault_of
 from plfl.results.records import (
     CellResult,
-    Files,
     Models,
+    RecordFiles,
     read_arrays,
     read_models,
     write_models,
@@ -38,7 +38,7 @@ class CellCache:
 
     folder: Path
 
-    def get(self, digest: str, files: Files) -> bool:
+    def get(self, digest: str, files: RecordFiles) -> bool:
         """Copy the files of a cell to where they are wanted; False if it has not been trained, or
         if a file is damaged."""
         files_of_digest = self._files(digest)
@@ -52,7 +52,7 @@ class CellCache:
             _link(source, target)
         return True
 
-    def store(self, digest: str, result: CellResult, files: Files) -> None:
+    def store(self, digest: str, result: CellResult, files: RecordFiles) -> None:
         """Write the files of a finished cell, both here and to where they are wanted."""
         files_of_digest = self._files(digest)
         result.write(files_of_digest, digest)
@@ -83,8 +83,8 @@ class CellCache:
     def _models(self, digest: str) -> Path:
         return self.folder / f"{digest}.safetensors"
 
-    def _files(self, digest: str) -> Files:
-        return Files.in_folder(self.folder, digest)
+    def _files(self, digest: str) -> RecordFiles:
+        return RecordFiles.in_folder(self.folder, digest)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -29,8 +29,8 @@ def backtest(
     """The errors of a client's forecaster for readings that are new, or, if none are after those of
     the study, for those of it that it was neither trained nor chosen on.
 
-    Returns the result of `scored`, in local time, with the MASE of the study's test set and the
-    `drift` from it; the MASE of each week of the test set, and of the new readings; and the
+    Returns the result of `score_pairs`, in local time, with the MASE of the study's test set and
+    the `drift` from it; the MASE of each week of the test set, and of the new readings; and the
     `pairs`.
     Errors: see `Forecasters.choose` and `pairs`.
     """
@@ -46,7 +46,7 @@ def backtest(
             past = weekly(pairs(model, client, known_readings, reports=False))
     table = pairs(model, client, joined, after)
     now = weekly(table)
-    scores = localise_ends(scored(table), model.zone(client))
+    scores = localise_ends(score_pairs(table), model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": past.mean(), **drift(past, now)}, past, now, table
 
@@ -92,11 +92,11 @@ def pairs(
     return table
 
 
-def scored(table: pd.DataFrame) -> dict[str, Any]:
+def score_pairs(table: pd.DataFrame) -> dict[str, Any]:
     """The errors in a table of `pairs`: `first` and `last` time, number of `forecasts`; mean
     absolute errors in kWh per interval of the forecasts (`mae`) and of the loads a day and a week
     before (`naive_day`, `naive_week`), where these are known; `percent_of_load` (WAPE); `mase`,
-    over the error of the last reading; `peak_percent` and `peak_hours`, see `peaks`."""
+    over the error of the last reading; `peak_percent` and `peak_hours`, see `daily_peak_errors`."""
     errors = table[[*FORECASTS]].sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     return {
@@ -108,11 +108,11 @@ def scored(table: pd.DataFrame) -> dict[str, Any]:
         "naive_week": float(errors["naive_week"]),
         "percent_of_load": 100 * float(errors["forecast"]) / size if size else np.nan,
         "mase": mase(*(table[name].to_numpy(float) for name in ("truth", "forecast", "last"))),
-        **peaks(table),
+        **daily_peak_errors(table),
     }
 
 
-def peaks(table: pd.DataFrame) -> dict[str, float]:
+def daily_peak_errors(table: pd.DataFrame) -> dict[str, float]:
     """How far the largest forecast of a day is from its largest load, in a table of `pairs`, as a
     mean over days with all readings: `peak_percent` of that load, and `peak_hours` apart. With
     several horizons the farthest counts. NaN without such a day."""

@@ -15,7 +15,7 @@ from plfl.data.features import resampled
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
-from plfl.forecast.backtest import scored
+from plfl.forecast.backtest import score_pairs
 from plfl.forecast.misfits import LOOK_BACK, describe_lag
 from plfl.forecast.output import localise, localise_ends
 from plfl.public.inputs import LeadTime
@@ -172,8 +172,8 @@ def _compared(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def tested(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[str, Any]:
-    """The scores of a meter's earlier forecasts, as `plfl.forecast.backtest.scored`, and the share
-    of loads in the interval; DataError if none was made."""
+    """The scores of a meter's earlier forecasts, as `plfl.forecast.backtest.score_pairs`, and the
+    share of loads in the interval; DataError if none was made."""
     pairs = forecast.pairs.dropna(subset=["last", "naive_day"])
     if pairs.empty:
         raise DataError(
@@ -182,7 +182,7 @@ def tested(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[str, An
     is_inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
     forecaster = "public" if not forecast.own_weight else "public and own"
     table = pairs.drop(columns=["low", "high"])
-    scores = localise_ends(scored(table), zone)
+    scores = localise_ends(score_pairs(table), zone)
     return {
         "client": client,
         "forecaster": forecaster,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.data.dataset import Dataset
-from plfl.forecast.backtest import FORECASTS, scored
+from plfl.forecast.backtest import FORECASTS, score_pairs
 from plfl.results.totals import Totals
 
 LEADS_FILE, SUMS_FILE = "lead_times.csv", "sums.csv"
@@ -22,7 +22,7 @@ SUMS = (
     *("state", "forecaster", "meters", "forecasts", "mae", "naive_day", "percent_of_load"),
     *("mase", "peak_percent", "peak_hours"),
 )
-"""Columns: those of `plfl.forecast.backtest.scored`, of the sum of the meters of a state."""
+"""Columns: those of `plfl.forecast.backtest.score_pairs`, of the sum of the meters of a state."""
 
 NEW_FILE = "new_meters.csv"
 """Name of the table of meters as if they were new (`plfl.forecast.new_meters`), which is absent if
@@ -59,7 +59,7 @@ class KeptErrors:
         if totals.totals_of(forecaster).meters == meters > 1:
             total = sum_of_meters(dataset, totals, forecaster)
             if len(total):
-                self._sums.append(labels | {"meters": meters} | scored(total))
+                self._sums.append(labels | {"meters": meters} | score_pairs(total))
 
     @property
     def leads(self) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import place_computation
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.training_jobs import training_code
-from plfl.results.records import TRAINED_FOLDER, Files
+from plfl.results.records import TRAINED_FOLDER, RecordFiles
 from plfl.study import Cell, Study
 from plfl.training.engines import choose
 from plfl.training.gpu import memory_of
@@ -38,7 +38,7 @@ SHARE = 0.5
 
 
 def train_cells(
-    study: Study, cells: Mapping[Cell, Files], datasets: Mapping[str, Path], label: str
+    study: Study, cells: Mapping[Cell, RecordFiles], datasets: Mapping[str, Path], label: str
 ) -> None:
     """Write the records, forecasts and errors of some cells, given the datasets of their states.
 

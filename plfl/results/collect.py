@@ -19,7 +19,7 @@ from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt
 from plfl.results.records import (
     CELL,
-    Files,
+    RecordFiles,
     cell_digest,
     installed_versions,
     join_tables,
@@ -63,9 +63,9 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
 class JobFiles:
     """What the jobs of a study have written."""
 
-    cells: Mapping[Cell, Files]
+    cells: Mapping[Cell, RecordFiles]
     """The files of every cell."""
-    baselines: Sequence[Files]
+    baselines: Sequence[RecordFiles]
     """The files of the baselines of every state."""
     datasets: Mapping[str, Path]
     """For every state, the file of its windows."""

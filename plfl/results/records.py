@@ -111,7 +111,7 @@ class _About(BaseModel):
     versions: dict[str, str] = {}
 
 
-class Files(NamedTuple):
+class RecordFiles(NamedTuple):
     """The files of a cell, or of the baselines of a state."""
 
     records: Path
@@ -142,7 +142,7 @@ class CellResult:
     """What the forecasts of the test set by the clients' own models come to, if models are kept
     that forecast the clients they were trained with."""
 
-    def write(self, files: Files, digest: str = "") -> None:
+    def write(self, files: RecordFiles, digest: str = "") -> None:
         """Write the tables, with the digest of the cell in their metadata."""
         for table, path in zip((self.records, self.forecasts, self.errors), files, strict=True):
             write_table(table, path, digest)

@@ -19,7 +19,7 @@ from plfl.data.comstock import series as comstock
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.federated.checkpoint import Checkpoint
-from plfl.results.records import CellResult, Files
+from plfl.results.records import CellResult, RecordFiles
 from plfl.results.tables import Tables
 from plfl.results.traffic import mean_traffic
 from plfl.study import Study
@@ -135,10 +135,10 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
 
 def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path) -> None:
     table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
-    cache, wanted = CellCache(tmp_path / "trained"), Files.in_folder(tmp_path / "cells", "a")
+    cache, wanted = CellCache(tmp_path / "trained"), RecordFiles.in_folder(tmp_path / "cells", "a")
     cache.store("d", CellResult(table, table, table), wanted)
     assert cache.get("d", wanted)
-    for file in Files.in_folder(tmp_path / "trained", "d"):
+    for file in RecordFiles.in_folder(tmp_path / "trained", "d"):
         whole = file.read_bytes()
         file.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
         assert not cache.get("d", wanted)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from plfl.base.errors import ResultsError
-from plfl.forecast.backtest import drift, scored, weekly
+from plfl.forecast.backtest import drift, score_pairs, weekly
 from plfl.forecast.choice import Forecasters
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
@@ -30,7 +30,7 @@ def test_weeks_are_scored_as_the_whole_is() -> None:
         inside = table.index.to_series().between(
             monday, monday + pd.Timedelta(days=7), inclusive="right"
         )
-        assert mase == pytest.approx(scored(table[inside])["mase"])
+        assert mase == pytest.approx(score_pairs(table[inside])["mase"])
     # A meter with twice the loads has the same errors in these units.
     pd.testing.assert_series_equal(weekly(2 * table), found)
 
@@ -57,7 +57,7 @@ def test_drift_is_welchs_interval() -> None:
 
 def test_a_meter_whose_load_hardly_changes_has_no_mase_and_no_drift() -> None:
     table = 5 + 0.001 * pairs_of(21)
-    found = scored(table)
+    found = score_pairs(table)
     assert np.isnan(found["mase"]) and found["mae"] > 0
     assert weekly(table).empty
 

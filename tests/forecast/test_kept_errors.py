@@ -10,7 +10,7 @@ import pytest
 import plfl
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import Trainer
-from plfl.forecast.backtest import FORECASTS, pairs, scored
+from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
 from plfl.forecast.choice import Forecasters, readings_of
 from plfl.forecast.kept_errors import LEADS, SUMS, KeptErrors, sum_of_meters
 from plfl.forecast.sums import add_up as add_up_readings
@@ -84,7 +84,7 @@ def test_errors_are_those_of_the_kept_forecaster() -> None:
     tables = {name: table[table["made_at"].between(*made_at)] for name, table in tables.items()}
     errors = add_up(study, dataset, "ridge")
     (total,) = errors.sums.to_dict("records")
-    expected = scored(add_up_readings(tables, ["truth", *FORECASTS]))
+    expected = score_pairs(add_up_readings(tables, ["truth", *FORECASTS]))
     assert total["mase"] == pytest.approx(expected["mase"])
     assert total["peak_percent"] == pytest.approx(expected["peak_percent"])
     by_client = [
@@ -127,7 +127,7 @@ def test_a_gap_a_day_before_leaves_a_forecast_in_a_backtest() -> None:
     next_day = hole + pd.Timedelta(days=1)
     assert table.loc[next_day, "naive_day"].isna().all()
     assert len(table.loc[next_day]) == len(whole.loc[next_day])
-    assert scored(table)["naive_day"] > 0
+    assert score_pairs(table)["naive_day"] > 0
 
 
 def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:

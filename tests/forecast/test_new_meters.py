@@ -21,7 +21,7 @@ from plfl.pipeline.training import train_cells
 from plfl.report.kept_errors import describe_as_new
 from plfl.results.assignment import IN_USE
 from plfl.results.collect import JobFiles, collect, write_tables
-from plfl.results.records import Files, read_arrays, write_models, write_table
+from plfl.results.records import RecordFiles, read_arrays, write_models, write_table
 from plfl.results.totals import TOTALS
 from plfl.study import Study
 from tests.helpers.kept_baselines import keep, pack_all, score
@@ -141,9 +141,9 @@ def keep_models_of(study: Study) -> Path:
     folder.mkdir(parents=True)
     plfl.load_dataset(study, "XX").save(dataset)
     receipt.write_text(json.dumps({"source": "meters", "files": {}}))
-    cells = {cell: Files.in_folder(folder, str(cell)) for cell in study.cells}
+    cells = {cell: RecordFiles.in_folder(folder, str(cell)) for cell in study.cells}
     train_cells(study, cells, {"XX": dataset}, study.name)
-    baselines = Files.in_folder(folder, "XX")
+    baselines = RecordFiles.in_folder(folder, "XX")
     *tables, arrays = evaluate_all(study, "XX", dataset)
     for table, path in zip(tables, baselines, strict=True):
         write_table(table, path)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.forecast.backtest import FORECASTS, peaks, scored
+from plfl.forecast.backtest import FORECASTS, daily_peak_errors, score_pairs
 from plfl.forecast.sums import add_up, check_members, on_one_clock
 from tests.helpers.refusals import naming
 
@@ -82,15 +82,15 @@ def pairs_of(days: int, seed: int) -> pd.DataFrame:
 
 def test_errors_of_a_sum_are_those_of_the_summed_loads() -> None:
     a, b = pairs_of(5, 1), pairs_of(5, 2)
-    score = scored(add_up({"a": a, "b": b}, ["truth", *FORECASTS]))
+    score = score_pairs(add_up({"a": a, "b": b}, ["truth", *FORECASTS]))
     error = np.abs(a["forecast"] + b["forecast"] - a["truth"] - b["truth"]).mean()
     assert score["mae"] == pytest.approx(error)
-    assert score["mae"] < scored(a)["mae"] + scored(b)["mae"]
+    assert score["mae"] < score_pairs(a)["mae"] + score_pairs(b)["mae"]
 
 
 def test_daily_peaks_one_day_at_a_time() -> None:
     table = pairs_of(4, 3)
-    found = peaks(table)
+    found = daily_peak_errors(table)
     errors, hours = [], []
     for day in pd.date_range("2024-01-02", periods=4):
         part = table[(table.index > day) & (table.index <= day + pd.Timedelta(days=1))]
@@ -103,5 +103,7 @@ def test_daily_peaks_one_day_at_a_time() -> None:
     # Of several horizons, the one made longest before counts.
     near = table.assign(made_at=table["made_at"], forecast=0.0)
     far = table.assign(made_at=table["made_at"] - pd.Timedelta(hours=3))
-    assert peaks(pd.concat([near, far]).sort_index(kind="stable")) == pytest.approx(found)
-    assert np.isnan(peaks(table[:20])["peak_percent"])
+    assert daily_peak_errors(pd.concat([near, far]).sort_index(kind="stable")) == pytest.approx(
+        found
+    )
+    assert np.isnan(daily_peak_errors(table[:20])["peak_percent"])

@@ -12,7 +12,7 @@ from plfl.experiments.scoring import scoring_of
 from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
-from plfl.results.records import Files, write_table
+from plfl.results.records import RecordFiles, write_table
 from plfl_images import baselines as image_baselines
 from plfl_images.report import page, paper
 from plfl_images.report.figures import render_all
@@ -29,9 +29,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.pool.save(folder / "pool.npz")
     cells = {}
     for cell, result in train(of, of.cells, data).items():
-        cells[cell] = Files.in_folder(folder, str(cell))
+        cells[cell] = RecordFiles.in_folder(folder, str(cell))
         result.write(cells[cell], "digest")
-    baselines = Files.in_folder(folder, "baselines.of")
+    baselines = RecordFiles.in_folder(folder, "baselines.of")
     write_table(image_baselines.evaluate("digits", data, [0, 1]), baselines.records)
     receipt = folder / "digits.files.json"
     write_text(receipt, json.dumps({"source": "digits", "files": {}}))

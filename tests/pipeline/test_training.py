@@ -18,7 +18,7 @@ from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
 from plfl.pipeline.training import train_cells
-from plfl.results.records import TRAINED_FOLDER, Files, cell_digest
+from plfl.results.records import TRAINED_FOLDER, RecordFiles, cell_digest
 from plfl.study import Cell, Study
 from tests.helpers import tiny
 
@@ -30,9 +30,9 @@ def study(here: Path) -> Study:
     return tiny.study(federation={"rounds": 9}, compute={"checkpoint_seconds": 1e6})
 
 
-def outputs(study: Study) -> dict[Cell, Files]:
+def outputs(study: Study) -> dict[Cell, RecordFiles]:
     shared = [cell for cell in study.cells if cell.sharing == "P2"]
-    return {cell: Files.in_folder(Path(), str(cell)) for cell in shared}
+    return {cell: RecordFiles.in_folder(Path(), str(cell)) for cell in shared}
 
 
 def train(study: Study) -> dict[str, bytes]:

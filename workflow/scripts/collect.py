@@ -13,13 +13,13 @@ with without_collections():
     from plfl.experiments.scoring import scoring_of
     from plfl.pipeline.jobs import git_commit, job
     from plfl.results.collect import JobFiles, collect
-    from plfl.results.records import Files
+    from plfl.results.records import RecordFiles
     from plfl.study import Study
 
 
-def together(*lists: Iterable[str]) -> list[Files]:
+def together(*lists: Iterable[str]) -> list[RecordFiles]:
     """Files that belong together, one from each list."""
-    return [Files(*map(Path, files)) for files in zip(*lists, strict=True)]
+    return [RecordFiles(*map(Path, files)) for files in zip(*lists, strict=True)]
 
 
 def by_state(study: Study, files: Iterable[str]) -> dict[str, Path]:

@@ -12,15 +12,16 @@ from plfl.base.lazy import without_collections
 with without_collections():
     from plfl.pipeline.jobs import job
     from plfl.pipeline.training import train_cells
-    from plfl.results.records import Files
+    from plfl.results.records import RecordFiles
     from plfl.study import Cell, Study
 
 
-def by_cell(study: Study, records: Iterable[str]) -> dict[Cell, Files]:
+def by_cell(study: Study, records: Iterable[str]) -> dict[Cell, RecordFiles]:
     """The files of every cell; those of its records are named after the cells."""
     names = {str(cell): cell for cell in study.cells}
     return {
-        names[path.stem]: Files.in_folder(path.parent, path.stem) for path in map(Path, records)
+        names[path.stem]: RecordFiles.in_folder(path.parent, path.stem)
+        for path in map(Path, records)
     }
 
 

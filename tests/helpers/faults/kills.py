@@ -29,7 +29,7 @@ from plfl import study as configuration
 from plfl.base.files import sweep
 from plfl.data import sources
 from plfl.federated.checkpoint import Checkpoint
-from plfl.results.records import Files
+from plfl.results.records import RecordFiles
 from tests.helpers.projects import Project
 from tests.helpers.repository import ROOT
 
@@ -201,7 +201,7 @@ class Job:
     def outputs(self) -> list[Path]:
         """The files of its cells: all records, then all forecasts, then all errors."""
         folder = self.results / "cells"
-        files_by_cell = [Files.in_folder(folder, str(cell)) for cell in self.parsed.cells]
+        files_by_cell = [RecordFiles.in_folder(folder, str(cell)) for cell in self.parsed.cells]
         return [path for paths in zip(*files_by_cell, strict=True) for path in paths]
 
     @property
