@@ -38,17 +38,19 @@ def backtest(
     model = forecasters.model(choice.file)
     known_readings = forecasters.readings[client]
     joined = forecasters.with_earlier(client, new)
-    past, after = pd.Series(dtype=float), None
+    past, past_mase, after = pd.Series(dtype=float), np.nan, None
     if joined.index[-1] > known_readings.index[-1]:
         first = new["load"].dropna().index.min()
         after = max(known_readings.index[-1], first - pd.Timedelta(minutes=model.interval))
         with suppress(DataError):  # no test set that is long enough
-            past = weekly(pairs(model, client, known_readings, reports=False))
+            test_pairs = pairs(model, client, known_readings, reports=False)
+            past = weekly(test_pairs)
+            past_mase = past.mean() if len(past) else score_pairs(test_pairs)["mase"]
     table = pairs(model, client, joined, after)
     now = weekly(table)
     scores = localise_ends(score_pairs(table), model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
-    return row | {"past_mase": past.mean(), **drift(past, now)}, past, now, table
+    return row | {"past_mase": past_mase, **drift(past, now)}, past, now, table
 
 
 def pairs(
