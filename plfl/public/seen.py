@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.data.features import resampled
 from plfl.public.inputs import DAY, Floats, HourlyLoads
 
@@ -35,7 +36,10 @@ def is_meter_seen(load: pd.Series, minutes: int, marks: NDArray[np.uint64]) -> b
     local standard time."""
     if minutes > 60 or 60 % minutes or len(load) < 2:
         return False
-    hours = resampled(load.to_frame("load"), 60)["load"] if minutes < 60 else load
+    try:
+        hours = resampled(load.to_frame("load"), 60)["load"] if minutes < 60 else load
+    except DataError:  # its hours begin at other minutes than those of any mark
+        return False
     stamps = pd.DatetimeIndex(hours.index).to_numpy("datetime64[s]")
     return is_seen(hours.to_numpy(float), stamps, marks)
 

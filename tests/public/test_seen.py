@@ -25,6 +25,7 @@ def test_a_meter_is_known_again_from_four_weeks_of_it() -> None:
     assert is_meter_seen(halves[700 : 700 + 29 * 48], 30, marks)
     assert not is_meter_seen(series(60, seed=1), 60, marks)
     assert not is_meter_seen(hours.shift(freq="1h"), 60, marks)
+    assert not is_meter_seen(halves.shift(freq="15min"), 30, marks)  # their hours are at :15
     # As the cards say:
     assert not is_meter_seen(hours.round(2), 60, marks)
     days = range(0, len(hours) - 11 * 24, 24)
