@@ -4,9 +4,9 @@ This file is all that the author of a method has to read; docs/add-an-algorithm.
 `broadcast` and `aggregate` are required. A method describes local training in a `TrainInstructions`
 and acts on the shared parameters only; if nothing is shared, only `without_server` is called.
 
-Server and clients communicate only through `f.channel`. Each side may use its own part of the state
-and what it has received: in `plfl.deploy` the two sides are different machines, and both run the
-method. Import torch from `plfl.base.lazy`, so that a study is read quickly.
+Server and clients communicate only through `f.channel`. Each side uses its own part of the state
+and what it has received: in `plfl.deploy` both sides, on different machines, run the method.
+Import torch from `plfl.base.lazy`, so that a study is read quickly.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Method(Algorithm):
     no_proximal: ClassVar[str | None] = None  # a proximal ClientOpt
     no_buffers: ClassVar[str | None] = None  # buffers that training changes, as of BatchNorm
     no_codec: ClassVar[str | None] = None  # codecs (`channel`)
+    no_coded_update: ClassVar[str | None] = None  # codecs of updates (`channel.up`)
     no_server_average: ClassVar[str | None] = None  # an average over rounds (`server_ema`)
     simulation_only: ClassVar[str | None] = None  # to deploy it
 
@@ -86,8 +87,8 @@ class Method(Algorithm):
         return iter(())
 
     def in_rounds(self) -> Method:
-        """The method without its part before a client forecasts, such as fine-tuning. Cells whose
-        methods are equal in this form have the same rounds, and train together."""
+        """The method without what it does before forecasts, such as fine-tuning: cells whose
+        methods are equal in this form train together."""
         return self
 
     def undeployable(self) -> str | None:
@@ -146,5 +147,4 @@ class Method(Algorithm):
     def mix_outputs(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor] | None:
-        """Outputs of each client i for the windows `starts[i]`, given its models of `adapt`. None:
-        the outputs are those of the models of `adapt` or `scored`."""
+        """Outputs of clients i for windows `starts[i]`, given their models; None: the models'."""

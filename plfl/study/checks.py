@@ -631,6 +631,12 @@ def check_channel(channel: ChannelSettings, methods: Mapping[str, Method]) -> It
                 f"{name!r} works without codecs only, since {reason}",
                 "remove the method, or set channel.up and channel.down to none",
             )
+        elif channel.up != "none" and (reason := method.no_coded_update):
+            yield Problem(
+                Key("channel.up"),
+                f"{name!r} needs updates without a codec, since {reason}",
+                "remove the method, or set channel.up to none",
+            )
 
 
 def check_sums(

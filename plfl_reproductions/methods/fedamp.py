@@ -46,7 +46,9 @@ class FedAMP(Method):
     name = "fedamp"
     sends = Sizes()
     no_proximal = "it pulls the models towards u_i itself"
-    no_codec = "client and server stay at the same w_i only as long as they add the same updates"
+    no_coded_update = (
+        "client and server stay at the same w_i only as long as they add the same updates"
+    )
     own_server = "its server keeps the clients' own models"
     no_server_average = "has no model of the server's that could be averaged"
 

@@ -47,7 +47,7 @@ class FedDyn(FedOpt):
 
     name = "feddyn"
     sends = Sizes()
-    no_codec = "h is the mean of the h_i only as long as both ends add the same updates"
+    no_coded_update = "h is the mean of the h_i only as long as both ends add the same updates"
     own_server = "it has its own server step"
     server_lr = "η_g"
 

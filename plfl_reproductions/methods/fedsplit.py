@@ -41,7 +41,7 @@ class FedSplit(FedOpt):
     name = "fedsplit"
     sends = Sizes()
     no_proximal = "the proximal term would be added twice"
-    no_codec = "x is the mean of the z_i only as long as both ends add the same updates"
+    no_coded_update = "x is the mean of the z_i only as long as both ends add the same updates"
     own_server = "its server holds the mean of the z_i"
 
     s: float = Field(1.0, gt=0)

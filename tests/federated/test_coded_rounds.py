@@ -171,13 +171,20 @@ def test_impossible_stages_are_refused(channel, problem):
         tiny.study(channel=channel)
 
 
-@pytest.mark.parametrize(
-    "method", ["authors_code", "ifca", "fedac", "fedfomo", "fedamp", "fedsplit", "feddyn"]
-)
-def test_methods_whose_messages_cannot_be_coded_are_refused(method):
+@pytest.mark.parametrize("method", ["authors_code", "ifca", "fedac", "fedfomo"])
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_methods_whose_messages_cannot_be_coded_are_refused(method, way):
     grid = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "skip"}
     with pytest.raises(ConfigError, match="works without codecs only"):
+        tiny.study(grid=grid, channel={way: "q3"})
+
+
+@pytest.mark.parametrize("method", ["fedamp", "fedsplit", "feddyn"])
+def test_methods_whose_updates_cannot_be_coded_are_refused(method):
+    grid = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "skip"}
+    with pytest.raises(ConfigError, match="needs updates without a codec"):
         tiny.study(grid=grid, channel={"up": "q3"})
+    assert tiny.study(grid=grid, channel={"down": "q3"}).cells
 
 
 def test_an_update_that_is_not_finite_is_not_sent():
