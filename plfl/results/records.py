@@ -163,13 +163,13 @@ def versions_of(paths: Sequence[Path]) -> dict[str, str]:
         stated = (schema(path).metadata or {}).get(_VERSIONS, b"{}")
         for name, number in json.loads(stated).items():
             versions.setdefault(name, set()).add(number)
-    joined = {name: ", ".join(sorted(versions[name], key=_numbers)) for name in versions}
+    joined = {name: ", ".join(sorted(versions[name], key=_order)) for name in versions}
     return {**installed_versions(), **joined}
 
 
-def _numbers(version_text: str) -> list[int]:
-    """The numbers of a version, by which versions are in order."""
-    return [int(number) for number in re.findall(r"\d+", version_text)]
+def _order(version_text: str) -> tuple[list[int], str]:
+    """What puts versions in order: their numbers, then the text."""
+    return [int(number) for number in re.findall(r"\d+", version_text)], version_text
 
 
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:

@@ -31,8 +31,8 @@ from plfl.results.collect import (
 from plfl.results.records import (
     CELL,
     CellResult,
-    Files,
     Models,
+    RecordFiles,
     cell_digest,
     join_tables,
     read_models,
@@ -54,8 +54,8 @@ RECEIPT = {"source": "sample", "files": {"a.parquet": "0" * 64}, "clients": {"a"
 
 def collect_again(study: Study, source: Path, folder: Path) -> None:
     """Gather the files in `source` into tables in `folder`."""
-    cells = {cell: Files.in_folder(source, str(cell)) for cell in study.cells}
-    baselines = [Files.in_folder(source / "baselines", "XX")]
+    cells = {cell: RecordFiles.in_folder(source, str(cell)) for cell in study.cells}
+    baselines = [RecordFiles.in_folder(source / "baselines", "XX")]
     datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
     collect(study, JobFiles(cells, baselines, datasets, receipts), folder, git="abc")
 
@@ -79,17 +79,22 @@ def test_versions_are_those_that_made_the_tables(
     about = json.loads(text) | {"versions": {"torch": "9.9, 10.1", "python": "3.12.1"}}
     assert _requirements(about).splitlines()[2] == "torch==10.1  # trained with 9.9, 10.1"
     assert json.loads(text)["versions"]["torch"] == "9.9"
+    for number, text in enumerate(["2.6.0+cpu", "2.6.0", "2.10.0"]):
+        monkeypatch.setattr(records, "installed_versions", lambda text=text: {"torch": text})
+        write_table(table, tmp_path / f"{number}.parquet")
+    of_one_number = [tmp_path / f"{number}.parquet" for number in range(3)]
+    assert versions_of(of_one_number)["torch"] == "2.6.0, 2.6.0+cpu, 2.10.0"
 
 
 def collected(study: Study, dataset: Dataset, folder: Path) -> Path:
     """The folder, with what the jobs of a study write and the tables that are gathered of it."""
     dataset.save(folder / "XX.npz")
     for cell, result in train(study, study.cells, dataset).items():
-        result.write(Files.in_folder(folder, str(cell)), "digest")
+        result.write(RecordFiles.in_folder(folder, str(cell)), "digest")
     (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
     found = evaluate("XX", dataset, FitSettings(trees=3), study.task)
     tables = CellResult(found.scores, found.forecasts, found.errors)
-    tables.write(Files.in_folder(folder / "baselines", "XX"))
+    tables.write(RecordFiles.in_folder(folder / "baselines", "XX"))
     collect_again(study, folder, folder)
     return folder
 
@@ -208,7 +213,7 @@ def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Pa
     cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     result = train(STUDY, [cell], DATASET)[cell]
     trained = CellCache(tmp_path / "trained")
-    targets = Files.in_folder(tmp_path, "a")
+    targets = RecordFiles.in_folder(tmp_path, "a")
     assert not trained.get("d1", targets)
     trained.store("d1", result, targets)
     pd.testing.assert_frame_equal(pd.read_parquet(targets.records), result.records)
