@@ -241,9 +241,14 @@ def add_sum(
     problems: list[Problem],
 ) -> None:
     """Add the sum of the meters' forecasts to their tables, if `--sum` asks for it; see
-    `can_add_up`."""
+    `can_add_up`. Without a common time a line says that there is no sum, a further problem."""
     if can_add_up(options, [*tables], problems):
-        tables[SUM] = add_up(tables, ["forecast"])
+        try:
+            tables[SUM] = add_up(tables, ["forecast"])
+        except DataError as error:
+            print(f"plfl: {error}; the sum is left out", file=sys.stderr)
+            problems += error.problems
+            return
         forecasters[SUM] = "sum of the meters"
 
 

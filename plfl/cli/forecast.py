@@ -18,7 +18,7 @@ from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
 from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
 from plfl.cli.results import find_results
-from plfl.data.meters.paths import raw_files
+from plfl.data.meters.paths import client_name, raw_files
 from plfl.data.meters.tables import NO_READING
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
@@ -205,10 +205,15 @@ def _read(
     if kept_forecasters is None:
         return readings, reader.resample_all(readings, {}, problems), problems
     tables = reader.resample_all(readings, kept_forecasters.recent, problems)
-    if client is None and len(raw_files(options.new, with_subfolders=True)) < len(readings):
+    files = raw_files(options.new, with_subfolders=True)
+    if client is None and not options.newcomer and len(files) < len(readings):
         absent_names = _absent(kept_forecasters.clients, tables, problems)
         print_by_text(dict.fromkeys(absent_names, "not in these files"))
-    waiting_names = take_waiting(problems, kept_forecasters.clients, tables, client)
+    # Where a file is that of a participant, the others are each of one meter, too.
+    has_strangers = options.newcomer or any(
+        client_name(file) in kept_forecasters.clients for file in files
+    )
+    waiting_names = take_waiting(problems, kept_forecasters.clients, tables, client, has_strangers)
     return readings, tables | dict.fromkeys(waiting_names, pd.DataFrame()), problems
 
 
@@ -225,17 +230,29 @@ def take_waiting(
     participants: Collection[str],
     tables: Collection[str],
     client: str | None,
+    has_strangers: bool = False,
 ) -> list[str]:
     """The participants, or the only `client`, whose files have no reading yet; these problems are
     taken out of the list. A file that has none, and is not that of a single participant, may be of
     all that are not among the `tables` of readings."""
-    waiting = [problem for problem in problems if problem.kind == NO_READING]
-    names = {problem.meter for problem in waiting if problem.meter in participants}
-    if any(problem.meter not in participants for problem in waiting):
+    said_names = {problem.meter for problem in problems if problem.kind == NO_READING}
+    names = said_names & {*participants}
+    if said_names != names and not has_strangers:
         names |= {*participants} if client is None else {client} & {*participants}
-    if names:
-        problems[:] = [problem for problem in problems if problem not in waiting]
-    return [name for name in participants if name in names and name not in tables]
+        said_names |= names
+    else:
+        said_names = names
+    problems[:] = [
+        problem
+        for problem in problems
+        if problem.kind != NO_READING or problem.meter not in said_names
+    ]
+    refused_names = {problem.meter for problem in problems}
+    return [
+        name
+        for name in participants
+        if name in names and name not in tables and name not in refused_names
+    ]
 
 
 def _check_out(options: argparse.Namespace) -> None:

@@ -158,8 +158,9 @@ class Meters(Section):
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
     reading is a gap. `plfl init meters` writes the interval of the files if it is not given."""
     step: int | None = Field(None, gt=0)
-    """Minutes between the readings in the files, if `interval` is longer: so long is a reading that
-    is the only one in a later file. null: `interval`. `plfl init meters` writes it."""
+    """Minutes between the readings in the files. A later file with a single reading does not tell
+    how long it is: it is taken to be this long. null: such a file is refused. `plfl init meters`
+    writes it."""
     since: str | None = None
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None

@@ -87,8 +87,8 @@ class Recorder:
         self.parts.append(pd.DataFrame(columns | client_traffic | timed))
 
     def train_members(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
-        """Add a row for the steps in round `t` of the members of a federation whose models are
-        scored on other clients; `model_scores` leaves it out."""
+        """Add a row with the steps that the members of a federation took in round `t`, if its
+        models are scored on other clients; `model_scores` leaves it out."""
         columns = {"round": t, "client": "", "split": "members", "model": "", "loss": np.nan}
         # All columns of the other rows, so that these keep their types in a checkpoint.
         columns |= {"steps": float(steps.sum()), "epochs": 0.0}

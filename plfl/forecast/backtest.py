@@ -124,7 +124,9 @@ def daily_peak_errors(table: pd.DataFrame) -> dict[str, float]:
     table = table[~table.index.duplicated()].sort_index()
     stamps = pd.DatetimeIndex(table.index)
     steps = stamps.to_series().diff().dropna()
-    rows = round(pd.Timedelta(days=1) / steps.min()) if len(steps) else 0
+    if steps.empty:
+        return {"peak_percent": np.nan, "peak_hours": np.nan}
+    rows = round(pd.Timedelta(days=1) / steps.min())
     days, day = np.unique(days_of(stamps.to_numpy()), return_inverse=True)
     truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
     errors = daily_peaks(day, truth, forecast, len(days), rows)

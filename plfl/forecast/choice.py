@@ -439,7 +439,7 @@ class Forecasters:
         model = self.any_model
         length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
         ends = {
-            client: pd.Timestamp(table["load"].dropna().index[-1])
+            client: model.local_time(pd.Timestamp(table["load"].dropna().index[-1]), client)
             for client, table in tables.items()
         }
         lags = {client: max(ends.values()) - end for client, end in ends.items()}

@@ -97,7 +97,11 @@ class MeterFiles(Contents):
         tables: dict[str, pd.DataFrame] = {}
         for name, table in readings.items():
             whole_table = self._with_border(table, earlier[name]) if name in earlier else table
-            intervals = self.resample(whole_table)
+            try:
+                intervals = self.resample(whole_table)
+            except DataError as error:
+                problems += error.locate_in(name, name).problems
+                continue
             if len(intervals):
                 tables[name] = intervals
             else:
@@ -146,11 +150,11 @@ class MeterFiles(Contents):
         begin, minutes = readings.index[0], self.raw_interval
         first = begin - pd.Timedelta(minutes=self._resampled_minutes)
         rows = earlier.loc[(earlier.index > first) & (earlier.index < begin), readings.columns]
-        if rows.empty:
+        if rows.empty or (begin - rows.index[-1]) % pd.Timedelta(minutes=minutes):
             return readings
-        gapless_readings = self.bridge(pd.concat([rows, readings]), minutes)
-        gapless_readings.attrs = dict(readings.attrs)
-        return gapless_readings
+        bridged_readings = self.bridge(pd.concat([rows, readings]), minutes)
+        bridged_readings.attrs = dict(readings.attrs)
+        return bridged_readings
 
     @property
     def _layout(self) -> Meters:

@@ -96,7 +96,7 @@ class Baseline(Selectable):
         return 7 * 24 * 60
 
     def count_context(self, interval: int) -> int:
-        """Last rows, one every `interval` minutes, of which it reads those that are known."""
+        """Of how many last rows, one every `interval` minutes, it reads those that are known."""
         return 0
 
     @property

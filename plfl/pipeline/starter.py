@@ -225,8 +225,7 @@ def _study(
     if outsiders := [*too_short(exports), *absent_names]:
         keys["leave_out"] = [*meters.leave_out, *map(escape, outsiders)]
     client_count = len(exports.meters) - len(outsiders)
-    step = min(meter.step for meter in exports.meters.values())
-    keys |= {"step": step} if step < minutes else {}
+    keys["step"] = min(meter.step for meter in exports.meters.values())
     federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
     if client_count // 2 >= neighbours.FEWEST:  # of each half
         federated["secure"] = True

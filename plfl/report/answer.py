@@ -187,8 +187,9 @@ class _Question:
         assert self.contest is not None
         if self.needs_nobody:
             return (
-                f"Do not join: for forecasts {self.horizon}, nothing that needs the others was "
-                "better in the weeks before the test, so what is in use does without them."
+                f"Do not join: for forecasts {self.horizon}, nothing that needs the others, "
+                "and whose models can be kept for use, was better in the weeks before the test, so "
+                "what is in use does without them."
             )
         if not self.claim:
             low, high = self.contest.comparison.interval

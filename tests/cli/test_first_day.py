@@ -177,6 +177,17 @@ def test_stamps_with_offsets_need_a_place_for_the_days(invoke: Callable) -> None
     assert "is --timezone right?" in paris
 
 
+def test_stamps_of_london_that_begin_in_winter_are_not_in_utc(invoke: Callable) -> None:
+    path = export("home", ends="2024-04-05")
+    table = pd.read_csv(path)
+    local_ends = pd.to_datetime(table["time"]).dt.tz_localize("UTC").dt.tz_convert("Europe/London")
+    table.assign(time=local_ends.map(str)).to_csv(path, index=False)
+    refusal = invoke("forecast", path, "--kind", "homes", status=2).err
+    assert "home: the stamps have a UTC offset, which is not that of UTC" in refusal
+    london = invoke("forecast", path, "--kind", "homes", "--timezone", "Europe/London").err
+    assert "UTC" not in london
+
+
 def test_stamps_in_utc_are_taken_for_the_clock_of_the_days_and_a_line_says_so(
     invoke: Callable,
 ) -> None:

@@ -48,7 +48,7 @@ def test_archives_are_read(tmp_path: Path) -> None:
     exports = read(path)
     assert exports.meters["a"].load.sum() == pytest.approx(utilities.loads(30).sum())
     with naming(DataError, "a.csv/export/b.csv", "has a header and no reading yet"):
-        path.write_bytes(utilities.zipped(["a,b"], "b.csv"))
+        path.write_bytes(utilities.zipped(["time,b"], "b.csv"))
         read(path)
     with naming(DataError, "a.csv: is a zip archive of 'export/b.pdf'", "unpack"):
         path.write_bytes(utilities.zipped([], "b.pdf"))

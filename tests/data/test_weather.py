@@ -309,7 +309,7 @@ def test_a_gap_after_the_last_load_is_filled_as_a_whole_or_not(
     assert (~np.isnan(hours)).sum(axis=1).tolist() == [known] * 3
 
 
-def test_weather_whose_columns_are_never_known_together_is_refused(tmp_path: Path) -> None:
+def test_weather_whose_columns_are_never_known_together_is_read(tmp_path: Path) -> None:
     export = write_load(tmp_path / "m.csv", at("2021-01-01 00:30", 48, 30))
     halves = at("2021-01-01 00:00", 49, 30)
     is_hour = halves.minute == 0

@@ -9,16 +9,19 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
-from plfl.base.errors import DataError, ResultsError
+from plfl.base.errors import DataError, Problem, ResultsError
+from plfl.cli.forecast import take_waiting
 from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
+from plfl.data.meters.tables import NO_READING
 from plfl.data.sources import load_dataset
 from plfl.deploy.forecasts import Forecasts
 from plfl.forecast.choice import Forecasters
@@ -357,6 +360,28 @@ def test_of_several_files_only_those_of_a_client_are_taken_for_it() -> None:
         tables, (problem,) = read([town, *months])
         assert not tables
         assert "differs from" in str(problem)
+    school.write_text("time,load\n")  # it is there, so the other file is another meter's
+    tables, (problem,) = read([school, town])
+    assert not tables
+    assert problem.kind == NO_READING
+    with ZipFile("school.zip", "w") as archive:
+        for month in months:
+            archive.write(month)
+    tables, problems = read([Path("school.zip")])  # a lone file is of the client as a whole
+    assert not problems
+    assert len(tables["school"]) == 48
+
+
+def test_a_file_of_a_stranger_without_a_reading_is_not_of_all() -> None:
+    """Where a file is that of a participant, the others are each of one meter, too."""
+    no_reading, damaged = (
+        Problem("", text, "", name, kind=kind)
+        for name, text, kind in (("guest", NO_READING, NO_READING), ("barn", "is damaged", ""))
+    )
+    for has_strangers, names in ((True, []), (False, ["cellar"])):
+        problems = [no_reading, damaged]
+        found = take_waiting(problems, NAMES, ["attic"], None, has_strangers)
+        assert (found, problems) == (names, [no_reading, damaged] if has_strangers else [damaged])
 
 
 @pytest.mark.parametrize(
@@ -594,8 +619,8 @@ EMPTY = ("--with", "naive_day")
 
 
 def write_results_of_form(form: str) -> Path:
-    """The results folder of a study of files in a form, and two folders of new ones: `whole` ends
-    with one reading after the study's, and `lone` has this one only."""
+    """The results folder of a study of files in a form, and two folders of new ones: `lone` has one
+    reading of each meter after the study's, and `empty` only headers."""
     write_form(form, "exports", FIRST, LAST)
     write_form(form, "lone", LAST, "2024-04-10", rows=1)
     write_form(form, "empty", LAST, "2024-04-10", rows=0)

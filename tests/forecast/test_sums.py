@@ -106,4 +106,5 @@ def test_daily_peaks_one_day_at_a_time() -> None:
     assert daily_peak_errors(pd.concat([near, far]).sort_index(kind="stable")) == pytest.approx(
         found
     )
-    assert np.isnan(daily_peak_errors(table[:20])["peak_percent"])
+    for rows in (1, 20):
+        assert np.isnan(daily_peak_errors(table[:rows])["peak_percent"])

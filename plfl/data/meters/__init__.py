@@ -149,8 +149,11 @@ def read_files(
         exports = read_new(meters=meters, names=names)
     else:
         exports = read_new(meters=meters, names=own_names)
-        if not any(is_chosen(name, meters) for name in exports.names):
-            exports = read_new(meters=meters.model_copy(update=rule_of_meter), names=names)
+    # A file with the name may be empty or refused; a lone one may be an archive of its parts.
+    named = [*exports.names, *(map(client_name, paths) if len(paths) > 1 else ())]
+    if client is not None and not any(is_chosen(name, meters) for name in named):
+        meters = meters.model_copy(update=rule_of_meter)
+        exports = read_new(meters=meters, names=names, are_of_one=True)
     remedies = {
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
@@ -176,7 +179,9 @@ def read_files(
             tables[meter_client] = (
                 _with_later(series, exports.meters[name]) if with_later else series
             )
-    if client is not None and exports.names and client not in client_names(exports.names).values():
+    is_waiting = any(problem.kind == NO_READING for problem in problems)
+    has_client = client in client_names(exports.names).values()
+    if client is not None and exports.names and not (has_client or is_waiting):
         remedy = (
             f"it has {', '.join(map(repr, exports.names))}; choose one (plfl forecast --client)"
         )

@@ -111,6 +111,7 @@ def read_exports(
     progress: Progress | None = None,
     is_settled: bool = False,
     largest: LargestLoads | None = None,
+    are_of_one: bool = False,
 ) -> Exports:
     """The meters in raw exports, cleaned, and the problems of all files.
 
@@ -138,7 +139,7 @@ def read_exports(
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
-    pieces = _pieces(files, meters, plain, names or {}, progress, exports)
+    pieces = _pieces(files, meters, plain, names or {}, progress, exports, are_of_one)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
     cleaner = Cleaner(exports.keys, interval, may_be_lone=is_settled)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
@@ -165,6 +166,7 @@ def _pieces(
     names: Mapping[Path, str],
     progress: Progress | None,
     exports: Exports,
+    are_of_one: bool,
 ) -> dict[str, list[Piece]]:
     """The readings of each meter in all files, as far as they can be read. What the files are, and
     what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
@@ -182,7 +184,7 @@ def _pieces(
             with collect_problems(exports.problems, name_of_file):
                 recognised_file = recognise(raw, meters) or layout.find_format(raw, plain)
                 keys = plain if recognised_file.name is None else meters
-                is_one_of_archive = path in names and len(opened) > 1
+                is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
                 file = read_file(recognised_file, keys, lone_name)
                 exports.names += file.names

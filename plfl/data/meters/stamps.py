@@ -64,10 +64,10 @@ class Times:
     def contradict(self, zone: ZoneInfo) -> bool:
         """Whether the earliest stamp has another UTC offset than the zone then has. Stamps in UTC
         contradict none: portals write them for meters everywhere."""
-        if not self.offset:
-            return False
-        earliest: pd.Timestamp = self.stamps.min()
-        return self.offset != earliest.tz_convert(zone).utcoffset()
+        offset, stamp = self.offset, self.stamps.min()
+        if not offset:  # in London in winter, too
+            offset, stamp = self.last_offset, self.stamps.max()
+        return bool(offset) and offset != stamp.tz_convert(zone).utcoffset()
 
 
 @dataclass(frozen=True)

@@ -554,12 +554,12 @@ def _is_of_no_reading(error: Exception) -> bool:
 
 
 def _is_header_only(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the last row may be a header, of several words and no number, without a date in it or
-    in a row of as many fields."""
+    """Whether the last row may be a header, of several words and no number, one of them for times,
+    without a date in it or in a row of as many fields."""
     *_, last = map(_stripped, rows)
     is_header = len(last) > 1 and all(re.search(r"[^\W\d_]", field) for field in last)
     is_table = any(_dates_in(row) for row in rows if len(_stripped(row)) >= len(last))
-    return is_header and not is_table
+    return is_header and not is_table and any(map(WORDS.times.has_word_of, last))
 
 
 def _is_units(row: Sequence[str]) -> bool:

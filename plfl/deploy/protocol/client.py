@@ -166,7 +166,8 @@ class DeployedClient:
             raise PlflError(
                 Problem(
                     "",
-                    "the server runs another study or cell, or plfl with other messages or keys",
+                    "the server runs another study or cell, or a version of plfl with other "
+                    "messages or configuration keys",
                     "use the same configuration and install the same version of plfl on both hosts",
                 )
             )

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError, Problem
 from plfl.base.files import atomic
+from plfl.base.text import counted
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import (
     ROOM,
@@ -200,8 +201,8 @@ class DeployedServer:
         own_rounds = [line for line in lines if line.startswith(f"{self.run_id} ")]
         if earlier_count := len(lines) - len(own_rounds):
             self.notes.append(
-                f"earlier runs that were not continued released {earlier_count} rounds, which the "
-                "stated ε does not count: they add up"
+                f"{counted(earlier_count, 'round')} of earlier runs that were not continued were "
+                "released, too: the stated ε does not count them, and theirs has to be added to it"
             )
         repeated = tuple(times for times in Counter(own_rounds).values() if times > 1)
         if not repeated:

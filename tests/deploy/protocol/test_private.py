@@ -87,4 +87,4 @@ def test_an_abandoned_run_is_named_and_not_counted_as_repeated(tmp_path):
     deployed.server = deployed.new_server()
     deployed.run()
     (note,) = deployed.server.notes
-    assert note.startswith("earlier runs that were not continued released 1 rounds")
+    assert note.startswith("1 round of earlier runs that were not continued")
