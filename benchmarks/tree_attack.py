@@ -32,7 +32,7 @@ from scipy.optimize import brentq
 from plfl.baselines.trees import LAGGED, TreeWindows
 from plfl.data import sources
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.server import Noise
+from plfl.federated.collectives.server import SumNoise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets
 from plfl.federated.trees import Part, RootCounts, binned, grow, releases
@@ -105,7 +105,7 @@ def result(
     tests: Sequence[Any],
     bins: Any,
     is_close: Any,
-    noise: Noise | None = None,
+    noise: SumNoise | None = None,
     secrets: Secrets | None = None,
 ) -> Result:
     """Grow the trees of clients with these windows, and attack them."""
@@ -181,7 +181,7 @@ def main() -> None:
         show("masks, a client that leaves", "inf", "inf", *hidden, f"{masked.first:.1%}")
         for epsilon in given.epsilons:
             z = multiplier(epsilon)
-            noisy = attacked(noise=Noise(z, stream(1, "/noise", 0)))
+            noisy = attacked(noise=SumNoise(z, stream(1, "/noise", 0)))
             reading_epsilon = epsilon_of(READS * np.sqrt(SUMS) / z, DELTA)
             columns = f"{epsilon:g}", f"{reading_epsilon:.3g}", f"{np.mean(noisy.mase):.3f}"
             show(f"noise, z = {z:.3g}", *columns, f"{noisy.kilobytes:.0f}", f"{noisy.all:.1%}")

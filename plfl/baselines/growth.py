@@ -19,7 +19,7 @@ from plfl.federated.trees import Part, RootCounts, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
 
-class Growth:
+class PublicBinGrowth:
     """Grows the models of `plfl.baselines.trees.train` from all rows, with public bins, and
     estimates what clients would send, of all settings that are tried, from the first trees, which
     they grow together.

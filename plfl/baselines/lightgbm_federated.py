@@ -70,13 +70,13 @@ class LightgbmFederated(Baseline):
         return self._grown(fitted_baseline, dataset, settings)
 
     def _grown(self, earlier: GrownFit | None, dataset: Dataset, settings: FitSettings) -> TreesFit:
-        from plfl.baselines.growth import Growth  # here, because it imports torch
+        from plfl.baselines.growth import PublicBinGrowth  # here, because it imports torch
 
         models: dict[int, list[TreeModel]] = {}
         messages: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, clients in share(dataset, self.turns):
             tree_choices = earlier.models[int(clients[0])][0].tree_choices if earlier else []
-            growth = Growth(len(numbers), secure=self.secure)
+            growth = PublicBinGrowth(len(numbers), secure=self.secure)
             model = train(members, dataset, settings, self.design, tree_choices, growth)
             models |= {client: [model] for client in clients.tolist()}
             for client, size in zip(numbers, growth.bytes_up, strict=True):

@@ -27,7 +27,7 @@ def find(kind: str, name: str) -> type[Algorithm]:
     return registry.find(KINDS[kind], Algorithm, name)
 
 
-class Block(Section):
+class AlgorithmBlock(Section):
     """The hyperparameters of the algorithms of a kind, by their names. Only the algorithms that a
     study names are fields; all others have their defaults."""
 
@@ -58,25 +58,27 @@ class Block(Section):
         return found()
 
 
-class Methods(Block):
+class Methods(AlgorithmBlock):
     """Hyperparameters of the methods."""
 
     kind = "method"
 
 
-class ClientOpts(Block):
+class ClientOpts(AlgorithmBlock):
     """Hyperparameters of the local optimisers."""
 
     kind = "client_opt"
 
 
-class ServerOpts(Block):
+class ServerOpts(AlgorithmBlock):
     """Hyperparameters of the server optimisers."""
 
     kind = "server_opt"
 
 
-BLOCKS: dict[str, type[Block]] = {block.kind: block for block in (Methods, ClientOpts, ServerOpts)}
+BLOCKS: dict[str, type[AlgorithmBlock]] = {
+    block.kind: block for block in (Methods, ClientOpts, ServerOpts)
+}
 
 
 class Hyperparameters(Section):

@@ -13,7 +13,7 @@ from plfl.federated.codecs.coder import Coder, Direction, End
 from plfl.federated.secure.keys import Secrets
 from plfl.federated.secure.masks import CHECK, Fields, Lanes, check_number
 from plfl.federated.secure.sums import SumClient, SumServer
-from plfl.federated.secure.updates import BITS, HEAD, Crowd
+from plfl.federated.secure.updates import BITS, CROWD_BYTES, Crowd
 
 Column = Tensor | list[Tensor]
 """An array with one row per client, or the coded message of each client, of type uint8."""
@@ -218,7 +218,7 @@ class Channel:
         introductions = carry(
             "down", [crowd.pack() + neighbour_keys for neighbour_keys in server.pass_on(publics)]
         )
-        public_keys = [message[HEAD:] for message in introductions]
+        public_keys = [message[CROWD_BYTES:] for message in introductions]
         shared = carry(
             "up",
             [

@@ -23,7 +23,7 @@ from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.secure.updates import Crowd, Grid
+from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.interfaces.method import Method, MethodState
 from plfl.layout import ParameterLayout, head_mask
 from plfl.networks.network import Network
@@ -162,7 +162,7 @@ class Federation:
         if self.adds_masked and self.privacy is not None:
             # Too little noise is reported before training.
             crowd = Crowd(int(self.privacy.participants), float(self.weights_of_sum.nansum()))
-            Grid(self.privacy.noise_of_sum(1, names)).check(crowd)
+            UpdateGrid(self.privacy.noise_of_sum(1, names)).check(crowd)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
             self.state = self.method.init(self)

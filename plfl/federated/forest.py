@@ -15,13 +15,13 @@ from torch import Tensor
 from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
-from plfl.federated.collectives.server import Noise
+from plfl.federated.collectives.server import SumNoise
 from plfl.federated.trees import Loss, Part, RootCounts, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.training.stacked import Stacked
 
 
-class Table(NamedTuple):
+class ClientTable(NamedTuple):
     """The training windows of a client."""
 
     x: Tensor
@@ -78,7 +78,7 @@ class TreeGrower:
         tree: int,
         channel: Channel | None,
         grows: bool = True,
-        noise: Noise | None = None,
+        noise: SumNoise | None = None,
         purpose: str = "tree",
         counts: RootCounts | None = None,
     ) -> Tensor:
@@ -149,7 +149,7 @@ class TreeGrower:
             numbers = torch.from_numpy(values.astype(np.float32))
             views[f"{group}.{name}"][:, output, place, : len(numbers)] = numbers
 
-    def _scores(self, row: Tensor, table: Table) -> Tensor:
+    def _scores(self, row: Tensor, table: ClientTable) -> Tensor:
         """Forecasts (W, O) of a row for training windows: the sum of its trees, one by one, so that
         it does not matter when they were added."""
         if (stored_scores := table.scores.get(digest(row))) is not None:
@@ -174,12 +174,14 @@ class TreeGrower:
         bins: lightgbm.Dataset = self._stored_tables[self.bins]
         return bins
 
-    def _table(self, client: int) -> Table:
+    def _table(self, client: int) -> ClientTable:
         key = self.bins, client
         if key not in self._stored_tables:
             x, y = self.rows(client)
-            self._stored_tables[key] = Table(x, y, binned(x.numpy(), self.bins, self._bins), {}, {})
-        table: Table = self._stored_tables[key]
+            self._stored_tables[key] = ClientTable(
+                x, y, binned(x.numpy(), self.bins, self._bins), {}, {}
+            )
+        table: ClientTable = self._stored_tables[key]
         return table
 
     def rows(self, client: int) -> tuple[Tensor, Tensor]:

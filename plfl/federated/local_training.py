@@ -17,7 +17,7 @@ from torch import Tensor
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.secure.neighbours import FEWEST
-from plfl.federated.secure.updates import Crowd, Grid
+from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.federated.session import Session
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 
@@ -111,7 +111,7 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
         # Each of two would know the other's update.
         log.info("round %d: fewer than %d clients, whose updates stay with them", t, FEWEST)
         return
-    grid = Grid(None if private is None else private.noise_of_sum(t, f.client_data.names))
+    grid = UpdateGrid(None if private is None else private.noise_of_sum(t, f.client_data.names))
     if private is not None:
         updates = private.clip_own(clients, updates)
     weights = f.weights_of_sum

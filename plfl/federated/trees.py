@@ -30,7 +30,7 @@ from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.collectives.masked import MaskedSums, SumError
 from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
-from plfl.federated.collectives.server import GoneError, Noise, Server
+from plfl.federated.collectives.server import GoneError, Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.secure.neighbours import FEWEST
 
@@ -171,7 +171,7 @@ def grow(
     loss: Loss = 0.5,
     channel: Channel | None = None,
     numbers: Sequence[int] | None = None,
-    noise: Noise | None = None,
+    noise: SumNoise | None = None,
     windows: NDArray[np.float64] | None = None,
     purpose: str = "tree",
     counts: RootCounts | None = None,

@@ -205,7 +205,7 @@ class Boosting(Method):
 
     def _grow(self, state: KnownTrees | None, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
-        from plfl.federated.collectives.server import Noise
+        from plfl.federated.collectives.server import SumNoise
         from plfl.federated.secure.neighbours import FEWEST
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
@@ -214,7 +214,7 @@ class Boosting(Method):
         clients = session.clients.tolist()
         noise = None
         if self.noise and channel:
-            noise = Noise(self.noise, stream(f.seed, "/noise", session.t))
+            noise = SumNoise(self.noise, stream(f.seed, "/noise", session.t))
         # The sums of fewer would tell each what another one sends; the tree then adds nothing.
         grows = session.stay and (
             channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST

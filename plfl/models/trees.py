@@ -41,7 +41,7 @@ class Trees(Model):
         return dict(zip(GROUPS, (self.trees, self.own_trees), strict=True))
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Forest(shape.outputs, self.sizes, self.leaves)
+        return TreeGroups(shape.outputs, self.sizes, self.leaves)
 
     def problems(self, shape: WindowShape) -> list[str]:
         return []  # windows of any shape will do
@@ -50,7 +50,7 @@ class Trees(Model):
         return shape.outputs * sum(self.sizes.values()) * self.leaves
 
 
-class Forest(nn.Module):
+class TreeGroups(nn.Module):
     """The trees of all groups."""
 
     def __init__(self, outputs: int, sizes: dict[str, int], leaves: int):

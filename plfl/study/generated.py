@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from plfl.base.files import write_text
-from plfl.config.algorithms import BLOCKS, Block
+from plfl.config.algorithms import BLOCKS, AlgorithmBlock
 from plfl.config.messages import flow, sections_in
 from plfl.config.named import DEFAULT_TASK, available_baselines, available_models, available_tasks
 from plfl.config.sections import Data
@@ -101,7 +101,7 @@ def _text(text: str) -> str:
 
 def _reference(block: Section, path: str) -> Iterator[str]:
     """The tables of a block and of the blocks in it."""
-    if isinstance(block, Block):
+    if isinstance(block, AlgorithmBlock):
         block = BLOCKS[block.kind].extended()()
         yield from _choices(path, {name: getattr(block, name) for name in type(block).model_fields})
         return

@@ -23,7 +23,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 FEWEST_ROWS = 2_000
 """Rows of a model from which on it pays to read the trees out of LightGBM."""
-SPLIT = np.dtype(
+KERNEL_SPLIT = np.dtype(
     [
         ("threshold", np.float64),
         ("feature", np.int32),
@@ -51,11 +51,12 @@ def load_forest() -> ctypes.CDLL | None:
 
 
 @dataclass(frozen=True)
-class Trees:
+class TreeArrays:
     """The trees of a model, one after the other."""
 
     splits: NDArray[np.void]
-    """`SPLIT`s; a child is the number of a split in its tree, or the complement of a leaf's."""
+    """Of `KERNEL_SPLIT`; a child is the number of a split in its tree, or the complement of a
+    leaf's."""
     first_splits: NDArray[np.int64]
     """The number of the first split of each tree, and of all splits (T + 1,)."""
     leaves: Floats
@@ -66,7 +67,7 @@ class Trees:
     """K, the number of features."""
 
     @classmethod
-    def parse(cls, text: str) -> Trees | None:
+    def parse(cls, text: str) -> TreeArrays | None:
         """The trees of a model as LightGBM writes it; None if the kernel does not know their
         kind: categories, linear leaves, zeros that mean a missing value, several outputs or outputs
         that are not the sum of the trees."""
@@ -84,7 +85,7 @@ class Trees:
             if fields["num_cat"] != "0" or fields.get("is_linear", "0") != "0":
                 return None
             leaves.append(_numbers(fields["leaf_value"], np.float64))
-            tree_splits = np.zeros(len(leaves[-1]) - 1, SPLIT)
+            tree_splits = np.zeros(len(leaves[-1]) - 1, KERNEL_SPLIT)
             if len(tree_splits):
                 decisions = _numbers(fields["decision_type"], np.int32)
                 if (decisions & (CATEGORICAL | MISSING_ZERO)).any():
@@ -100,7 +101,7 @@ class Trees:
                     tree_splits["children"][:, k] = _numbers(fields[name], np.int32)
             splits.append(tree_splits)
         return cls(
-            np.concatenate([np.empty(0, SPLIT), *splits]),
+            np.concatenate([np.empty(0, KERNEL_SPLIT), *splits]),
             np.cumsum([0, *map(len, splits)]),
             np.concatenate([np.empty(0), *leaves]),
             np.cumsum([0, *map(len, leaves)]),
@@ -137,9 +138,9 @@ class Forest:
         self._rows = 0
 
     @cached_property
-    def trees(self) -> Trees | None:
+    def trees(self) -> TreeArrays | None:
         """Its trees; None if the kernel does not know their kind."""
-        return Trees.parse(self.booster.model_to_string())
+        return TreeArrays.parse(self.booster.model_to_string())
 
     def predict(self, x: NDArray[np.floating[Any]]) -> Floats:
         """What `booster.predict` returns for rows (W, K), bit for bit."""

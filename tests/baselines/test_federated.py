@@ -26,7 +26,7 @@ from plfl.federated.collectives.interface import connect, disconnect
 from plfl.federated.collectives.layout import ROOT, SETTINGS
 from plfl.federated.collectives.messages import packed, unpacked
 from plfl.federated.collectives.self_test import check_layout
-from plfl.federated.collectives.server import Noise, Server
+from plfl.federated.collectives.server import Server, SumNoise
 from plfl.federated.secure.keys import SimulatedSecrets
 from plfl.federated.trees import GrowingClient, Part, RootCounts, Tree, binned, grow, releases
 from plfl.interfaces.baseline import FitSettings, Floats
@@ -188,7 +188,7 @@ def test_splits_are_the_messages_of_which_the_server_returns_the_best(
     assert len(calls) > 2 * 12
 
 
-class Recorded(Noise):
+class Recorded(SumNoise):
     """Noise that notes what it is put on, and by how much a window may change it."""
 
     sums: list[tuple[Floats, float]]
@@ -221,7 +221,7 @@ def test_a_window_changes_no_released_sum_by_more_than_is_accounted_for() -> Non
 
 
 def test_noise_has_the_deviation_that_is_accounted_for() -> None:
-    noise = Noise(4, np.random.default_rng(0))
+    noise = SumNoise(4, np.random.default_rng(0))
     added = noise.add_to(np.zeros(100_000), 3)
     assert added.std() == pytest.approx(12, rel=0.01)
     assert (added == np.rint(added)).all()
@@ -229,7 +229,7 @@ def test_noise_has_the_deviation_that_is_accounted_for() -> None:
 
 def test_noise_changes_trees_and_repeats() -> None:
     def with_noise(z: float) -> str:
-        return grow(parts(), BINS, 15, 0.3, noise=Noise(z, np.random.default_rng(1))).text
+        return grow(parts(), BINS, 15, 0.3, noise=SumNoise(z, np.random.default_rng(1))).text
 
     assert trees_of(with_noise(0)) == trees_of(grow(parts(), BINS, 15, 0.3).text)
     assert with_noise(0.5) == with_noise(0.5)
@@ -240,7 +240,7 @@ def test_noise_changes_trees_and_repeats() -> None:
     )
     assert little < np.abs(y).mean() and little < much
     with pytest.raises(ValueError, match="L1 error only"):
-        grow(parts(), BINS, 15, 0.3, "mse", noise=Noise(1, np.random.default_rng(1)))
+        grow(parts(), BINS, 15, 0.3, "mse", noise=SumNoise(1, np.random.default_rng(1)))
 
 
 def test_nobody_is_told_the_sums_of_a_single_client(monkeypatch: pytest.MonkeyPatch) -> None:

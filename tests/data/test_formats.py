@@ -17,7 +17,7 @@ from plfl.config.sections import Meters
 from plfl.data import meters
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.formats import schema, trees
-from plfl.data.meters.formats.schema import Sample, shipped_formats
+from plfl.data.meters.formats.schema import FormatSample, shipped_formats
 from plfl.pipeline.starter import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -32,7 +32,7 @@ SAMPLES = [
 ]
 
 
-def keys_for(sample: Sample) -> Meters:
+def keys_for(sample: FormatSample) -> Meters:
     """The only options that a recognised file needs: the place, where its zone depends on it, and
     an interval, where that of the readings is shorter than a study's."""
     keys = {"timezone": sample.timezone, "interval": sample.interval}
@@ -40,7 +40,7 @@ def keys_for(sample: Sample) -> Meters:
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
-def test_a_sample_is_recognised_and_read_without_options(name: str, sample: Sample) -> None:
+def test_a_sample_is_recognised_and_read_without_options(name: str, sample: FormatSample) -> None:
     path = schema.FOLDER / sample.file
     exports, study = recognise([path], keys_for(sample))
     assert exports.format_names[path] == name

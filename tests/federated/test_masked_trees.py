@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.growth import Growth
 from plfl.federated.collectives.masked import Masked, MaskedSums, SumError
-from plfl.federated.collectives.server import Noise, Server
+from plfl.federated.collectives.server import Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import LeafWidths, Limits, bits_of, read, write
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
@@ -204,7 +204,7 @@ def test_gradients_that_are_no_whole_numbers_are_refused(loss: Any) -> None:
     with pytest.raises(ValueError, match="whole numbers"):
         grow(parts(), BINS, 7, 0.3, loss, Channel(0, 4, secrets=SECRETS))
     with pytest.raises(ValueError, match="without noise"):
-        noise = Noise(1.0, np.random.default_rng(0))
+        noise = SumNoise(1.0, np.random.default_rng(0))
         grow(parts(), BINS, 7, 0.3, 0.5, Channel(0, 4, secrets=SECRETS), noise=noise)
 
 

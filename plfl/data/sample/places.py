@@ -38,7 +38,7 @@ class County:
 
 
 @dataclass(frozen=True)
-class Place:
+class SampleState:
     """A state: its counties, its time zone, and the variability of its weather."""
 
     fips: int
@@ -54,7 +54,7 @@ class Place:
     """Expected cold snaps per year."""
 
 
-STATES = TypeAdapter(dict[str, Place]).validate_python(
+STATES = TypeAdapter(dict[str, SampleState]).validate_python(
     tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
 )
 """The states with sample data."""

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from plfl.data.sample.places import STATES, County, Place
+from plfl.data.sample.places import STATES, County, SampleState
 
 Array = NDArray[np.float64]
 
@@ -112,7 +112,7 @@ def weather(state: str, gisjoin: str, seed: int) -> pd.DataFrame:
     )
 
 
-def _storms(place: Place, seed: int, season: Array) -> Array:
+def _storms(place: SampleState, seed: int, season: Array) -> Array:
     """Weather systems that cross the whole state, with its heat waves and cold snaps, in °C."""
     rng = np.random.default_rng([seed, _STORMS, place.fips])
     n = len(season)

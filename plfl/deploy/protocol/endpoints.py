@@ -34,7 +34,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.federated.secure.keys import Secrets, SystemSecrets
 from plfl.federated.secure.sums import SumClient
-from plfl.federated.secure.updates import HEAD, Crowd
+from plfl.federated.secure.updates import CROWD_BYTES, Crowd
 from plfl.study import Study
 from plfl.training.task import Engine
 
@@ -124,7 +124,7 @@ class ClientChannel(Channel):
 
         crowd_message = ask(member.introduce())
         crowd = Crowd.unpack(crowd_message)
-        sealed = ask(member.share(crowd_message[HEAD:]))
+        sealed = ask(member.share(crowd_message[CROWD_BYTES:]))
         self.keep()
         arrival_bits = ask(member.hide(sealed, fields, with_check(numbers(crowd))[0]))
         raise ClientSent([as_row(member.tell(arrival_bits))])

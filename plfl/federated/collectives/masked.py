@@ -24,7 +24,7 @@ from plfl.federated.collectives.growth import Growth, Leaf
 from plfl.federated.collectives.layout import ROOT
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import LeafWidths, bits_of, place_of, read
-from plfl.federated.secure.keys import SIZE, Key, Secrets, derive
+from plfl.federated.secure.keys import SIZE, PrivateKey, Secrets, derive
 from plfl.federated.secure.masks import (
     CHECK,
     Fields,
@@ -38,7 +38,7 @@ from plfl.federated.secure.neighbours import degree_of, draw_neighbours
 
 ROOT_BITS = bytes([56, 48, 48])
 """Bits of the sum of all gradients, of all windows, and of those at the target."""
-HEAD = 4
+LENGTH_BYTES = 4
 """Bytes of an answer that say how long the bits of the next sums are."""
 
 
@@ -69,7 +69,7 @@ class MaskedSums:
         self.growth = Growth(leaves, slopes, counts)
         self.flat: dict[int, int] = {}
         """How many windows of a client here are at the target."""
-        self._keys: dict[int, Key] = {}
+        self._keys: dict[int, PrivateKey] = {}
         self._masks: dict[int, Masks] = {}
         self._width_messages: dict[int, bytes] = {}
         """The last bits of sums that each client has been sent."""
@@ -124,9 +124,9 @@ class MaskedSums:
 
     def open(self, client: int, answer: bytes) -> bytes:
         """The answer of the server without the bits of the next sums, which the client keeps."""
-        end = HEAD + int.from_bytes(answer[:HEAD], "little")
-        if end > HEAD:
-            self._width_messages[client] = answer[HEAD:end]
+        end = LENGTH_BYTES + int.from_bytes(answer[:LENGTH_BYTES], "little")
+        if end > LENGTH_BYTES:
+            self._width_messages[client] = answer[LENGTH_BYTES:end]
         return answer[end:]
 
     # -- the server's side
@@ -188,7 +188,7 @@ class MaskedSums:
     def close(self, answers: Sequence[bytes], *, has_bits: bool) -> list[bytes]:
         """Answers of the server, with the bits of the next sums."""
         tail = self.growth.message if has_bits else b""
-        head = len(tail).to_bytes(HEAD, "little") + tail
+        head = len(tail).to_bytes(LENGTH_BYTES, "little") + tail
         return [head + answer for answer in answers]
 
 

@@ -25,7 +25,7 @@ LEFT_COUNT = sum(WINDOWS) * 3 // len(GRID)
 """Their windows with positive gradients, which a tree divides from the others."""
 
 
-class Recorder(Server):
+class MessageLog(Server):
     """A server that notes the messages other than sums, with its answers."""
 
     def __init__(self, channel: Channel, clients: Sequence[int]):
@@ -69,7 +69,7 @@ def _messages() -> list[tuple[int, bytes, bytes]]:
     settings = SETTINGS | {"num_leaves": 2, "max_bin": len(GRID)}
     zeros = np.zeros(len(GRID))
     bins = lightgbm.Dataset(GRID[:, None], zeros, params=settings).construct()
-    server = Recorder(Channel(0, len(WINDOWS)), range(len(WINDOWS)))
+    server = MessageLog(Channel(0, len(WINDOWS)), range(len(WINDOWS)))
 
     def grow(client: int) -> None:
         silence()

@@ -37,7 +37,7 @@ class GoneError(Exception):
     """Another client is gone."""
 
 
-class Noise(NamedTuple):
+class SumNoise(NamedTuple):
     """Gaussian noise on the sums over clients, as in `plfl.federated.privacy.accounting`."""
 
     multiplier: float
@@ -58,7 +58,7 @@ class Server:
         channel: Channel,
         clients: Sequence[int],
         bins: Sequence[int] = (),
-        noise: Noise | None = None,
+        noise: SumNoise | None = None,
         bounds: Bounds | None = None,
         masked: MaskedSums | None = None,
     ):

@@ -68,7 +68,7 @@ class Limits(NamedTuple):
         return np.asarray(np.where(bits > 0, bits + surplus, 0).max(axis=0), np.uint8)
 
 
-HEAD = struct.Struct("<HBBBB?")
+WIDTHS_HEADER = struct.Struct("<HBBBB?")
 """The place of the parent's widths, and the limits."""
 
 
@@ -88,7 +88,7 @@ class LeafWidths:
 def write(next_leaf: LeafWidths, place: int, former: Bits | None) -> bytes:
     """What tells a client widths that are at least these, if it knows the `former` widths."""
     widths = next_leaf.widths
-    head = HEAD.pack(place, *next_leaf.limits)
+    head = WIDTHS_HEADER.pack(place, *next_leaf.limits)
     if former is None:
         return head + zlib.compress(widths.tobytes())
     former = np.broadcast_to(former, widths.shape)
@@ -100,8 +100,8 @@ def write(next_leaf: LeafWidths, place: int, former: Bits | None) -> bytes:
 @lru_cache(1)  # in the simulation all clients get the same
 def read(message: bytes, former: bytes | None) -> LeafWidths:
     """What a message of `write` tells those who know the `former` widths."""
-    limits = Limits(*HEAD.unpack(message[: HEAD.size])[1:])
-    content = zlib.decompress(message[HEAD.size :])
+    limits = Limits(*WIDTHS_HEADER.unpack(message[: WIDTHS_HEADER.size])[1:])
+    content = zlib.decompress(message[WIDTHS_HEADER.size :])
     if former is None:
         return LeafWidths(np.frombuffer(content, np.uint8), limits)
     decrease = np.frombuffer(content, np.int8)
@@ -114,7 +114,7 @@ def read(message: bytes, former: bytes | None) -> LeafWidths:
 
 def place_of(message: bytes) -> int:
     """The place of the widths to which a message of `write` refers."""
-    return int(HEAD.unpack(message[: HEAD.size])[0])
+    return int(WIDTHS_HEADER.unpack(message[: WIDTHS_HEADER.size])[0])
 
 
 def _opened(numbers: NDArray[np.int16]) -> NDArray[np.int16]:

@@ -32,15 +32,15 @@ from torch import Tensor
 from plfl.base.lazy import special
 from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
-from plfl.federated.secure.updates import Noise
+from plfl.federated.secure.updates import UpdateNoise
 from plfl.optimizers.server import ServerState, weighted_sum
 from plfl.training.batches import stream
 
-Normals = Callable[[int, int], NDArray[np.float64]]
+RoundNormals = Callable[[int, int], NDArray[np.float64]]
 """Returns, for a round t and a count, that many standard normal numbers."""
 
 
-def seeded(seed: int) -> Normals:
+def seeded(seed: int) -> RoundNormals:
     """Noise that a simulation, or anyone who knows the seed, can repeat."""
     return lambda t, count: stream(seed, "/noise", t).standard_normal(count)
 
@@ -90,7 +90,7 @@ class Privacy:
         """The server's bound C."""
         self.received_bounds = self.clip.expand(clients).clone()
         """The bound (N,) that each client has received."""
-        self.normals: Normals = seeded(seed)
+        self.normals: RoundNormals = seeded(seed)
         self.client_normals: ClientNormals = seeded_of_clients(seed)
         """The noise of single clients, with `channel.secure`."""
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
@@ -127,13 +127,13 @@ class Privacy:
         """The `updates` (n, d_s) of `clients` (n,), clipped by themselves."""
         return clipped(updates, self.received_bounds[clients])
 
-    def noise_of_sum(self, t: int, names: Sequence[str]) -> Noise:
+    def noise_of_sum(self, t: int, names: Sequence[str]) -> UpdateNoise:
         """The noise that clients of these names add to their updates of round `t`, together."""
 
         def normals(client: int, count: int) -> NDArray[np.float64]:
             return self.client_normals(names[client], t, count)
 
-        return Noise(float(self.clip), self.noise * float(self.clip) * self.scale, normals)
+        return UpdateNoise(float(self.clip), self.noise * float(self.clip) * self.scale, normals)
 
     # -- the server's side
 

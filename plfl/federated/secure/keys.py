@@ -23,7 +23,7 @@ TAG = 16
 """Bytes that encryption adds to a text."""
 
 
-class Key(Protocol):
+class PrivateKey(Protocol):
     """A private key, with the public key that belongs to it."""
 
     @property
@@ -73,10 +73,10 @@ class Secrets(Protocol):
     """Where clients and server get random numbers from. `purpose` names the sum and what the
     numbers are for, `client` who draws them."""
 
-    def key(self, purpose: str, client: int) -> Key:
+    def key(self, purpose: str, client: int) -> PrivateKey:
         """A new key."""
 
-    def restore(self, purpose: str, private: bytes) -> Key:
+    def restore(self, purpose: str, private: bytes) -> PrivateKey:
         """The key of this purpose with this private part."""
 
     def read(self, purpose: str, client: int, size: int) -> bytes:

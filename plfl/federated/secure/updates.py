@@ -53,12 +53,12 @@ TAIL = 40
 FEWEST_STEPS = 10
 """Steps of the grid in the deviation of a client's noise, at least."""
 
-Normals = Callable[[int, int], NDArray[np.float64]]
-"""Returns, for a client and a count, that many standard normal numbers."""
+NumberedNormals = Callable[[int, int], NDArray[np.float64]]
+"""Returns, for the number of a client and a count, that many standard normal numbers."""
 
 
 _CROWD = struct.Struct("<id")
-HEAD = _CROWD.size
+CROWD_BYTES = _CROWD.size
 """Bytes of a packed crowd."""
 
 
@@ -88,17 +88,17 @@ def sum_bytes(clients: int, numbers: int) -> tuple[int, int]:
     """Bytes that each of some clients sends and receives for a masked sum of this many numbers."""
     degree = degree_of(clients, has_shares=True)
     sent_bytes = PUBLIC + degree * (SEALED + SHARE) + BITS // 8 * numbers + CHECK // 8
-    return sent_bytes, HEAD + degree * (PUBLIC + SEALED) + -(-degree // 8)
+    return sent_bytes, CROWD_BYTES + degree * (PUBLIC + SEALED) + -(-degree // 8)
 
 
-class Noise(NamedTuple):
+class UpdateNoise(NamedTuple):
     """Gaussian noise of a sum of clipped updates."""
 
     clip: float
     """The norm C of an update at most."""
     deviation: float
     """Standard deviation of the noise on the sum."""
-    normals: Normals
+    normals: NumberedNormals
 
 
 def fewest_staying(count: int) -> int:
@@ -111,10 +111,10 @@ def fewest_honest(count: int) -> int:
     return fewest_staying(count) - int(COLLUDING * count)
 
 
-class Grid:
+class UpdateGrid:
     """The whole numbers of updates."""
 
-    def __init__(self, noise: Noise | None = None):
+    def __init__(self, noise: UpdateNoise | None = None):
         self.noise = noise
 
     def step(self, crowd: Crowd) -> float:

@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from plfl.federated.secure import masks as masks_module
 from plfl.federated.secure.keys import (
     CurveKey,
-    Key,
+    PrivateKey,
     SimulatedSecrets,
     SystemSecrets,
     decrypt,
@@ -31,7 +31,7 @@ def fields(*bits: int) -> Fields:
     return Fields(np.array(bits, np.uint8))
 
 
-def masks_of(keys: Sequence[Key], neighbours: NDArray[np.int64]) -> list[Masks]:
+def masks_of(keys: Sequence[PrivateKey], neighbours: NDArray[np.int64]) -> list[Masks]:
     """The masks of each client, given who its neighbours are."""
     publics = [key.public for key in keys]
     return [

@@ -12,7 +12,14 @@ from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.privacy.mechanism import clipped
-from plfl.federated.secure.updates import LARGEST, Crowd, Grid, Noise, fewest_honest, sum_bytes
+from plfl.federated.secure.updates import (
+    LARGEST,
+    Crowd,
+    UpdateGrid,
+    UpdateNoise,
+    fewest_honest,
+    sum_bytes,
+)
 from plfl.results.records import CellResult
 from plfl.study import Study
 from tests.helpers import tiny
@@ -70,7 +77,7 @@ def test_each_client_pays_for_keys_shares_and_masks() -> None:
 def test_the_sum_of_whole_numbers_is_the_mean_of_updates() -> None:
     random = np.random.default_rng(0)
     updates, weights = random.normal(size=(9, 300)), random.integers(1, 900, 9).astype(float)
-    grid, crowd = Grid(), Crowd(9, float(weights.sum()))
+    grid, crowd = UpdateGrid(), Crowd(9, float(weights.sum()))
     generators = [np.random.default_rng(n) for n in range(9)]
     numbers = grid.round(crowd, [*range(9)], updates, weights, generators)
     mean = grid.mean(crowd, numbers.sum(0), crowd.weight).numpy()
@@ -81,22 +88,24 @@ def test_the_sum_of_whole_numbers_is_the_mean_of_updates() -> None:
 
 def test_rounding_has_no_bias_and_no_sum_is_too_long() -> None:
     crowd, count = Crowd(20_000, 20_000.0), 4000
-    update = np.full((1, count), 0.3 * Grid().step(crowd))
-    numbers = Grid().round(crowd, [0], update, np.ones(1), [np.random.default_rng(1)])
+    update = np.full((1, count), 0.3 * UpdateGrid().step(crowd))
+    numbers = UpdateGrid().round(crowd, [0], update, np.ones(1), [np.random.default_rng(1)])
     assert {*numbers.ravel().tolist()} == {0, 1}
     assert abs(numbers.mean() - 0.3) < 4 * np.sqrt(0.21 / count)
-    largest = Grid().round(
+    largest = UpdateGrid().round(
         crowd, [0], np.array([[1e9, -1e9, np.nan]]), np.ones(1), [np.random.default_rng(1)]
     )
     assert largest[0, 2] == 0 and -largest[0, 1] == largest[0, 0] <= 2**31 // crowd.clients
-    assert largest[0, 0] * Grid().step(crowd) == LARGEST
+    assert largest[0, 0] * UpdateGrid().step(crowd) == LARGEST
 
 
 def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
     """And the norm of what is rounded does not exceed the bound."""
     count, width = 40, 2000
-    noise = Noise(0.5, 3.0, lambda client, n: np.random.default_rng(client).standard_normal(n))
-    silent = Noise(0.5, 0.0, noise.normals)
+    noise = UpdateNoise(
+        0.5, 3.0, lambda client, n: np.random.default_rng(client).standard_normal(n)
+    )
+    silent = UpdateNoise(0.5, 0.0, noise.normals)
     updates = clipped(
         torch.from_numpy(np.random.default_rng(7).normal(size=(count, width))),
         torch.full((count,), 0.5),
@@ -104,10 +113,10 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
     assert np.allclose(updates.norm(dim=1), 0.5)
     crowd = Crowd(count, float(count))
     args = crowd, [*range(count)], updates.numpy(), np.ones(count)
-    rounded = Grid(silent).round(*args, [np.random.default_rng(n) for n in range(count)])
-    assert np.linalg.norm(rounded, axis=1).max() <= 0.5 / Grid(silent).step(crowd)
-    step = Grid(noise).step(crowd)
-    numbers = Grid(noise).round(*args, [np.random.default_rng(n) for n in range(count)])
+    rounded = UpdateGrid(silent).round(*args, [np.random.default_rng(n) for n in range(count)])
+    assert np.linalg.norm(rounded, axis=1).max() <= 0.5 / UpdateGrid(silent).step(crowd)
+    step = UpdateGrid(noise).step(crowd)
+    numbers = UpdateGrid(noise).round(*args, [np.random.default_rng(n) for n in range(count)])
     noise_and_rounding = numbers * step - updates.numpy()
     told = fewest_honest(count)
     assert told == 30
@@ -196,7 +205,7 @@ def test_the_grid_is_fine_enough_for_its_noise(count: int, noise: float) -> None
         return np.zeros(size)
 
     def rounded(noise: float) -> Any:
-        grid, one = Grid(Noise(1.0, noise, normals)), np.ones(1)
+        grid, one = UpdateGrid(UpdateNoise(1.0, noise, normals)), np.ones(1)
         return grid.round(
             Crowd(count, count), [0], np.zeros((1, 2)), one, [np.random.default_rng(0)]
         )

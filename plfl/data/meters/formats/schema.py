@@ -57,7 +57,7 @@ class Recognition(Section):
     """A regular expression that is found in the first 60 lines: in a preamble, or in records."""
 
 
-class Table(Section):
+class TextTable(Section):
     """Where the table of a text is, if not simply below its header."""
 
     names: list[str] = []
@@ -68,7 +68,7 @@ class Table(Section):
     """A line with this match and those below it are no readings."""
 
 
-class Tree(Section):
+class NestedRows(Section):
     """Where the rows are in a file of JSON or XML. Their columns are the keys, `a.b` of nested
     blocks; the single values of the blocks around the rows are columns, too. In XML, the keys are
     attributes and elements, without namespaces and without the outermost one."""
@@ -224,7 +224,7 @@ class MeterNames(Section):
     """Each column of `load.columns` is a meter of its own, with its name."""
 
 
-class Sample(Section):
+class FormatSample(Section):
     """A file of a few rows, made up in this form, and what must be read from it."""
 
     file: str
@@ -261,8 +261,8 @@ class Format(Section):
     recognise: Recognition = Recognition()
     reader: str | None = None
     """A reader of records (`plfl.data.meters.formats.records`), which turns them into a table."""
-    tree: Tree | None = None
-    table: Table = Table()
+    tree: NestedRows | None = None
+    table: TextTable = TextTable()
     time: Time
     load: Load = Load()
     rows: list[RowFilter] = []
@@ -271,7 +271,7 @@ class Format(Section):
     left_out: dict[str, Names] = {}
     """Columns that are left out and named in the report, by what they are: `feed-in = [...]`. No
     column is read that the format does not name; this only tells the user."""
-    sample: list[Sample] = []
+    sample: list[FormatSample] = []
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
