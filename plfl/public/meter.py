@@ -1,9 +1,9 @@
 """Forecasts of one meter by a public model, from a few days of readings on.
 
 Readings of less than an hour are summed to hours that end with the last reading; the forecast of an
-hour is divided in the proportions that its intervals had on earlier days. From four weeks of
-readings on, a model of the meter's own is weighed in. The width of the interval between the outer
-quantiles follows the errors of the last weeks, so that it also holds for short intervals.
+hour is divided as its intervals were on earlier days. From four weeks of readings on, a model of
+the meter's own is weighed in. The width of the interval between the outer quantiles follows the
+errors of the last weeks, so that it also holds for short intervals.
 """
 
 from __future__ import annotations
@@ -117,9 +117,11 @@ class MeterReadings:
             self.stamps, np.where(2 * count >= parts, mean * parts, np.nan)
         )
 
-    def shares(self, last: Integers, lead: Integers) -> Floats:
-        """The share (W, P) of each interval in the hour that is forecast: that of the same hours of
-        the last four weeks, drawn towards even shares where few are known."""
+    def divide(self, last: Integers, lead: Integers, loads: Floats) -> Floats:
+        """Loads (W, P, Q) of the intervals of the hours that are forecast, given those (W, Q) of
+        the hours: in the proportions of the same hours of the last four weeks, drawn towards an
+        even division where few are known. If one of their intervals has a negative load, the sum
+        of an hour can be near 0, and the differences from the hour's mean count instead."""
         parts = self.load.shape[1]
         days = np.arange(1, CONTEXT // DAY + 1)
         rows = (last + lead)[:, None] - DAY * days
@@ -130,7 +132,11 @@ class MeterReadings:
         sums = np.nansum(earlier, axis=1)
         even = USUAL_DAYS * np.maximum(sums.sum(axis=1, keepdims=True), 1e-9) / np.maximum(count, 1)
         shares = sums + even / parts
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True), float)
+        divided = (shares / shares.sum(axis=1, keepdims=True))[..., None] * loads[:, None, :]
+        differences = (sums - sums.mean(axis=1, keepdims=True)) / (count + USUAL_DAYS)
+        shifted = loads[:, None, :] / parts + differences[..., None]
+        has_negative = (earlier < 0).any(axis=(1, 2))
+        return np.where(has_negative[:, None, None], shifted, divided)
 
 
 def public_quantiles(
@@ -169,7 +175,7 @@ def predict_intervals(
         quantiles[:, LEVELS.index(0.5)] = hours[:, 0]
         shares_of_levels = [np.interp(levels, LEVELS, unit) for unit in np.eye(len(LEVELS))]
         hours = quantiles @ np.array(shares_of_levels)
-    parts = readings.shares(last_rows, lead)[..., None] * hours[:, None, :]
+    parts = readings.divide(last_rows, lead, hours)
     return parts.reshape(len(last), len(leads), -1, len(levels))
 
 
@@ -241,7 +247,8 @@ class _Forecaster:
             weight = _weight(own_loads, median, truth)
             own_next = self._own_loads(self._fit_own(end), future)
             quantiles += weight * (own_next - quantiles[:, 1])[:, None]
-        parts, past_parts = self._divided(future, quantiles), self._divided(tested, public)
+        parts = self.readings.divide(future.last, future.lead, quantiles)
+        past_parts = self.readings.divide(tested.last, tested.lead, public)
         past_truth = self.readings.load[tested.last + tested.lead]
         parts = _widened(parts, _factor(past_parts, past_truth))
         factors = [_factor(past_parts[~half], past_truth[~half]) for half in halves]
@@ -285,11 +292,6 @@ class _Forecaster:
     def _own_loads(self, booster: Any, windows: _Windows) -> Floats:
         inputs = self._inputs(windows)
         return inputs.in_units(booster.predict(inputs.features, num_threads=1))
-
-    def _divided(self, windows: _Windows, quantiles: Floats) -> Floats:
-        """Quantiles (W, P, Q) of the intervals of hours."""
-        shares = self.readings.shares(windows.last, windows.lead)
-        return shares[..., None] * quantiles[:, None, :]
 
     def _ends(self, windows: _Windows) -> pd.DatetimeIndex:
         """The ends of the intervals of windows."""

@@ -53,9 +53,27 @@ def test_the_intervals_of_an_hour_add_up_to_it() -> None:
 def test_an_hour_is_divided_as_on_earlier_days() -> None:
     halves = series(28, 30)
     halves[:] = np.where(halves.index.minute == 30, 0.3, 0.1)  # the first half hour has more
-    shares = MeterReadings.from_series(halves, 30).shares(np.array([28 * 24 - 1]), np.array([1]))
+    readings = MeterReadings.from_series(halves, 30)
+    loads = readings.divide(np.array([28 * 24 - 1]), np.array([1]), np.ones((1, 1)))
     first = (28 * 0.3 + 4 * 0.2) / (28 * 0.4 + 4 * 0.4)  # four days of even halves beside 28
-    np.testing.assert_allclose(shares, [[first, 1 - first]])
+    np.testing.assert_allclose(loads[..., 0], [[first, 1 - first]])
+
+
+@pytest.mark.parametrize("minutes", [15, 30])
+def test_parts_of_hours_whose_sum_is_near_0_stay_within_the_loads(minutes: int) -> None:
+    """A home whose panels make about as much as it uses, more in one half of an hour."""
+    load = series(20, minutes)
+    is_noon = (load.index.hour >= 9) & (load.index.hour < 17)
+    surplus = np.where(load.index.minute % 60 == 30, 2.0, 0.1) * minutes / 60
+    load[:] = np.where(is_noon, load - 1.05 * load.mean() * surplus / surplus.mean(), load)
+    table = forecast(load, minutes).table
+    assert (table["forecast_10"] <= table["forecast_90"]).all()
+    assert table["forecast"].between(2 * load.min(), 2 * load.max()).all()
+    readings = MeterReadings.from_series(load, minutes)
+    hours = load.to_numpy().reshape(-1, 60 // minutes)[12::24]  # the hour that ends at 13:00
+    (parts,) = readings.divide(np.array([19 * 24 + 11]), np.array([1]), np.zeros((1, 1)))[..., 0]
+    deviation = (hours - hours.mean(axis=1, keepdims=True))[:19].sum(axis=0) / (19 + 4)
+    np.testing.assert_allclose(parts, deviation)
 
 
 def test_four_weeks_weigh_an_own_model_in() -> None:
