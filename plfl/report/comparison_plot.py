@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from plfl.results.words import COUNTED, LOADS, estimate, scope
+from plfl.config.claim_scores import COUNTED, LOADS
+from plfl.results.words import estimate, scope
 from plfl.study import Study
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}

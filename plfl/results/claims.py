@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from plfl.base.lazy import special
+from plfl.config.claim_scores import COUNTED, LOADS
 from plfl.config.sections import Claim
 from plfl.results import words
 from plfl.results.contest import Contest, contests
@@ -27,7 +28,6 @@ from plfl.results.scores import AXES
 from plfl.results.selection import NotInStudyError
 from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm
 from plfl.results.variants import Variant
-from plfl.results.words import COUNTED, LOADS
 from plfl.study import Study
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]

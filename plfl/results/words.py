@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from plfl import baselines, methods
+from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS
 from plfl.config.sections import BASELINE, Claim, Scheme
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
@@ -65,27 +66,8 @@ def baseline_label(name: str) -> str:
     return baselines.find(name).label
 
 
-COUNTED = ("bytes", "bytes_down", "seconds", "waiting")
-"""Scores of claims that are counted in the summary and not estimated."""
-LOADS = "loads"
-"""The score of a claim about the loads of the clients."""
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
-# `{client_word}` is the word of the study for a client.
-_VERBS = {
-    "": "has a lower error than",
-    "spread": "has errors that differ less between {client_word}s than those of",
-    "bytes": "sends fewer bytes than",
-    "bytes_down": "receives fewer bytes than",
-    "seconds": "takes less time than",
-    "waiting": "has shorter waiting times than",
-}
-_OF_CLASSIFIERS = {
-    "": "is more accurate than",
-    "quarter": "is more accurate after a quarter of the rounds than",
-    "own": "is more accurate on the {client_word}s' own labels than",
-}
-_SHARES = {"bytes": "sends", "bytes_down": "receives", "seconds": "takes", "waiting": "waits"}
 FEDERATION, LOCAL, RAW = WHOLE_KINDS
 _KINDS = {
     FEDERATION: "the best federation",
@@ -279,19 +261,17 @@ def claim(study: Study, named_claim: Claim) -> str:
     start = f"with {' and '.join(conditions)}: " if conditions else ""
     if set(named_claim.where) == {"data.states"}:
         start = f"in {conditions[0]}: "
-    if named_claim.score == "loads":
-        sides = (
-            f"the {study.client_word}s' loads differ by more than a factor of "
-            f"{named_claim.share or 1:g} in their mean and in their spread (geometric standard "
-            "deviation)"
-        )
+    score = CLAIM_SCORES[named_claim.score]
+    verb = score.describe(study.task.forecasts).format(
+        client_word=study.client_word, share=named_claim.share or 1
+    )
+    if named_claim.score == LOADS:
+        sides = verb
     else:
         # Where the sides differ in something that the claim is made for each of, all are meant.
         has_every_name = bool({"method", "client_opt"} & {*named_claim.each})
         pairs = (named_claim.better, named_claim.than), (named_claim.than, named_claim.better)
         side_texts = [side(study, *pair, has_every_name) for pair in pairs]
-        verbs = _VERBS if study.task.forecasts else _VERBS | _OF_CLASSIFIERS
-        verb = verbs[named_claim.score].format(client_word=study.client_word)
         if named_claim.share is not None:
             amount = (
                 f"{100 * named_claim.share:.4g} %"
@@ -300,7 +280,7 @@ def claim(study: Study, named_claim: Claim) -> str:
             )
             score_name = named_claim.score.partition("_")[0]
             preposition = "of " * (named_claim.share < 1)
-            verb = f"{_SHARES[named_claim.score]} {amount} {preposition}the {score_name} of"
+            verb = f"{score.of_share} {amount} {preposition}the {score_name} of"
         elif named_claim.margin:
             verb = f"has an error at most {100 * named_claim.margin:g} % above that of"
         sides = f"{side_texts[0]} {verb} {side_texts[1]}"

@@ -99,7 +99,12 @@ class Study(StudyKeys):
         problems = list(self._problems_of_axes() if has_axes else self._problems())
         problems = problems or list(
             checks.check_claims(
-                self.claims, self.grid, self.plan.axes, self.data.states, self.baselines
+                self.claims,
+                self.grid,
+                self.plan.axes,
+                self.data.states,
+                self.baselines,
+                self.task,
             )
         )
         if problems:

@@ -8,6 +8,7 @@ from itertools import chain
 from plfl.base.errors import Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.algorithms import find
+from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources, available_tasks
 from plfl.config.sections import (
@@ -78,13 +79,15 @@ def check_claims(
     axes: Sequence[Axis],
     states: Sequence[str],
     baselines: Baselines,
+    task: Task,
 ) -> Iterator[Problem]:
-    """Report claims about values that the grid lacks, and about baselines that the study lacks.
+    """Report claims about values that the grid lacks, baselines that the study lacks and scores
+    that the task lacks.
     Those about states that it lacks are left out (see `left_out_claims`), so that a study can be
     run on some of its states."""
     values = {axis.key: list(axis.choices) for axis in axes} | {"data.states": list(states)}
     for i, claim in enumerate(claims):
-        yield from _check_score(claim, Key(f"claims.{i}"), axes)
+        yield from _check_score(claim, Key(f"claims.{i}"), axes, task)
         for name in (*claim.better, *claim.than):
             try:
                 _, forecaster = parsed(name, axes)
@@ -113,21 +116,32 @@ def check_claims(
             yield Problem(Key(f"claims.{i}"), "a forecaster is on both sides", "remove it from one")
 
 
-def _check_score(claim: Claim, key: Key, axes: Sequence[Axis]) -> Iterator[Problem]:
-    """Report a claim that lacks a side; or about the loads of clients, which have no sides, that
-    does not say what they exceed, or is about those of several variants."""
-    if claim.score != "loads":
+def _check_score(claim: Claim, key: Key, axes: Sequence[Axis], task: Task) -> Iterator[Problem]:
+    """Report a claim with a score that the task lacks, or with a number that the score has not; one
+    that lacks a side; or one about the loads of clients, which have no sides, that does not say
+    what they exceed, or is about those of several variants."""
+    names = [name for name, score in CLAIM_SCORES.items() if score.describe(task.forecasts)]
+    if claim.score not in names:
+        text = f"{claim.score!r} is no score of the task {task.name}"
+        yield Problem(Key(f"{key.path}.score"), text, allowed(claim.score, filter(None, names)))
+        return
+    if claim.margin and claim.score:
+        yield Problem(key, "has no `margin`, which is about the error", "remove it, or `score`")
+    if claim.score != LOADS:
         if not (claim.better and claim.than):
             yield Problem(key, "has two sides; fill `better` and `than`")
+        if claim.share is not None and claim.score not in COUNTED:
+            counted = [name for name in names if name in COUNTED]
+            text = "has no `share`, which is about what is counted"
+            yield Problem(key, text, f"remove it, or set `score` to {' or '.join(counted)}")
         return
     if claim.better or claim.than:
         yield Problem(key, "compares no sides; remove `better` and `than`")
     if claim.share is None or claim.share <= 1:
         text = "is about loads that differ by more than the factor `share`"
         yield Problem(key, text, "set `share` to a number above 1")
-    for name in ("each", "margin"):
-        if getattr(claim, name):
-            yield Problem(key, f"is about loads, so it has no `{name}`", "remove it")
+    if claim.each:
+        yield Problem(key, "is about loads, so it has no `each`", "remove it")
     for axis in axes:
         values = claim.labels(axis.key) if axis.key in claim.where else list(axis.choices)
         if len(values) > 1:

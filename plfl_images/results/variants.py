@@ -79,7 +79,8 @@ class Results(Variant):
 
     def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """The errors in points of every row of the grid, by model and state."""
-        return {model: self._scores(model, SCORES[score]) for model in MODELS}
+        column = SCORES.get(score, SCORES[""])  # what is counted has none
+        return {model: self._scores(model, column) for model in MODELS}
 
     def _scores(self, model: ModelKind, column: str) -> dict[str, list[Forecaster]]:
         rows = self.summary[self.summary["model"] == model]

@@ -106,11 +106,13 @@ def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
         {"better": "all-fedadc-global", "than": "all-fedopt-global", "each": ["variant"]},
         {"better": "s=1/*-global", "than": "s=5/*-global", "each": ["method", "variant"]},
         {"better": "*", "than": "*-global", "score": "own", "each": ["method", "variant"]},
+        {"better": "all-fedadc", "than": "all-fedopt", "score": "bytes", "share": 1},
     ]
     study = swept().model_copy(update={"claims": [Claim(**claim) for claim in named]})
     found = table(study, Results.all_of(study, folder))
-    first, second, third = found[found["about"] == "claim"].to_dict("records")
-    assert [row["verdict"] for row in (first, second, third)] == ["holds", "does not hold", "holds"]
+    rows = found[found["about"] == "claim"].to_dict("records")
+    assert [row["verdict"] for row in rows] == ["holds", "does not hold", "holds", "holds"]
+    first = rows[0]
     assert "decided by" in first["reason"] and "6 of 6" in first["reason"]
     tests = []
     for variant in Results.all_of(study, folder):

@@ -286,6 +286,29 @@ def test_claims_about_what_the_study_lacks_are_refused() -> None:
         Study.parse(config() | {"claims": wrong}, "wrong")
 
 
+def test_claims_have_scores_of_the_task_and_numbers_of_the_score() -> None:
+    wrong: list[dict[str, Any]] = [
+        {"score": "byte"},
+        {"score": "own", "text": "Own words."},
+        {"share": 0.5, "text": "Own words."},
+        {"score": "spread", "share": 0.5},
+        {"score": "bytes", "margin": 0.02},
+        {"score": "spread", "margin": 0.02},
+        {"score": "bytes", "share": 0.5},
+        {"margin": 0.02},
+    ]
+    told = [
+        "claims.0.score: 'byte' is no score of the task forecast; allowed: spread, bytes,",
+        "claims.1.score: 'own' is no score of the task forecast",
+        *(f"claims.{i}: has no `share`, which is about what is counted" for i in (2, 3)),
+        *(f"claims.{i}: has no `margin`, which is about the error" for i in (4, 5)),
+    ]
+    named = [{"better": "P1", "than": "P2"} | one for one in wrong]
+    with naming(ConfigError, *told) as raised:
+        Study.parse(config() | {"claims": named}, "wrong")
+    assert not any(f"claims.{i}" in str(raised.value) for i in (6, 7))
+
+
 @pytest.mark.parametrize("states", ["OH", ["CA", "OH"]])
 def test_a_claim_about_a_state_that_the_study_lacks_is_not_judged(states: str | list[str]) -> None:
     claim = {"better": "P2", "than": "P1", "where": {"data.states": states}}
