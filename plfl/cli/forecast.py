@@ -203,8 +203,10 @@ def _read(
     with word_keys(first_day.word_for_study):
         readings, problems = reader.read_raw(options.new, client, selection | keys)
     if kept_forecasters is None:
-        return readings, reader.resample_all(readings, {}, problems), problems
+        return readings, reader.resample_all(readings, None, problems), problems
     tables = reader.resample_all(readings, kept_forecasters.recent, problems)
+    for stranger in tables.keys() - kept_forecasters.clients.keys():  # nothing of it is known
+        tables[stranger] = reader.bridge(tables[stranger], reader.interval)
     files = raw_files(options.new, with_subfolders=True)
     if client is None and not options.newcomer and len(files) < len(readings):
         absent_names = _absent(kept_forecasters.clients, tables, problems)

@@ -379,8 +379,9 @@ class Forecasters:
     def with_earlier(
         self, client: str, readings: pd.DataFrame, rows: int | None = None
     ) -> pd.DataFrame:
-        """New readings of a client with the known ones in their gaps, and up to this number of
-        known `rows` before them, by default all; DataError if they have another unit, or do not fit
+        """New readings of a client with the known ones in their gaps, of which the short ones that
+        remain are filled, and up to this number of known `rows` before them, by default all;
+        DataError if they have another unit, or do not fit
         the known ones (`plfl.forecast.misfits`)."""
         model, known_readings = self.any_model, self._known_readings(client)
         if not self.accepts_misfits:
@@ -399,10 +400,12 @@ class Forecasters:
         if rows is not None:
             first = readings.index[0] - rows * pd.Timedelta(minutes=model.interval)
             known_rows = known_rows[known_rows.index >= first]
-        if known_rows.empty:
-            return readings.asfreq(f"{model.interval}min")
-        new_rows = readings.loc[~readings.index.isin(known_rows.index), known_readings.columns]
-        return model.bridge(pd.concat([known_rows, new_rows]).sort_index(), model.interval)
+        joined = readings
+        if not known_rows.empty:
+            new_rows = readings.loc[~readings.index.isin(known_rows.index), known_readings.columns]
+            joined = pd.concat([known_rows, new_rows]).sort_index()
+            joined.attrs = dict(readings.attrs)
+        return model.bridge(joined, model.interval)
 
     def _check_grid(
         self, client: str, readings: pd.DataFrame, known_readings: pd.DataFrame

@@ -24,7 +24,6 @@ from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.forecast.contents import Contents
 from plfl.forecast.output import localise
 
-NO_READINGS: Mapping[str, pd.DataFrame] = MappingProxyType({})
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 """New files that are read like those of the study."""
 
@@ -59,7 +58,7 @@ class MeterFiles(Contents):
         paths: Sequence[Path],
         client: str | None = None,
         keys: Mapping[str, Any] = NO_KEYS,
-        earlier: Mapping[str, pd.DataFrame] = NO_READINGS,
+        earlier: Mapping[str, pd.DataFrame] | None = None,
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders over the intervals of the study, and the
         problems of others; see `read_raw` and `resample_all`."""
@@ -70,9 +69,10 @@ class MeterFiles(Contents):
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
-        study reads its own, before they are resampled, and the problems of others; DataError if
-        nothing of a name exists. `client`: the only meter to read; a file of one meter is taken for
-        it. `keys`: of `data.meters`, where these files differ from those of the study."""
+        study reads its own, before they are resampled and gaps are filled, and the problems of
+        others; DataError if nothing of a name exists. `client`: the only meter to read; a file of
+        one meter is taken for it. `keys`: of `data.meters`, where these files differ from those of
+        the study."""
         layout = self._layout_with(keys)
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
@@ -81,6 +81,7 @@ class MeterFiles(Contents):
             client,
             by_file=not layout.exports,
             with_later=bool(self._future_features),
+            fills_gaps=False,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             table.index += _offset(self._layout, name) - _offset(layout, name)
@@ -89,14 +90,20 @@ class MeterFiles(Contents):
     def resample_all(
         self,
         readings: Mapping[str, pd.DataFrame],
-        earlier: Mapping[str, pd.DataFrame],
+        earlier: Mapping[str, pd.DataFrame] | None,
         problems: list[Problem],
     ) -> dict[str, pd.DataFrame]:
-        """The readings of meters over the intervals of the study. `earlier`: readings before them,
-        which complete the first interval; a meter without any interval is added to `problems`."""
+        """The readings of meters over the intervals of the study. `earlier`: known readings, which
+        complete the first interval and those with gaps. None: the files have all that is known, so
+        that short gaps are filled; otherwise, only before readings are resampled. A meter without
+        any interval is added to `problems`."""
         tables: dict[str, pd.DataFrame] = {}
         for name, table in readings.items():
-            whole_table = self._with_border(table, earlier[name]) if name in earlier else table
+            whole_table = (
+                self._with_known(table, earlier[name]) if name in (earlier or {}) else table
+            )
+            if earlier is None or self._resampled_minutes is not None:
+                whole_table = self.bridge(whole_table, self.raw_interval)
             try:
                 intervals = self.resample(whole_table)
             except DataError as error:
@@ -127,14 +134,16 @@ class MeterFiles(Contents):
         return digest(self.raw_interval, layout.timezone, layout.timezones, self.readings)
 
     def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
-        """Readings of several files, every `minutes`, in which short gaps up to the last load are
-        filled like those in a file."""
+        """Readings every `minutes`, in which short gaps up to the last load are filled: up to
+        `attrs["max_gap"]` minutes, by default those of the study."""
         table = readings.asfreq(f"{minutes}min")
         last = table["load"].last_valid_index()
-        if last is None:
-            return table
-        filled = fill_short(table.loc[:last], self.study.data.meters.max_gap // minutes)
-        return pd.concat([filled, table.loc[last:].iloc[1:]])
+        if last is not None:
+            longest = readings.attrs.get("max_gap", self.study.data.meters.max_gap)
+            filled = fill_short(table.loc[:last], longest // minutes)
+            table = pd.concat([filled, table.loc[last:].iloc[1:]])
+        table.attrs = dict(readings.attrs)
+        return table
 
     @property
     def _resampled_minutes(self) -> int | None:
@@ -142,19 +151,23 @@ class MeterFiles(Contents):
         data = self.study.data
         return data.resample if data.source == "meters" else None
 
-    def _with_border(self, readings: pd.DataFrame, earlier: pd.DataFrame) -> pd.DataFrame:
-        """Readings with the earlier ones of their first interval; short gaps are filled like
-        those in a file."""
+    def _with_known(self, readings: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+        """Readings, before they are resampled, with the known ones of their first interval and in
+        their gaps."""
         if self._resampled_minutes is None:
             return readings
-        begin, minutes = readings.index[0], self.raw_interval
+        begin, rows = readings.index[0], readings[readings["load"].notna()]
         first = begin - pd.Timedelta(minutes=self._resampled_minutes)
-        rows = earlier.loc[(earlier.index > first) & (earlier.index < begin), readings.columns]
-        if rows.empty or (begin - rows.index[-1]) % pd.Timedelta(minutes=minutes):
+        is_lacking = (known.index > first) & (known.index < readings.index[-1])
+        known_rows = known.loc[is_lacking & ~known.index.isin(rows.index), readings.columns]
+        if known_rows.empty or (begin - known_rows.index[0]) % pd.Timedelta(
+            minutes=self.raw_interval
+        ):
             return readings
-        bridged_readings = self.bridge(pd.concat([rows, readings]), minutes)
-        bridged_readings.attrs = dict(readings.attrs)
-        return bridged_readings
+        new_rows = readings.loc[~readings.index.isin(known_rows.index)]
+        joined = pd.concat([known_rows, new_rows]).sort_index()
+        joined.attrs = dict(readings.attrs)
+        return joined
 
     @property
     def _layout(self) -> Meters:

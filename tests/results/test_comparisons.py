@@ -269,10 +269,11 @@ USE = [{"better": words.IN_USE, "than": words.IN_USE_ALONE}]
 
 
 def plain(
-    folder: Path, levels: dict[str, float], clients: int = 4, named: Any = QUESTION
+    folder: Path, levels: dict[str, float], clients: int = 4, named: Any = QUESTION, **data: Any
 ) -> Tables:
     """Results with these levels; the last client has no scale."""
-    of = config(data={"states": ["CA"], "clients": clients}, grid={"client_opt": ["adam"]})
+    data |= {"states": ["CA"], "clients": clients}
+    of = config(data=data, grid={"client_opt": ["adam"]})
     return fake_results.write(
         folder,
         of | {"claims": named},
@@ -341,6 +342,23 @@ def test_the_answer(levels, named, short, sign, tmp_path):
     assert f"Of 11 clients, {'11' if sign > 0 else 'none'} gain" in brought
     lost_text = "11 lose" if sign < 0 else "none loses"
     assert lost_text in brought
+
+
+@pytest.mark.parametrize(("open_claims", "weeks"), [(1, 10), (5, 18)])
+def test_what_would_decide_it_is_at_the_level_of_the_verdict(open_claims, weeks, tmp_path) -> None:
+    others = [{"better": "P2", "than": "baseline-lightgbm_lags"}] * (open_claims - 1)
+    tables = plain(tmp_path, {"P1": 0.9, "P2": 0.39, "P3": 0.9}, 12, [*QUESTION, *others])
+    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
+    assert told is not None
+    assert f"About {weeks} weeks of test would decide it" in told.sentences[1]
+
+
+def test_a_study_of_meters_needs_more_meters(tmp_path: Path) -> None:
+    data = {"source": "meters", "meters": {"interval": 60}}
+    tables = plain(tmp_path, WINS, 2, **data)  # of which one has a score
+    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
+    assert told is not None
+    assert "6 meters in every state" in told.sentences[1]
 
 
 @pytest.mark.parametrize(

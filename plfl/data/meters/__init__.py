@@ -119,6 +119,7 @@ def read_files(
     client: str | None = None,
     by_file: bool = True,
     with_later: bool = False,
+    fills_gaps: bool = True,
 ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
     """The series of the meters in files of the study's layout, by client, and the problems of files
     and meters that cannot be used; see `read`.
@@ -130,7 +131,8 @@ def read_files(
     files has that name. Several such files may be of several meters, and are refused if they
     differ where they overlap.
     `with_later`: also the rows after the last load in which the inputs are known; their load is
-    NaN.
+    NaN. `fills_gaps`: short gaps are filled; otherwise the caller does it, after it has added what
+    it knows of them, up to `attrs["max_gap"]` minutes.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -175,7 +177,7 @@ def read_files(
     tables: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems, meter_client):
-            series = _new_series(exports, name, meters, notes)
+            series = _new_series(exports, name, meters, notes, fills_gaps)
             tables[meter_client] = (
                 _with_later(series, exports.meters[name]) if with_later else series
             )
@@ -249,13 +251,15 @@ def _meters_of_clients(exports: Exports, data: Data, state: str) -> dict[str, st
     return {client: meters_by_client[client] for client in clients}
 
 
-def _series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -> pd.DataFrame:
+def _series(
+    exports: Exports, name: str, meters: Meters, notes: list[Problem], fills_gaps: bool = True
+) -> pd.DataFrame:
     """The series of a meter. Changes to it are added to the notes."""
     meter, file = exports.meters[name], exports.files[name]
     place: Path | Place = file if name == client_name(file) else Place(file, name)
     if any(change not in EXPECTED for change in meter.changes):
         notes.append(Problem(place, meter.summary, meter=name, kind="summary"))
-    series = _finished_table(place, meter, meters)
+    series = _finished_table(place, meter, meters, fills_gaps)
     gap_notes: list[Problem] = series.attrs.pop("notes")
     remarks = [meter.changes_in_words, *(note.text for note in gap_notes)]
     series.attrs["remarks"] = "; ".join(filter(None, remarks))
@@ -263,9 +267,12 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -
     return series
 
 
-def _new_series(exports: Exports, name: str, meters: Meters, notes: list[Problem]) -> pd.DataFrame:
+def _new_series(
+    exports: Exports, name: str, meters: Meters, notes: list[Problem], fills_gaps: bool
+) -> pd.DataFrame:
     """The series of a meter in a new file, which may not be what the study has read."""
-    series = _series(exports, name, meters, notes)
+    series = _series(exports, name, meters, notes, fills_gaps)
+    series.attrs["max_gap"] = meters.max_gap
     load = series["load"]
     if load.diff().count() >= ENOUGH_CHANGES and is_register(load):  # fewer rise by chance
         text = "the load hardly ever decreases, like a cumulative register"
@@ -302,9 +309,11 @@ def _tell(notes: list[Problem]) -> None:
         )
 
 
-def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.DataFrame:
-    """The load and the inputs of a meter in local standard time, with short gaps filled. Loads that
-    cannot be used are refused."""
+def _finished_table(
+    place: Path | Place, meter: Meter, meters: Meters, fills_gaps: bool
+) -> pd.DataFrame:
+    """The load and the inputs of a meter in local standard time, perhaps with short gaps filled.
+    Loads that cannot be used are refused."""
     table = pd.DataFrame(meter.load.to_numpy()[:, None], meter.load.index, _LOAD)
     if len(meter.inputs.columns):
         table = table.join(meter.inputs)
@@ -312,7 +321,8 @@ def _finished_table(place: Path | Place, meter: Meter, meters: Meters) -> pd.Dat
     # Known features first, in their order.
     columns = [*map(str, table)]
     roles = [role for role in dict.fromkeys([*FEATURES, *columns]) if role in columns]
-    table = _fill_gaps(place, table if roles == columns else table[roles], meters, meter.zone)
+    table = table if roles == columns else table[roles]
+    table = _fill_gaps(place, table, meters, meter.zone, fills_gaps)
     values = table["load"]
     if "load" in meters.columns:
         values = values.rename(meters.columns["load"])
@@ -332,9 +342,10 @@ def _local_ends(first: pd.Timestamp, count: int, minutes: int, zone: ZoneInfo) -
 
 
 def _fill_gaps(
-    place: Path | Place, table: pd.DataFrame, meters: Meters, zone: ZoneInfo
+    place: Path | Place, table: pd.DataFrame, meters: Meters, zone: ZoneInfo, fills_gaps: bool
 ) -> pd.DataFrame:
-    """The table from its first to its last complete row, with gaps of up to `max_gap` filled.
+    """The table from its first to its last complete row, with gaps of up to `max_gap` filled,
+    unless the caller will.
 
     The rows are on a regular grid, with NaN where a reading is missing. `attrs` of the result has
     the number of `gaps` in the load, of readings `filled` there and of those left `missing`, and
@@ -357,13 +368,14 @@ def _fill_gaps(
         notes.append(Problem(place, f"{rows} {fate}", kind=fate))
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
-    filled = fill_short(table, meters.max_gap // meters.interval)
+    filled = fill_short(table, meters.max_gap // meters.interval) if fills_gaps else table.copy()
+    filling = "filled with the reading before" if fills_gaps else "filled"
     utc = (pd.DatetimeIndex(table.index) - standard_offset(zone)).tz_localize("UTC")
     for role in map(str, table):
         starts, lengths = runs(table[role].isna().to_numpy())
         long = lengths * meters.interval > meters.max_gap
         for is_selected, fate in (
-            (~long, "filled with the reading before"),
+            (~long, filling),
             (
                 long,
                 f"longer than {Key('data.meters.max_gap')}; windows that touch them are not used",
