@@ -135,8 +135,8 @@ class MeterReadings:
         divided = (shares / shares.sum(axis=1, keepdims=True))[..., None] * loads[:, None, :]
         differences = (sums - sums.mean(axis=1, keepdims=True)) / (count + USUAL_DAYS)
         shifted = loads[:, None, :] / parts + differences[..., None]
-        has_negative = (earlier < 0).any(axis=(1, 2))
-        return np.where(has_negative[:, None, None], shifted, divided)
+        has_negative = np.any(earlier < 0, axis=(1, 2), keepdims=True)
+        return np.asarray(np.where(has_negative, shifted, divided), float)
 
 
 def public_quantiles(
