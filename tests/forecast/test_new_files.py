@@ -853,6 +853,28 @@ def test_short_gaps_between_kept_readings_are_filled(results: Path, invoke: Call
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "third"), expected)
 
 
+def test_known_readings_are_not_replaced_by_those_that_fill_gaps(
+    results: Path, invoke: Callable
+) -> None:
+    """Later files may lack a reading that an earlier one had, whether it is kept or the study's."""
+    export("whole", "2024-03-20", "2024-04-03"), export("lacking", "2024-03-20", "2024-04-03")
+    expected = print_forecasts(invoke, results, "whole")
+    for name in NAMES:  # three hours of the last day, and two of the study
+        table = pd.read_csv(f"lacking/{name}.csv")
+        lost_rows = [len(table) - 9, len(table) - 5, len(table) - 4, 24, 48]
+        table.drop(lost_rows).to_csv(f"lacking/{name}.csv", index=False)
+    options = ("lacking", "--keep-readings", "--max-gap", "120")
+    filled = print_forecasts(invoke, results, *options[:1], *options[2:])
+    assert (filled["forecast"] != expected["forecast"]).sum() == 3 * 3  # a day later
+    print_forecasts(invoke, results, "whole", "--keep-readings")
+    for _ in range(2):
+        pd.testing.assert_frame_equal(print_forecasts(invoke, results, *options), expected)
+    kept_readings = pd.read_parquet(results / "data/recent.parquet")
+    attic = kept_readings[kept_readings["client"] == "attic"].set_index("timestamp")["load"]
+    ends = attic.index.tz_localize("Etc/GMT-1")
+    np.testing.assert_allclose(attic, make_load("attic", ends))
+
+
 def test_readings_without_a_forecast_are_kept_too(results: Path, invoke: Callable) -> None:
     """After a gap that is longer than a forecast looks back, files of some hours add up."""
     arguments = ("--with", "naive_day", "--keep-readings")
