@@ -344,14 +344,16 @@ class Forecasters:
         keep_recent(self.results, new, self.reach, self.any_model.form_of_readings)
 
     def _known_readings(self, client: str) -> pd.DataFrame:
-        """The readings of a client in the study, and the recent ones after them."""
+        """The readings of a client in the study, and the recent ones, which replace them."""
         readings = self.readings[client]
         if client not in self.recent:
             return readings
-        model = self.any_model
-        recent = model.resample(model.bridge(self.recent[client], model.raw_interval))
-        later = recent.loc[recent.index > readings.index[-1], readings.columns]
-        return model.bridge(pd.concat([readings, later]), model.interval)
+        model, recent = self.any_model, self.recent[client]
+        filled_rows = model.resample(model.bridge(recent, model.raw_interval))
+        parts = [filled_rows, readings, model.resample(recent)]  # of each time, the last one counts
+        all_rows = pd.concat([part[readings.columns].dropna(subset=["load"]) for part in parts])
+        known_rows = all_rows[~all_rows.index.duplicated(keep="last")].sort_index()
+        return model.bridge(known_rows, model.interval)
 
     def read_by_next(
         self, model: ForecastModel, client: str, readings: pd.DataFrame

@@ -99,9 +99,9 @@ class MeterFiles(Contents):
         any interval is added to `problems`."""
         tables: dict[str, pd.DataFrame] = {}
         for name, table in readings.items():
-            whole_table = (
-                self._with_known(table, earlier[name]) if name in (earlier or {}) else table
-            )
+            whole_table = table
+            if earlier is not None and name in earlier:
+                whole_table = self._with_known(table, earlier[name])
             if earlier is None or self._resampled_minutes is not None:
                 whole_table = self.bridge(whole_table, self.raw_interval)
             try:
@@ -151,23 +151,25 @@ class MeterFiles(Contents):
         data = self.study.data
         return data.resample if data.source == "meters" else None
 
-    def _with_known(self, readings: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    def _with_known(self, readings: pd.DataFrame, known_readings: pd.DataFrame) -> pd.DataFrame:
         """Readings, before they are resampled, with the known ones of their first interval and in
         their gaps."""
         if self._resampled_minutes is None:
             return readings
         begin, rows = readings.index[0], readings[readings["load"].notna()]
         first = begin - pd.Timedelta(minutes=self._resampled_minutes)
-        is_lacking = (known.index > first) & (known.index < readings.index[-1])
-        known_rows = known.loc[is_lacking & ~known.index.isin(rows.index), readings.columns]
+        is_lacking = (known_readings.index > first) & (known_readings.index < readings.index[-1])
+        known_rows = known_readings.loc[
+            is_lacking & ~known_readings.index.isin(rows.index), readings.columns
+        ]
         if known_rows.empty or (begin - known_rows.index[0]) % pd.Timedelta(
             minutes=self.raw_interval
         ):
             return readings
         new_rows = readings.loc[~readings.index.isin(known_rows.index)]
-        joined = pd.concat([known_rows, new_rows]).sort_index()
-        joined.attrs = dict(readings.attrs)
-        return joined
+        joined_rows = pd.concat([known_rows, new_rows]).sort_index()
+        joined_rows.attrs = dict(readings.attrs)
+        return joined_rows
 
     @property
     def _layout(self) -> Meters:

@@ -875,6 +875,23 @@ def test_known_readings_are_not_replaced_by_those_that_fill_gaps(
     np.testing.assert_allclose(attic, make_load("attic", ends))
 
 
+def test_kept_corrections_of_readings_of_the_study_count(results: Path, invoke: Callable) -> None:
+    export("corrected", "2024-03-28", "2024-03-29"), export("hours", LAST, "2024-03-30")
+    Path("both").mkdir()
+    for name in NAMES:
+        table = pd.read_csv(f"corrected/{name}.csv")
+        table = table.assign(kWh=table["kWh"] * 1.2).drop(10)  # of one hour nothing new is known
+        table.to_csv(f"corrected/{name}.csv", index=False)
+        hours = pd.read_csv(f"hours/{name}.csv")[:3]
+        hours.to_csv(f"hours/{name}.csv", index=False)
+        pd.concat([table, hours]).to_csv(f"both/{name}.csv", index=False)
+    uncorrected = print_forecasts(invoke, results, "hours")
+    expected = print_forecasts(invoke, results, "both")
+    assert (expected["forecast"] != uncorrected["forecast"]).sum() == 3 * (24 - 3 - 1)
+    print_forecasts(invoke, results, "corrected", "--keep-readings")
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "hours"), expected)
+
+
 def test_readings_without_a_forecast_are_kept_too(results: Path, invoke: Callable) -> None:
     """After a gap that is longer than a forecast looks back, files of some hours add up."""
     arguments = ("--with", "naive_day", "--keep-readings")
