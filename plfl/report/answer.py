@@ -32,7 +32,7 @@ from plfl.results.comparisons import contest_of, gains
 from plfl.results.contest import Contest
 from plfl.results.dominance import deciding
 from plfl.results.selection import Contender, NotInStudyError, find_contenders
-from plfl.results.statistics import needed_levels, too_few
+from plfl.results.statistics import needed_levels, open_level, too_few
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.results.words import spaced
@@ -272,9 +272,10 @@ class _Question:
         assert self.contest is not None
         comparison = self.contest.comparison
         if comparison.missing_factors:
-            return too_few(comparison.missing_factors)
+            return too_few(comparison.missing_factors, self.study.client_word)
         weeks = comparison.parts["weeks"].levels
-        if needed_weeks := needed_levels(comparison, "weeks"):
+        p = self.comparisons.loc[self.comparisons["about"] == "claim", "p"]
+        if needed_weeks := needed_levels(comparison, "weeks", open_level(p)):
             return (
                 f"About {needed_weeks} weeks of test would decide it, if the difference stays "
                 f"as it is ({weeks} now)."

@@ -26,7 +26,7 @@ from plfl.results import words
 from plfl.results.contest import Contest, contests
 from plfl.results.scores import AXES
 from plfl.results.selection import NotInStudyError
-from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm
+from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm, open_level
 from plfl.results.variants import Variant
 from plfl.study import Study
 
@@ -172,9 +172,7 @@ def settle(verdicts: Sequence[Verdict], client_word: str = "client") -> list[Ver
     `client_word`: the word for one in what they need."""
     adjusted = iter(holm([v.p for v in verdicts if v.p is not None]).tolist())
     settled = [v if v.p is None else replace(v, p=next(adjusted)) for v in verdicts]
-    # Holm's level for the next verdict, corrected for all that are undecided.
-    open_ones = sum(v.p is not None and v.p >= ALPHA for v in settled)
-    level = ALPHA / max(1, open_ones)
+    level = open_level(v.p for v in settled if v.p is not None)
     return [v if v.p is None or v.p < ALPHA else _undecided(v, level, client_word) for v in settled]
 
 

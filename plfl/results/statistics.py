@@ -28,7 +28,7 @@ is, if it exceeds t(1 - α/2, ν) √V + t(POWER, ν₀) √V₀ for the varianc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -246,6 +246,12 @@ def holm(p: Sequence[float]) -> Array:
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(stepped, 1)
     return adjusted
+
+
+def open_level(adjusted: Iterable[float]) -> float:
+    """Holm's level for the next verdict, given the corrected p values: that for all of those that
+    are not significant yet."""
+    return ALPHA / max(1, sum(p >= ALPHA for p in adjusted))
 
 
 # -- what would decide a comparison ----------------------------------------------------------------
