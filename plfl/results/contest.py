@@ -47,7 +47,7 @@ class Contest:
     def comparison(self) -> Comparison:
         """The difference with its interval."""
         contenders = [contender for pair in self.pairs for contender in pair]
-        is_trained = any(not contender.forecaster.is_baseline for contender in contenders)
+        is_trained = any(contender.is_trained for contender in contenders)
         shared = any(contender.variant.shares_tests for contender in contenders)
         return pooled(self.score_sets, is_trained, shared)
 

@@ -34,8 +34,8 @@ from plfl.results.records import (
     read_about,
     write_about,
 )
-from plfl.results.scores import AXES, Forecaster, select
-from plfl.results.selection import Contender, kinds, use_of
+from plfl.results.scores import AXES, select
+from plfl.results.selection import Contender, kinds, uses_of
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.validation import best
@@ -120,25 +120,21 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             )
             covered = _covered(tables)
             by_client = tables.records(["client", *covered], **last, **labels) if covered else None
-            row |= {"forecaster": Contender(variant, replace(forecaster, model=model)).label}
+            contender = Contender(variant, replace(forecaster, model=model))
+            row |= {"forecaster": contender.label}
             row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
             row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
-            yield row | _score_columns(forecaster) | _other_scores(means, by_client)
+            yield row | _score_columns(contender) | _other_scores(means, by_client)
 
 
 def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
-        labels: list[str] = []
-        for name in (words.IN_USE, words.IN_USE_ALONE):
-            use = use_of(variant, state, name)
-            if use is None or use.label in labels:
-                continue
-            labels.append(use.label)
+        for use in uses_of(variant, state):
+            name = use.forecaster.axes[0]
             row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
             row |= {"forecaster": f"{words.USES[name]}: {use.label}", "crosses": use.crosses}
-            row |= {"bytes": use.bytes} | _score_columns(use.forecaster) | {"cell": ""}
-            row["std"] = row.get("std") or np.nan  # baselines alone do not depend on the seed
+            row |= {"bytes": use.bytes} | _score_columns(use) | {"cell": ""}
             covered = _covered(tables)
             scores = {
                 column: use.by_client(column)
@@ -158,7 +154,7 @@ def _baseline_rows(variant: Variant) -> Iterator[dict[str, Any]]:
         (forecaster,) = select(variant.scores["local"][state], sharing=BASELINE, method=name)
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
         row |= {"forecaster": words.baseline_label(name), "crosses": about["crosses"]}
-        row |= {"bytes": about["bytes"]} | _score_columns(forecaster)
+        row |= {"bytes": about["bytes"]} | _score_columns(Contender(variant, forecaster))
         yield row | _other_scores(rows, rows[["client", *_covered(tables)]])
 
 
@@ -182,8 +178,8 @@ def _other_scores(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[s
     return means_of | {f"{column}_least": float(value) for column, value in least_scores.items()}
 
 
-def _score_columns(forecaster: Forecaster) -> dict[str, Any]:
-    is_trained = not forecaster.is_baseline
+def _score_columns(contender: Contender) -> dict[str, Any]:
+    forecaster, is_trained = contender.forecaster, contender.is_trained
     comparison = Comparison({forecaster.state: forecaster.weekly}, is_trained)
     row = {"cell": forecaster.label, "validation_mase": forecaster.validation}
     if not comparison.scored:

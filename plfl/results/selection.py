@@ -5,7 +5,7 @@ The rule by which all are chosen is that of `plfl.results.validation`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.study.axes import parsed
 from plfl.study.checks import USES, WHOLE_KINDS
+from plfl.study.plan import has_chance
 
 
 def kinds(study: Study) -> list[tuple[str, str]]:
@@ -103,6 +104,15 @@ class Contender(NamedTuple):
         return self.forecaster.axes[0] in USES
 
     @property
+    def is_trained(self) -> bool:
+        """Whether its numbers depend on the seed: not those of a baseline, or of several."""
+        if self.is_mixture:
+            return any(part.is_trained for part, _ in self.parts)
+        if self.forecaster.is_baseline:
+            return False
+        return has_chance(self.variant.tables.study, self.forecaster.axes[1])
+
+    @property
     def parts(self) -> list[tuple[Contender, list[str]]]:
         """Of a mixture, its forecasters with the clients of each."""
         name, state = self.forecaster.axes[0], self.forecaster.state
@@ -141,7 +151,7 @@ class Contender(NamedTuple):
     @property
     def bytes(self) -> float:
         """Bytes of all clients of the state in a training, in both directions; of a mixture, of the
-        trainings of all its forecasters."""
+        trainings of all its forecasters. Messages that several of them need are sent once."""
         return self.bytes_down + self.bytes_up
 
     @property
@@ -155,11 +165,30 @@ class Contender(NamedTuple):
     def bytes_up(self) -> float:
         """Of `bytes`, those that clients send; all of a baseline's."""
         if self.is_mixture:
-            return sum(part.bytes_up for part, _ in self.parts)
+            parts = [part for part, _ in self.parts]
+            names = [p.forecaster.axes[1] for p in parts if p.forecaster.is_baseline]
+            by_baseline = self._own_bytes(names)
+            trained = (part.bytes_up for part in parts if not part.forecaster.is_baseline)
+            return sum(by_baseline.values()) + sum(trained)
         if self.forecaster.is_baseline:
-            table = self.variant.tables.baseline_scores["bytes"]
-            return float(table[self.forecaster.state, self.forecaster.axes[1]])
+            return self._sent_bytes(self.forecaster.axes[1])
         return self.counted("bytes_up")
+
+    def _sent_bytes(self, baseline: str) -> float:
+        """Bytes that clients send for a baseline and its members."""
+        return float(self.variant.tables.baseline_scores["bytes"][self.forecaster.state, baseline])
+
+    def _own_bytes(self, names: Iterable[str]) -> dict[str, float]:
+        """Bytes that clients send for each of these baselines and their members, without those for
+        the members that it has itself."""
+        find_with_members = self.variant.tables.study.baselines.find_with_members
+        own_bytes: dict[str, float] = {}
+        for name in names:
+            members = {member.name for member in find_with_members(name)} - {name}
+            of_members = self._own_bytes(members)
+            sent_for_members = sum(of_members.values())
+            own_bytes |= of_members | {name: self._sent_bytes(name) - sent_for_members}
+        return own_bytes
 
     def mean(self, score: str) -> float:
         """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or
@@ -217,6 +246,18 @@ def use_of(variant: Variant, state: str, name: str = words.IN_USE) -> Contender 
     """What is in use in a state; None if nothing has a score."""
     (forecaster, *_) = [*select(variant.scores["local"][state], sharing=name), None]
     return Contender(variant, forecaster) if forecaster else None
+
+
+def uses_of(variant: Variant, state: str) -> list[Contender]:
+    """What is in use in a state, and what would be without a federation if that is different."""
+    uses = [use for name in USES if (use := use_of(variant, state, name))]
+    if len(uses) < 2:
+        return uses
+    chosen, alone = (
+        {client: choice.axes for client, choice in variant.assignments[name, state].items()}
+        for name in USES
+    )
+    return uses[: 1 if chosen == alone else 2]
 
 
 def find_contenders(

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from plfl.base.lazy import special
 from plfl.results.words import join_words
 from plfl.study import Study
+from plfl.study.plan import has_chance
 
 Array = NDArray[np.float64]
 ALPHA = 0.05
@@ -345,13 +346,17 @@ def _levels_of(factor: str, client_word: str) -> str:
 def undecidable(study: Study) -> str:
     """What comparisons of cells in a study cannot decide, and what they need; empty if it has many
     clients. The number of weeks of its test sets is known only from the data."""
-    numbers, client_word = {"seeds": len(study.grid.seeds)}, study.client_word
+    numbers: dict[str, int] = {}
+    client_word = study.client_word
+    if any(has_chance(v, method) for v in study.variants.values() for method in v.grid.method):
+        numbers["seeds"] = len(study.grid.seeds)
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
     if missing_factors := [factor for factor, n in numbers.items() if n < 2]:
         levels = " and ".join(f"one {_levels_of(f, client_word)[:-1]}" for f in missing_factors)
         needed_numbers = too_few(missing_factors, client_word)
-        return f"no comparison is decided with {levels}. {needed_numbers}"
+        of_cells = " of trained cells" * (missing_factors == ["seeds"])
+        return f"no comparison{of_cells} is decided with {levels}. {needed_numbers}"
     clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY_CLIENTS or not study.task.forecasts:
         return ""

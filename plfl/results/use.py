@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.results import words
-from plfl.results.assignment import IN_USE, IN_USE_ALONE
-from plfl.results.selection import use_of
+from plfl.results.selection import uses_of
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.tasks.metrics import worst_tenth
@@ -24,8 +23,9 @@ NUMBERS = ("validation_mase", "bytes_down", "bytes_up")
 
 def summarise_use(variant: Variant) -> pd.DataFrame:
     """A row of each state for what is in use, and for what would be without a federation if that
-    is different, in those columns of `plfl.results.collect.summarise` that apply. `sharing` and
-    `model` are `in use` or `in use alone`; `method` has the short names of the forecasters."""
+    is different (`uses_of`), in those columns of `plfl.results.collect.summarise` that apply.
+    `sharing` and `model` are `in use` or `in use alone`; `method` has the short names of the
+    forecasters."""
     return pd.DataFrame([*_rows(variant)])
 
 
@@ -40,17 +40,11 @@ def read_use(tables: Tables) -> pd.DataFrame:
 def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
-        used: list[str] = []
-        for name in (IN_USE, IN_USE_ALONE):
-            use = use_of(variant, state, name)
-            if use is None:
-                continue
+        for use in uses_of(variant, state):
+            name = use.forecaster.axes[0]
             assignments = variant.assignments[name, state]
             names = [assignments[client].forecaster for client in use.forecaster.clients]
             method = words.mixture(names, tables.study.client_word)
-            if method in used:
-                continue
-            used.append(method)
             scores = {score: use.by_client(score) for score in SCORES}
             means = {f"{score}_mean": by_client.mean() for score, by_client in scores.items()}
             yield {

@@ -42,6 +42,17 @@ class Cell:
         return "-".join(str(value) for value in astuple(self))
 
 
+def has_chance(keys: StudyKeys, method: str) -> bool:
+    """Whether the numbers of cells with this method depend on their seeds: not those of trees that
+    all clients grow in every round, without noise."""
+    federation, rules = keys.federation, keys.hyperparameters.find_method(method)
+    simulation = federation.simulation
+    everyone_trains = federation.participation == simulation.availability == 1
+    if not everyone_trains or simulation.dropout or getattr(rules, "noise", 0):
+        return True
+    return keys.model.only_method is None
+
+
 @dataclass(frozen=True, eq=False)  # a study, which keeps its plan, is equal if its keys are
 class StudyPlan:
     """What follows from the keys of a study, or of a variant."""

@@ -79,6 +79,29 @@ def test_one_seed_decides_nothing_about_errors() -> None:
         assert row["p_alone"] == 1
 
 
+@pytest.mark.parametrize(
+    ("better", "participation", "verdict"),
+    [("in use alone", 1, "holds"), ("P1", 1, "holds"), ("P1", 0.5, "undecided")],
+)
+def test_seeds_count_where_numbers_depend_on_them(better, participation, verdict, tmp_path) -> None:
+    """Not for baselines in use, nor for trees that all clients grow in every round."""
+    blocks: dict[str, Any] = config(
+        data={"states": ["CA"]},
+        windows={"target": "change"},
+        model={"name": "trees", "trees": 1, "own_trees": 1},
+        grid={"method": ["boosting"], "client_opt": ["sgd"], "sharing": ["P1"], "seeds": [1]},
+        federation={"rounds": 2, "participation": participation},
+    )
+    tables = write(
+        tmp_path,
+        blocks | {"claims": [{"better": better, "than": "baseline-persistence"}]},
+        lambda *_: 0.8,
+    )
+    (row,) = claims.judge_claims(tables.study, [Variant("", {}, tables)])
+    assert row["verdict"] == verdict
+    assert ("3 seeds" in row["needed"]) == (verdict == "undecided")
+
+
 @pytest.mark.parametrize(("optimiser", "verdict"), [("adam", "undecided"), ("prox", "holds")])
 def test_a_diverged_cell_is_no_evidence(optimiser: str, verdict: str) -> None:
     def broken(cell: dict[str, Any], *_: object) -> float:

@@ -255,17 +255,23 @@ def test_where_a_factor_is_unknown_it_comes_first() -> None:
     assert told.startswith("Run at least 4 weeks of test (") and "and 3 seeds (grid.seeds)" in told
 
 
-def study(clients: int, seeds: list[int]) -> Study:
+def study(clients: int, seeds: list[int], **blocks: Any) -> Study:
     """A study of sample data."""
     data = {"source": "sample", "clients": clients}
-    return Study.parse({"data": data, "grid": {"seeds": seeds}}, "small")
+    grid = blocks.pop("grid", {}) | {"seeds": seeds}
+    return Study.parse({"data": data, "grid": grid, **blocks}, "small")
 
 
 def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
     assert undecidable(study(30, [1, 2])) == ""
     assert "with 6 clients only large differences" in undecidable(study(2, [1, 2]))
     assert "one seed and one client" in undecidable(study(1, [4]))
-    assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
+    told = undecidable(study(2, [4]))
+    assert told.startswith("no comparison of trained cells is decided with one seed. ")
+    assert "3 seeds (grid.seeds)" in told
+    trees: dict[str, Any] = {"model": {"name": "trees"}, "windows": {"target": "change"}}
+    trees |= {"grid": {"method": ["boosting"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}}
+    assert "seed." not in undecidable(study(2, [4], **trees, federation={"rounds": 80}))
 
 
 def test_a_study_says_before_it_runs_which_differences_it_can_decide() -> None:

@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 
 from plfl.base.spreadsheets import write_csv
+from plfl.baselines import BASELINE
 from plfl.publish.tracking import runs
 from plfl.results import words
-from plfl.results.assignment import IN_USE, assign
+from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign
 from plfl.results.collect import with_baselines
 from plfl.results.contest import Contest
+from plfl.results.overview import best_cells
 from plfl.results.scores import AXES, select
-from plfl.results.selection import Contender
+from plfl.results.selection import Contender, uses_of
 from plfl.results.tables import Tables
 from plfl.results.use import read_use, summarise_use
 from plfl.results.variants import Variant
@@ -74,6 +76,44 @@ def test_bytes_are_counted_by_direction(tables: Tables) -> None:
             counted = {"bytes_down": contender.bytes_down, "bytes_up": contender.bytes_up}
             assert counted == pytest.approx(total)
             assert contender.bytes_down > 0 or sharing == IN_USE
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Variant:
+    """A study of four clients, of which one uses federated trees, and the others a combination
+    with these; without a federation it would be another one."""
+    trees = {"name": "lightgbm_federated", "secure": True}
+    mean = {"name": "combined_received", "of": ["ridge", "lightgbm_federated"]}
+    blocks: dict[str, Any] = fake_results.TINY | {
+        "data": {"source": "sample", "states": ["CA"], "clients": 4},
+        "baselines": {"further": [trees, mean]},
+    }
+    errors = {"combined_received": 0.3, "lightgbm_federated": 0.4}
+    tables = fake_results.write(tmp_path, blocks, baseline=lambda name: errors.get(name, 2.0))
+    variant = Variant("", {}, tables)
+    chosen = ["combined_received"] * 3 + ["lightgbm_federated"]
+    vars(variant)["assignments"] = {
+        (name, "CA"): {
+            str(client): Assignment(baseline, (BASELINE, baseline, "none", "none"), 0.3, "")
+            for client, baseline in zip(tables.clients["client"], names, strict=True)
+        }
+        for name, names in ((IN_USE, chosen), (IN_USE_ALONE, [chosen[0], *reversed(chosen[1:])]))
+    }
+    return variant
+
+
+def test_messages_that_two_forecasters_in_use_need_are_sent_once(mixed: Variant) -> None:
+    use, _ = uses_of(mixed, "CA")
+    sent = mixed.tables.baseline_scores["bytes"]["CA"]
+    assert len(use.parts) == 2
+    assert sent["combined_received"] == sent["lightgbm_federated"] == use.bytes_up > 0
+
+
+def test_two_uses_with_one_label_are_two_rows(mixed: Variant) -> None:
+    assert len({use.label for use in uses_of(mixed, "CA")}) == 1
+    assert summarise_use(mixed)["sharing"].tolist() == [IN_USE, IN_USE_ALONE]
+    best = best_cells(mixed)
+    assert best.loc[best["model"].isin([IN_USE, IN_USE_ALONE])].shape[0] == 2
 
 
 def test_bytes_that_differ_between_seeds_are_rounded(tmp_path: Path) -> None:
