@@ -8,7 +8,9 @@ import pandas as pd
 import torch
 
 from plfl.base.rounding import drawn_of
+from plfl.baselines.features import further_of
 from plfl.data import sources
+from plfl.data.dataset import WEEK, YEAR
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most_bytes
@@ -36,13 +38,16 @@ def workload(study: Study) -> pd.DataFrame:
     than cells if the ServerOpt has no effect, more if rates are tuned; `client_steps`: local steps
     of all clients of all trainings; `megabytes`: what clients and servers exchange if shared
     parameters cross once each way per round, not range-coded, or each tree once, and of masked sums
-    about the most; `evaluations`: client models that are scored on all their evaluation windows."""
+    about the most; with `join: raw`, a year of readings, or the history, for the parameters;
+    `evaluations`: client models that are scored on all their evaluation windows."""
     f = study.federation
     layout = study.plan.layout
     rows = []
     for state in study.data.states:
-        clients = drawn_of(study.data.clients_of(state), f.participation)
+        everyone = study.data.clients_of(state)
         for scheme in study.grid.sharing:
+            joins = study.plan.schemes.joins(scheme)
+            clients = everyone if joins == "raw" else drawn_of(everyone, f.participation)
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {study.plan.fingerprint(cell): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.
@@ -50,19 +55,18 @@ def workload(study: Study) -> pd.DataFrame:
             evaluation_count = sum(trial_counts) * sum(map(f.evaluates, range(1, f.rounds + 1)))
             trial_counts = [trials + study.plan.retrains for trials in trial_counts]
             rounds = sum(trial_counts) * f.rounds
-            if (
-                study.plan.schemes.joins(scheme) == "unseen"
-            ):  # a client trains in all parts except its own
+            if joins == "unseen":  # a client trains in all parts except its own
                 rounds *= study.plan.schemes.joining[scheme].turns - 1
             shared = layout.mask(study.plan.schemes.patterns[scheme])
             lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
             sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers
-            both_ways: float = sum(
+            up, down = (
                 most_bytes(c, blocks_of(study.channel.scales, sent_lengths))
                 if c and sent_lengths
                 else 4 * sum(sent_lengths)
                 for c in study.channel.chains
             )
+            both_ways: float = up + down
             if study.channel.secure and sent_lengths and not study.model.only_method:
                 numbers = sum(sent_lengths)
                 both_ways += sum(sum_bytes(clients, numbers)) - 4 * numbers
@@ -70,10 +74,13 @@ def workload(study: Study) -> pd.DataFrame:
                 both_ways /= f.rounds
                 if study.channel.secure and sent_lengths:
                     both_ways = _masked_tree(study, clients)
+            exchanged = clients * rounds * both_ways
+            if joins == "raw":  # readings and the parameters cross once for each cell
+                exchanged = clients * len(distinct) * (_raw_bytes(study) + down)
             models = 1 if study.plan.schemes.shares_nothing(scheme) else 2
-            evaluations = models * evaluation_count * study.data.clients_of(state)
+            evaluations = models * evaluation_count * everyone
             if study.task.common_windows:  # the server's, and last those of the clients
-                evaluations = evaluation_count + sum(trial_counts) * study.data.clients_of(state)
+                evaluations = evaluation_count + sum(trial_counts) * everyone
             rows.append(
                 {
                     "state": state,
@@ -81,11 +88,19 @@ def workload(study: Study) -> pd.DataFrame:
                     "cells": len(cells),
                     "trainings": sum(trial_counts),
                     "client_steps": clients * rounds * local_steps(study),
-                    "megabytes": 1e-6 * clients * rounds * both_ways,
+                    "megabytes": 1e-6 * exchanged,
                     "evaluations": evaluations,
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _raw_bytes(study: Study) -> int:
+    """The most bytes of a client's raw data, as far as they are known before anything is read."""
+    weeks = study.windows.history
+    minutes = YEAR * (1 - study.windows.split[2]) if weeks is None else weeks * WEEK
+    columns = 1 + len(further_of(study.data.inputs))
+    return 4 * int(minutes / study.data.interval) * columns
 
 
 def _masked_tree(study: Study, clients: int) -> float:

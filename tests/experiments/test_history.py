@@ -13,6 +13,7 @@ from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.experiments.trainer import Trainer
+from plfl.experiments.workload import workload
 from plfl.results import words
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
@@ -261,6 +262,8 @@ def test_raw_data_train_one_model_for_all() -> None:
     assert last(found, "test") == last(found, "test", "global")
     own = found.records[(found.records["split"] == "train") & (found.records["model"] == "local")]
     assert own["extras_up"].tolist() == [4 * 2 * 168] * 4
+    exchanged = own[["bytes_up", "bytes_down"]].to_numpy().sum()
+    assert 1e6 * workload(of)["megabytes"].sum() == pytest.approx(exchanged)
 
 
 def test_federations_of_a_size_do_not_hear_of_each_other() -> None:
