@@ -85,6 +85,7 @@ class MeterFiles(Contents):
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             table.index += _offset(self._layout, name) - _offset(layout, name)
+            table.attrs["max_gap"] = layout.max_gap
         return tables, problems
 
     def resample_all(

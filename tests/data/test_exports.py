@@ -1,5 +1,6 @@
 """`data.meters.exports`: a study reads raw exports."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
+from plfl.config.sections import Meters
 from plfl.data import meters, sources
 from plfl.study import Study
 from tests.helpers.meter_files import read_meter
@@ -121,3 +123,27 @@ def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
     data = study(tmp_path / "none.csv").data
     with naming(DataError, "none.csv", "data.meters.exports"):
         sources.source_of(data).own_files(data, "all")
+
+
+@pytest.mark.parametrize("names", [("b", "a"), ("a", "b")])
+def test_where_files_overlap_the_one_that_ends_last_counts(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    """Of two that end at the same time, the one that was written last."""
+    early, late = (tmp_path / name / "home.csv" for name in names)
+    for file in (early, late):
+        file.parent.mkdir()
+    table = raw()[["when", "b 1"]].set_axis(["when", "load"], axis=1)
+    table[:-10].to_csv(early, index=False)
+    table.assign(load=table["load"] + 5).to_csv(late, index=False)
+    for rule, added in (("last", 5), ("first", 0)):
+        keys = Meters(timezone="UTC", interval=60, duplicates=rule)
+        load = meters.read_files(sorted([early, late]), keys, "home")[0]["home"]["load"]
+        np.testing.assert_allclose(load[:-10], table["load"][:-10] + added)
+    table.to_csv(early, index=False)
+    for is_early_newest in (False, True):
+        os.utime(early, (1e9 + is_early_newest, 1e9 + is_early_newest))
+        os.utime(late, (1e9 + 0.5, 1e9 + 0.5))
+        keys = Meters(timezone="UTC", interval=60)
+        load = meters.read_files(sorted([early, late]), keys, "home")[0]["home"]["load"]
+        np.testing.assert_allclose(load, table["load"] + 5 * (not is_early_newest))

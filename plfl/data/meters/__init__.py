@@ -125,14 +125,14 @@ def read_files(
     and meters that cannot be used; see `read`.
 
     The files may have later readings: `meters.since` and `until` are ignored. If several files have
-    a meter, its readings are joined; where they overlap, those of the later file count. Without a
-    `client`, all meters that `meters` selects are read. `by_file`: a file has one, named like it.
-    A file of one meter is taken for the `client` if it is the only file, or if no meter in the
-    files has that name. Several such files may be of several meters, and are refused if they
-    differ where they overlap.
+    a meter, its readings are joined; where they overlap, those of the file that ends last count,
+    and of several such files those of the one that was written last. Without a `client`, all meters
+    that `meters` selects are read. `by_file`: a file has one, named like it. A file of one meter is
+    taken for the `client` if it is the only file, or if no meter in the files has that name.
+    Several such files may be of several meters, and are refused if they differ where they overlap.
     `with_later`: also the rows after the last load in which the inputs are known; their load is
     NaN. `fills_gaps`: short gaps are filled; otherwise the caller does it, after it has added what
-    it knows of them, up to `attrs["max_gap"]` minutes.
+    it knows of them.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -272,7 +272,6 @@ def _new_series(
 ) -> pd.DataFrame:
     """The series of a meter in a new file, which may not be what the study has read."""
     series = _series(exports, name, meters, notes, fills_gaps)
-    series.attrs["max_gap"] = meters.max_gap
     load = series["load"]
     if load.diff().count() >= ENOUGH_CHANGES and is_register(load):  # fewer rise by chance
         text = "the load hardly ever decreases, like a cumulative register"

@@ -182,7 +182,8 @@ def clean(
     changes = sum((piece.changes.get(name, Counter()) for piece in pieces), Counter[str]())
     place = _Place(name, pieces)
     parts = [rows_in_utc(piece, name, zone, keys, changes) for piece in pieces]
-    rows = pd.concat([part.assign(_piece=number) for number, part in enumerate(parts)])
+    order = _order_of_files(pieces, parts)
+    rows = pd.concat([parts[number].assign(_piece=number) for number in order])
     is_inside = _is_in_range(pd.DatetimeIndex(rows.index), zone, keys)
     if not is_inside.all():
         changes["outside since and until"] += int((~is_inside).sum())
@@ -321,6 +322,21 @@ def rows_in_utc(
         change = "readings of the repeated hour, whose order is lost, made gaps"
         changes[change] += int(moments.duplicates.sum())
     return rows.set_axis(moments.utc)[has_instant]
+
+
+def _order_of_files(pieces: Sequence[Piece], parts: Sequence[pd.DataFrame]) -> list[int]:
+    """The numbers of pieces by the last time in their rows; of equal ones, by when their file was
+    written."""
+    if len(parts) == 1:
+        return [0]
+
+    def age(number: int) -> tuple[float, int]:
+        path = pieces[number].table.path
+        file = next(file for file in (path, *path.parents) if file.exists())  # it may be an archive
+        last = _seconds(pd.DatetimeIndex(parts[number].index)).max(initial=-np.inf)
+        return last, file.stat().st_mtime_ns
+
+    return sorted(range(len(parts)), key=age)
 
 
 def _is_in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, keys: Meters) -> NDArray[np.bool_]:
