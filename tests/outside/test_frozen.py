@@ -12,14 +12,16 @@ import yaml
 
 import plfl
 from benchmarks import leaderboard
-from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.errors import ConfigError, DataError, PlflError, ResultsError
 from plfl.baselines import send_open_sums
 from plfl.cli.main import main
 from plfl.config.sections import Baselines
 from plfl.outside.clients import examples
 from plfl.outside.frozen import BenchmarkTask, open_task
-from plfl.outside.leaderboard import COLUMNS, append, exchanged_by, row_of, trials_of
+from plfl.outside.leaderboard import COLUMNS, _check_data, append, exchanged_by, row_of, trials_of
+from plfl.results.collect import describe_clients
 from plfl.study import Study
+from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -240,6 +242,16 @@ def test_a_submission_with_a_negative_number_is_refused_before_it_is_scored(
 ) -> None:
     command = ["score", "sample", "no.parquet", "--submit", "--method", "mine", option, "-5"]
     assert f"{option[2:].replace('-', '_')} is -5" in invoke(*command, status=2).err
+
+
+def test_results_with_a_nearly_constant_load_are_of_their_data() -> None:
+    data = tiny.dataset(flat="b")
+    clients = describe_clients("XX", data)
+    results: Any = SimpleNamespace(tables=SimpleNamespace(clients=clients, folder="results"))
+    assert clients["persistence_mae_test"].tolist()[1] == 0
+    _check_data(results, "XX", data)
+    with naming(ResultsError, "was made from other data: the error of persistence of b differs"):
+        _check_data(results, "XX", tiny.dataset())
 
 
 def test_what_is_no_task_is_refused(tmp_path: Path) -> None:
