@@ -16,6 +16,7 @@ from plfl.base.errors import ConfigError, DataError, PlflError, ResultsError
 from plfl.baselines import send_open_sums
 from plfl.cli.main import main
 from plfl.config.sections import Baselines
+from plfl.data.windows import build
 from plfl.outside.clients import examples
 from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import COLUMNS, _check_data, append, exchanged_by, row_of, trials_of
@@ -245,7 +246,9 @@ def test_a_submission_with_a_negative_number_is_refused_before_it_is_scored(
 
 
 def test_results_with_a_nearly_constant_load_are_of_their_data() -> None:
-    data = tiny.dataset(flat="b")
+    tables = tiny.tables()
+    tables["b"]["load"] = 2 + 1e-4 * tables["b"]["load"]
+    data = build(tables, tiny.study().windows)
     clients = describe_clients("XX", data)
     results: Any = SimpleNamespace(tables=SimpleNamespace(clients=clients, folder="results"))
     assert clients["persistence_mae_test"].tolist()[1] == 0
