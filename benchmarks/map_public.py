@@ -23,7 +23,7 @@ from plfl.baselines.public import Public, PublicFit
 from plfl.data import sources
 from plfl.data.windows import build
 from plfl.outside.frozen import open_task
-from plfl.public.models import Kind, load_file
+from plfl.public.models import MeterKind, load_file
 from plfl.study import Study
 from plfl.tasks.quantiles import Quantiles
 
@@ -51,7 +51,7 @@ def train_models(sites: Sequence[str], data: Path, models: Path) -> list[str]:
 def scores(study: Study, models: Path) -> pd.DataFrame:
     """The scores of each meter in each variant of a study."""
     rows = []
-    kind: Kind = "homes" if "homes" in study.name else "buildings"
+    kind: MeterKind = "homes" if "homes" in study.name else "buildings"
     longest = min((w for w in study_weeks(study) if w >= LONGEST), default=LONGEST)
     for state in study.data.states:
         model = load_file(kind, models / f"without-{state}.xz")
@@ -71,7 +71,7 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def predictions(study: Study, models: Path, kind: Kind) -> pd.DataFrame:
+def predictions(study: Study, models: Path, kind: MeterKind) -> pd.DataFrame:
     """The forecasts of the test sets of a task, as `plfl score` reads them."""
     parts = []
     for state in study.data.states:
@@ -125,7 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.task:
         study, _ = open_task(options.task)
-        kind: Kind = "homes" if "home" in study.name else "buildings"
+        kind: MeterKind = "homes" if "home" in study.name else "buildings"
         rows = predictions(study, options.models, kind)
         numbers = {name: "float32" for name in rows if name.startswith("forecast")}
         rounded = rows.round(dict.fromkeys(numbers, 3)).astype(numbers)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import public
-from benchmarks.public import OTHERS, OTHERS_ROWS, TEST, WEEK
+from benchmarks.public import HOURS_PER_WEEK, OTHERS, OTHERS_ROWS, TEST
 from plfl.public.inputs import Floats, HourlyLoads, Integers, inputs_of
 from plfl.public.training import fit, gather
 
@@ -73,7 +73,7 @@ def errors_of(
     loads: HourlyLoads, begin: int, weeks: int, shared: dict[str, Any]
 ) -> dict[str, float]:
     """The errors of a meter, given the models that it receives; empty if too little is known."""
-    first = begin - WEEK * weeks
+    first = begin - HOURS_PER_WEEK * weeks
     if not np.isfinite(loads.load[first:begin]).mean() > 0.8:
         return {}
     end, cut = min(begin + TEST, len(loads.load)), begin - (begin - first) // 5

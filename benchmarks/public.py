@@ -29,7 +29,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.public.inputs import LEADS, WEEK, Floats, HourlyLoads, Inputs, LeadTime, inputs_of
+from plfl.public.inputs import (
+    HOURS_PER_WEEK,
+    LEAD_HOURS,
+    Floats,
+    HourlyLoads,
+    Inputs,
+    LeadTime,
+    inputs_of,
+)
 from plfl.public.training import TreeSizes, fit, gather
 
 TABLES = {
@@ -58,10 +66,10 @@ JUDGES_ONLY = ("zonnedael",)
 """Sites on which no model that is shipped may be trained."""
 AHEADS: tuple[LeadTime, ...] = ("hour", "day")
 WEEKS = (1, 4, 16, 40)
-TEST = 4 * WEEK
+TEST = 4 * HOURS_PER_WEEK
 FEWER = (10, 30, 100)
 """Numbers of trees of smaller public models."""
-FIRST_DAYS = WEEK
+FIRST_DAYS = HOURS_PER_WEEK
 """Hours of the test of a meter that has one day of readings."""
 MOST_TESTED = 40
 """Meters of a site that are tested."""
@@ -166,10 +174,10 @@ def public_of(site: str, ahead: LeadTime) -> PublicModel:
 def windows(begin: int, hours: int, ahead: LeadTime, hour: np.ndarray) -> tuple[Any, Any]:
     """Last known rows and leads of the windows that are made in `hours` hours, the first before
     row `begin`, with targets in these hours."""
-    last = np.arange(begin - 1, begin + hours - LEADS[ahead])
+    last = np.arange(begin - 1, begin + hours - LEAD_HOURS[ahead])
     if ahead == "day":
         last = last[np.isin(hour[last], (11, 23))]  # ends of these hours: noon and midnight
-    lead = np.arange(1, LEADS[ahead] + 1)
+    lead = np.arange(1, LEAD_HOURS[ahead] + 1)
     return np.repeat(last, len(lead)), np.tile(lead, len(last))
 
 
@@ -240,7 +248,7 @@ class Judged:
     ) -> dict[str, float]:
         """Mean absolute errors of a meter by forecaster; empty if it has too few readings. Zero
         weeks are one day."""
-        first = begin - (WEEK * weeks or 24)
+        first = begin - (HOURS_PER_WEEK * weeks or 24)
         known = loads.load[max(first, 0) : begin]
         if first < 0 or np.isfinite(known).mean() < 0.8 or not np.nanmean(known) > 0:
             return {}
@@ -248,7 +256,7 @@ class Judged:
         last, lead = windows(begin, min(hours, len(loads.load) - begin), self.ahead, loads.hour)
         inputs = inputs_of(loads, self.ahead, last, lead, first)
         naive = {"last": loads.load[last], "yesterday": loads.load[last + lead - 24]}
-        naive["last week"] = loads.load[last + lead - WEEK]
+        naive["last week"] = loads.load[last + lead - HOURS_PER_WEEK]
         truth = loads.load[last + lead]
         usable = np.isfinite(truth) & np.isfinite(inputs.scale)
         usable &= np.isfinite(naive["last"]) & np.isfinite(naive["yesterday"])
@@ -275,7 +283,7 @@ class Judged:
     ) -> dict[str, Floats]:
         """Outputs for the test of the own models, and of weighted means with them."""
         cut = begin - max(24, (begin - first) // 5)
-        lead = np.arange(1, LEADS[self.ahead] + 1)
+        lead = np.arange(1, LEAD_HOURS[self.ahead] + 1)
         last = np.arange(first + 24, begin - 1)
         last, lead = np.repeat(last, len(lead)), np.tile(lead, len(last))
         last, lead = last[last + lead < begin], lead[last + lead < begin]
@@ -347,7 +355,7 @@ class Curve:
                 begin = int(stamps.searchsorted(pd.Timestamp(origin), "right"))
                 for one in spread_over(loads, MOST_TESTED):
                     last, lead = windows(begin, min(TEST, len(one.load) - begin), ahead, one.hour)
-                    inputs = inputs_of(one, ahead, last, lead, begin - WEEK * weeks)
+                    inputs = inputs_of(one, ahead, last, lead, begin - HOURS_PER_WEEK * weeks)
                     out = trained.predict(inputs.features, num_iteration=trees, num_threads=1)
                     truth = one.load[last + lead]
                     base = one.load[last] if ahead == "hour" else one.load[last + lead - 24]

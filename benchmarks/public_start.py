@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks import starter
-from benchmarks.public import AHEADS, LEADS, TABLES, LeadTime, kind_of
+from benchmarks.public import AHEADS, LEAD_HOURS, TABLES, LeadTime, kind_of
 from benchmarks.public_tables import interval
 from plfl.data import sources
 from plfl.data.windows import build
@@ -61,7 +61,7 @@ def network_keys(ahead: LeadTime) -> dict[str, Any]:
     """What all these studies have in common: the recipe's inputs and network (docs/inputs.md)."""
     covariates: list[dict[str, Any]] = [{"name": "lags", "days": [1, 2, 7], "around": 2}]
     covariates += [{"name": "level"}, {"name": "calendar", "harmonics": 4}]
-    windows = {"look_back": 12, "look_ahead": 1, "horizons": LEADS[ahead], "target": "change"}
+    windows = {"look_back": 12, "look_ahead": 1, "horizons": LEAD_HOURS[ahead], "target": "change"}
     windows |= {"scaling": "per_client", "covariates": covariates}
     tuning = {"fine_tuning": {"head_epochs": 0, "epochs": 1, "most_steps": 50}}
     return {

@@ -19,7 +19,7 @@ import torch
 
 import plfl
 from plfl.federated.channel import Channel
-from plfl.federated.secure.keys import SIZE, SystemSecrets
+from plfl.federated.secure.keys import KEY_BYTES, SystemSecrets
 from plfl.federated.secure.neighbours import degree_of
 from plfl.federated.secure.updates import Crowd, sum_bytes
 from plfl.study import Study
@@ -31,7 +31,7 @@ MODELLED = (3, 12, 38, 132, 1000, 10_000)
 
 def tree_bytes(clients: int) -> int:
     """Bytes of keys that a client sends and receives for a tree."""
-    return SIZE * (1 + degree_of(clients, has_shares=False))
+    return KEY_BYTES * (1 + degree_of(clients, has_shares=False))
 
 
 def measure(clients: int) -> tuple[float, float, float]:

@@ -31,9 +31,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks import public
-from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST, WEEK
-from plfl.public.inputs import LeadTime, inputs_of
-from plfl.public.models import DIGESTS, Kind
+from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST
+from plfl.public.inputs import HOURS_PER_WEEK, LeadTime, inputs_of
+from plfl.public.models import DIGESTS, MeterKind
 from plfl.public.packing import pack
 from plfl.public.seen import marks_of
 from plfl.public.training import TreeSizes, fit, gather
@@ -90,14 +90,14 @@ class Judged:
                     last, lead = public.windows(
                         begin, min(TEST, len(one.load) - begin), self.ahead, one.hour
                     )
-                    inputs = inputs_of(one, self.ahead, last, lead, begin - WEEK * weeks)
+                    inputs = inputs_of(one, self.ahead, last, lead, begin - HOURS_PER_WEEK * weeks)
                     outputs = [b.predict(inputs.features, num_threads=1) for b in boosters]
                     low, median, high = np.sort(
                         [inputs.in_units(np.asarray(out)) for out in outputs], axis=0
                     )
                     truth = one.load[last + lead]
                     naive = {"last": one.load[last], "yesterday": one.load[last + lead - 24]}
-                    naive["last_week"] = one.load[last + lead - WEEK]
+                    naive["last_week"] = one.load[last + lead - HOURS_PER_WEEK]
                     known = np.isfinite(truth + median + sum(naive.values()))
                     if known.sum() < 100:
                         continue
@@ -136,7 +136,7 @@ def shipped(kind: str) -> tuple[str, ...]:
     return tuple(site for site in KINDS[kind] if site not in JUDGES_ONLY)
 
 
-def write_shipped(kind: Kind, texts: Mapping[Booster, str], out: Path) -> None:
+def write_shipped(kind: MeterKind, texts: Mapping[Booster, str], out: Path) -> None:
     """Write the file of a kind, and say whether it is the one that comes with plfl."""
     texts_by_name = {b.name: text for b, text in texts.items() if b.sites == shipped(kind)}
     (out / f"{kind}.json.xz").write_bytes(lzma.compress(json.dumps(texts_by_name).encode()))

@@ -37,7 +37,7 @@ class Classify(Task):
     """
 
     name = "classify"
-    examples = sources.EXAMPLES
+    examples = sources.EXAMPLE_KIND
     own_loss = "the cross entropy"
     forecasts = False
     common_windows = True

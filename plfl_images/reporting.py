@@ -13,7 +13,7 @@ from plfl.experiments.scoring.annotations import JobFiles, Variant
 from plfl.interfaces.baseline import Arrays
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
-from plfl_images.data import EXAMPLES, ImageDataset, skew_of
+from plfl_images.data import EXAMPLE_KIND, ImageDataset, skew_of
 
 _CAPTIONS = {
     "accuracy": "Test accuracy of the global models against rounds: mean over seeds, ± standard"
@@ -25,7 +25,7 @@ _CAPTIONS = {
 class ImageScoring(Scoring):
     """Classifiers of images, whose score is their accuracy."""
 
-    name = EXAMPLES
+    name = EXAMPLE_KIND
     further: ClassVar = {"table_of_curves": "curves.csv"}
 
     def divided(self, study: Study) -> Any:
@@ -61,7 +61,7 @@ class ImageScoring(Scoring):
 class ImageReporting(Reporting):
     """Classifiers of images, whose score is their accuracy."""
 
-    name = EXAMPLES
+    name = EXAMPLE_KIND
     drawn_files: ClassVar = ("overview", "accuracy")
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
@@ -74,8 +74,8 @@ class ImageReporting(Reporting):
         tuned = row["hyperparameters"] and f"; chosen on validation: {row['hyperparameters']}"
         return (
             f"{cell}: test accuracy {row['accuracy']:.3f} at round {row['round']}, "
-            f"{row['accuracy_tail']:.3f} over the last {classification.TAIL} evaluated rounds"
-            f"{tuned}"
+            f"{row['accuracy_tail']:.3f} over the last {classification.TAIL_ROUNDS} evaluated "
+            f"rounds{tuned}"
         )
 
     def captions(self, study: Study) -> dict[str, str]:

@@ -50,7 +50,7 @@ def pytest_collection_finish() -> None:
 def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks of two sizes: tracing a model for every size takes long, and changes no bit."""
     if (module := sys.modules.get("plfl.training.stacked")) is not None:
-        monkeypatch.setattr(module, "SIZES", (2, 8))
+        monkeypatch.setattr(module, "STACK_SIZES", (2, 8))
 
 
 @lru_cache(maxsize=24)

@@ -43,7 +43,7 @@ def test_homes_are_the_first_that_keep_to_the_rules(tmp_path, monkeypatch):
     table = pd.concat([table, off]).rename(columns={"kwh": "KWH/hh (per half hour) "})
     table.to_csv(tmp_path / "CC_LCL-FullData.csv", index=False)
     monkeypatch.setattr(originals, "SITE_METERS", originals.SITE_METERS | {"london": 2})
-    monkeypatch.setattr(originals, "CHUNK", 10_000)
+    monkeypatch.setattr(originals, "CHUNK_ROWS", 10_000)
     assert originals.main(tmp_path, tmp_path / "data") == 0
     found = pd.read_parquet(tmp_path / "data/lcl_homes/london_2013_halfhourly_kwh.parquet")
     assert list(found) == ["MAC1", "MAC3"]

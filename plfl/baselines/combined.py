@@ -15,7 +15,7 @@ from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import ProgramPart, ProgramParts
 
-MOST_WINDOWS = 5_000
+MOST_WEIGHT_WINDOWS = 5_000
 """Most forecasts from which weights are chosen; of more, every second, third, ... is used."""
 
 
@@ -153,7 +153,7 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
         return np.full(count, np.nan)
     shares = np.full(len(usable), 1 / len(usable))
     if len(usable) > 1 and truth.size:
-        step = -(-forecasts[0].size // MOST_WINDOWS)
+        step = -(-forecasts[0].size // MOST_WEIGHT_WINDOWS)
         usable_forecasts = forecasts[usable, ::step].reshape(len(usable), -1)
         values = np.broadcast_to(truth, forecasts.shape[1:])[::step].ravel()
         value_levels = np.tile(levels, len(values) // len(levels))

@@ -13,7 +13,7 @@ from plfl.interfaces.baseline import Floats, Starts
 
 LAGS = (1, 2, 7)
 """Days before the target around which the baselines with day and week lags read loads."""
-SEASONS = tuple(days * naive.DAY for days in LAGS)
+SEASON_MINUTES = tuple(days * naive.DAY for days in LAGS)
 """Day and week lags, in minutes before the target."""
 STEPS_AROUND = range(-2, 3)
 """Offsets, in rows, around each lag."""
@@ -39,7 +39,9 @@ def season_lags(dataset: Dataset, client: int, starts: Starts) -> Floats:
     because it is before the client's first row, after the last input row or in a gap, is replaced
     by the load of the last input row."""
     targets, last_rows = dataset.target_rows(starts), dataset.persistence_rows(starts)[:, None]
-    steps = [season // dataset.interval - step for season in SEASONS for step in STEPS_AROUND]
+    steps = [
+        season // dataset.interval - step for season in SEASON_MINUTES for step in STEPS_AROUND
+    ]
     rows = targets[:, None] - np.array(steps)
     is_known = (rows >= dataset.view.bounds[client, 0]) & (rows <= last_rows)
     lags = dataset.load[np.where(is_known, rows, last_rows)]

@@ -11,10 +11,10 @@ from plfl.base.errors import PlflError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.layout import PUBLIC, SETTINGS
+from plfl.federated.collectives.layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.secure.neighbours import FEWEST
+from plfl.federated.secure.neighbours import FEWEST_MASKED
 from plfl.federated.trees import Part, RootCounts, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
@@ -37,12 +37,12 @@ class PublicBinGrowth:
         self.bytes_up = np.zeros(clients, np.int64)
         if secure:
             check_installed()
-        if secure and clients < FEWEST:
+        if secure and clients < FEWEST_MASKED:
             raise PlflError(
                 Problem(
                     "baselines",
                     f"lightgbm_federated: secure: {clients} clients train together, and masks "
-                    f"hide {FEWEST} or more",
+                    f"hide {FEWEST_MASKED} or more",
                     "set secure to false, or take more clients",
                 )
             )
@@ -56,7 +56,9 @@ class PublicBinGrowth:
         tree_choices: Sequence[TreeChoice],
     ) -> list[Any]:
         grid = windows.public(settings.max_bin)
-        binned_windows = BinnedWindows(windows, {"max_bin": settings.max_bin, **PUBLIC}, grid)
+        binned_windows = BinnedWindows(
+            windows, {"max_bin": settings.max_bin, **BIN_PARAMETERS}, grid
+        )
         boosters = boost(binned_windows, settings, tree_choices)
         bins = binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))

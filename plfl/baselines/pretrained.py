@@ -21,7 +21,7 @@ from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseli
 
 FEWEST_LOADS = 8
 """The least number of known readings among the last C of a window that gets a forecast."""
-BATCH = 256
+WINDOWS_PER_BATCH = 256
 """Windows that are forecast at once."""
 Forecasts = Callable[[Floats, int], Floats]
 """Given the last loads (W, C), NaN where unknown, and S: the next S loads (W, S), or their
@@ -130,8 +130,8 @@ class PretrainedFit(FittedBaseline):
         levels = self.levels or ((0.5,) if self.model_levels else ())
         shape = (len(starts), dataset.horizons, *([len(levels)] if levels else []))
         outputs = np.full(shape, np.nan)
-        for begin in range(0, len(usable), BATCH):
-            windows = usable[begin : begin + BATCH]
+        for begin in range(0, len(usable), WINDOWS_PER_BATCH):
+            windows = usable[begin : begin + WINDOWS_PER_BATCH]
             blocks = self.forecasts(loads[windows], steps)[:, dataset.look_ahead - 1 :]
             outputs[windows] = _at_levels(blocks, self.model_levels, levels)
         return outputs if self.levels else outputs.reshape(dataset.truth(starts).shape)

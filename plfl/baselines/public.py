@@ -19,9 +19,9 @@ from plfl.baselines.fitting import RESIDUALS, WithErrors, residuals
 from plfl.baselines.pretrained import PretrainedElsewhere
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, FitSettings, FittedBaseline, Floats, Starts
-from plfl.public.inputs import CONTEXT, LEADS
-from plfl.public.meter import MEDIAN, MeterReadings, predict_intervals
-from plfl.public.models import LEVELS, Kind, PublicModel, load, load_file
+from plfl.public.inputs import CONTEXT, LEAD_HOURS
+from plfl.public.meter import MEDIAN_LEVELS, MeterReadings, predict_intervals
+from plfl.public.models import PUBLIC_LEVELS, MeterKind, PublicModel, load, load_file
 from plfl.public.seen import is_seen
 
 
@@ -41,11 +41,11 @@ class PublicFit(FittedBaseline):
     def predict(self, client: int, starts: Starts) -> Floats:
         dataset, first = self.dataset, int(self.dataset.view.bounds[client, 0])
         parts = 60 // dataset.interval
-        levels = self.levels or MEDIAN
+        levels = self.levels or MEDIAN_LEVELS
         forecasts = np.full((len(starts), dataset.horizons, len(levels)), np.nan)
         ends = dataset.persistence_rows(starts) - first  # the last known row, as the client counts
         steps = dataset.look_ahead - 1 + np.arange(dataset.horizons)
-        usable = steps < LEADS["day"] * parts
+        usable = steps < LEAD_HOURS["day"] * parts
         leads = np.arange(1, 1 + -(-int(steps[usable].max(initial=-1) + 1) // parts))
         for pad in range(parts):
             whole_hours = np.flatnonzero((ends + pad + 1) % parts == 0)
@@ -93,7 +93,7 @@ class Public(PretrainedElsewhere):
     )
     has_quantiles: ClassVar[bool] = True
 
-    kind: Kind
+    kind: MeterKind
     """Of the meters."""
     file: Path | Annotated[list[Path], Field(min_length=1)] | None = None
     """Of `benchmarks/starter.py`; of several the first whose training lacks a state's meters; null:
@@ -109,8 +109,8 @@ class Public(PretrainedElsewhere):
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
     ) -> FittedBaseline:
         public_fit, levels = self.choose_unseen(dataset), settings.levels
-        if all(LEVELS[0] <= level <= LEVELS[-1] for level in levels):
-            if levels and public_fit.model.levels != LEVELS:
+        if all(PUBLIC_LEVELS[0] <= level <= PUBLIC_LEVELS[-1] for level in levels):
+            if levels and public_fit.model.levels != PUBLIC_LEVELS:
                 raise DataError(
                     Problem(
                         Key("baselines.further"),

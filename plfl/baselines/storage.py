@@ -18,7 +18,7 @@ from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats
 from plfl.study import Study
 
-WIDTHS = "widths"
+WIDTHS_KEY = "widths"
 """The widths of the intervals of all clients, in the file of the baselines of a state."""
 
 
@@ -54,13 +54,13 @@ def pack(
             arrays = fitted_baselines[name].save(client)
             packed |= {f"{name}/{client}.{key}": array for key, array in arrays.items()}
         if name in widths:
-            packed[f"{name}/{WIDTHS}"] = widths[name]
+            packed[f"{name}/{WIDTHS_KEY}"] = widths[name]
     return packed
 
 
 def widths_of(packed: Arrays, name: str) -> Floats | None:
     """The widths (N, ...) of the clients' intervals by a packed baseline; None without any."""
-    return packed.get(f"{name}/{WIDTHS}")
+    return packed.get(f"{name}/{WIDTHS_KEY}")
 
 
 def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> list[Arrays]:

@@ -47,7 +47,7 @@ BAGGING: dict[str, Any] = {
     "use_quantized_grad": False,
 }
 """Parameters of a model that draws the rows and columns of each tree."""
-PATIENCE = 30
+PATIENT_TREES = 30
 """Training stops after this many trees without a smaller error on validation: the L1 error, or the
 pinball loss of a quantile."""
 MOST_ROWS = 10_000
@@ -311,7 +311,7 @@ def boost(
             stopping: dict[str, Any] = {}
             if stops:
                 stopping["valid_sets"] = [binned.validation]
-                stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+                stopping["callbacks"] = [lightgbm.early_stopping(PATIENT_TREES, verbose=False)]
             booster = lightgbm.train(
                 own_parameters, binned.training, num_boost_round=choice.trees, **stopping
             )

@@ -38,7 +38,7 @@ FETCH_EXAMPLES = """
 plfl data fetch campus-1-week
 plfl data fetch building-1-week --from https://mirror.example/bdg2/
 """
-COLUMNS = (
+REPORT_COLUMNS = (
     *("rows", "first", "last", "kwh", "mean", "min", "max", "gaps", "filled", "windows"),
     *("skipped", "features"),
 )
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(first.windows.describe_times(interval))
         remarks = ["", *description["remarks"]]  # below the names of the columns
-        lines = print_table(description[list(COLUMNS)].reset_index()).splitlines()
+        lines = print_table(description[list(REPORT_COLUMNS)].reset_index()).splitlines()
         print("\n".join(map("  ".join, zip(lines, remarks, strict=True))))
         warnings = judge(description, first.windows, first.data.cut, study.client_word)
         refusals = list(dict.fromkeys(chain(*(_refusals_of(*part) for part in series))))

@@ -89,7 +89,7 @@ def add(commands: Commands) -> None:
     check = single.add_parser("check", help=about)
     check.set_defaults(run=_check)
     text = "let the server see sums over the clients only, of networks or of trees"
-    check.add_argument("--secure", choices=sorted(local.MASKED), help=text)
+    check.add_argument("--secure", choices=sorted(local.MASKED_KEYS), help=text)
 
 
 def _add_study(parser: argparse.ArgumentParser, is_repeated: bool = False) -> None:

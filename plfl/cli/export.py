@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
             )
         paths = outside.export(open_study(options)[0], options.to)
         print(
-            f"wrote {len(paths) - 1} files .npz and {outside.TABLE} to {options.to}; "
+            f"wrote {len(paths) - 1} files .npz and {outside.CLIENTS_FILE} to {options.to}; "
             "docs/benchmark.md says what they hold"
         )
         return 0

@@ -36,7 +36,7 @@ from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
 from plfl.pipeline.starter import place_problem, zone_lines, zone_problem
 from plfl.public.inputs import LeadTime
-from plfl.public.models import KINDS
+from plfl.public.models import METER_KINDS
 
 OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
 """Keys of `data.meters` whose options have other names here, where forecasts have these."""
@@ -57,7 +57,7 @@ ABOUT_STUDIES = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for raw exports."""
     text = "without a study: what the meters are; a model of public meters then forecasts them"
-    parser.add_argument("--kind", choices=KINDS, help=text)
+    parser.add_argument("--kind", choices=METER_KINDS, help=text)
     text = "without a study: the next hour, or the next 24; default: day"
     parser.add_argument("--ahead", choices=["hour", "day"], help=text)
     text = "with a results folder: read later files in this way, too, without the options below"

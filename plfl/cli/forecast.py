@@ -24,7 +24,7 @@ from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
-from plfl.public.models import KINDS, card
+from plfl.public.models import METER_KINDS, card
 
 EXAMPLES = """
 plfl forecast exports/ --kind homes --timezone Europe/Berlin
@@ -67,7 +67,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--stamp", choices=["start", "end"], default="end", help=text)
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
     text = "print what is to be known about the model of public meters of this kind"
-    parser.add_argument("--card", choices=KINDS, help=text)
+    parser.add_argument("--card", choices=METER_KINDS, help=text)
     text = (
         "with a results folder: keep the last five weeks of readings in it, so that the next files "
         "need only newer ones"

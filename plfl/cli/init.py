@@ -18,7 +18,7 @@ from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
 from plfl.pipeline import shipped, starter
 from plfl.pipeline.format_samples import check_own_samples
-from plfl.public.models import KINDS, Kind
+from plfl.public.models import METER_KINDS, MeterKind
 from plfl.study import Study
 
 EXAMPLES = """
@@ -58,11 +58,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--save-format", type=Path, metavar="FILE.toml", help=text)
     text = "with `meters`: what they are, so that a model of public meters can be compared with"
-    parser.add_argument("--kind", choices=KINDS, help=text)
+    parser.add_argument("--kind", choices=METER_KINDS, help=text)
     text = (
         "with `meters`: test at so many times of the year, each four weeks after readings that "
-        f"trained; 1: on the last weeks, which is faster; default: {starter.SEASONS} if all meters "
-        f"have {starter.FEWEST_WEEKS} weeks of readings, or else 1"
+        f"trained; 1: on the last weeks, which is faster; default: {starter.TEST_SEASONS} if all "
+        f"meters have {starter.FEWEST_WEEKS} weeks of readings, or else 1"
     )
     parser.add_argument("--origins", type=_positive, metavar="NUMBER", help=text)
     text = (
@@ -167,7 +167,7 @@ def _write_study_of_exports(
 ) -> None:
     """Write a study of raw exports, and print what they hold; also their format, if it has a file.
     Wrong options, and what is wrong or ambiguous in the files, are refused."""
-    kind: Kind | None = options.kind
+    kind: MeterKind | None = options.kind
     format_file: Path | None = options.save_format
     if path.exists():
         raise PlflError(

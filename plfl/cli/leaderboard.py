@@ -23,12 +23,12 @@ ADD = """
 plfl leaderboard add sample predictions.parquet --method Mine --trials 1 --bytes-up 0 --bytes-down 0
 plfl leaderboard add sample --results results/sample-week
 """
-CHECK = """
+CHECK_EXAMPLES = """
 plfl leaderboard check
 plfl leaderboard check sample
 plfl leaderboard check building-day-ahead --predictions large.parquet
 """
-TABLE = """
+TABLE_EXAMPLES = """
 plfl leaderboard table
 plfl leaderboard table building-1-week building-4-weeks
 """
@@ -44,13 +44,13 @@ def add(commands: Commands) -> None:
     adding = add_parser(commands_of_boards, "add", ADD, run_add, about=about)
     add_submission(adding)
     about = "score the predictions of all rows again, and refuse what differs"
-    checking = add_parser(commands_of_boards, "check", CHECK, run_check, about=about)
+    checking = add_parser(commands_of_boards, "check", CHECK_EXAMPLES, run_check, about=about)
     text = "name of a task; default: all that have a leaderboard"
     checking.add_argument("tasks", nargs="*", metavar="TASK", help=text)
     text = "of one task: predictions of a row that are too large to be kept"
     checking.add_argument("--predictions", type=Path, metavar="FILE", help=text)
     about = "methods over all tasks: skill relative to yesterday's load, and rate of wins"
-    table = add_parser(commands_of_boards, "table", TABLE, run_table, about=about)
+    table = add_parser(commands_of_boards, "table", TABLE_EXAMPLES, run_table, about=about)
     text = "name of a task; default: all whose leaderboard has the baseline"
     table.add_argument("tasks", nargs="*", metavar="TASK", help=text)
     text = "method that has the skill 0; default: yesterday's load"

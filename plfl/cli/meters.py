@@ -19,7 +19,7 @@ from plfl.forecast.output import table_as_csv, write
 
 T = TypeVar("T")
 R = TypeVar("R")
-ABOUT = "%s: "
+CLIENT_PREFIX = "%s: "
 """What a message to the log begins with if it is about the first of its values."""
 INCOMPLETE = 3
 """The exit status if a command could not do its work for some meters."""
@@ -34,9 +34,9 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message; it is about the first of its values if it begins with it."""
-        if record.msg.startswith(ABOUT) and isinstance(record.args, tuple):
+        if record.msg.startswith(CLIENT_PREFIX) and isinstance(record.args, tuple):
             name, *values = record.args
-            kind = record.msg.removeprefix(ABOUT)
+            kind = record.msg.removeprefix(CLIENT_PREFIX)
             problem = Problem(str(name), kind % tuple(values), meter=str(name), kind=kind)
         else:
             problem = Problem("", record.getMessage())

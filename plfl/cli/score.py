@@ -19,7 +19,7 @@ from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import BOARDS, append, check_row, read_board, rows_of
 from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
-from plfl.outside.submissions import LARGEST, VERIFIED, keep, note_verified, remove_kept
+from plfl.outside.submissions import LARGEST_BYTES, VERIFIED, keep, note_verified, remove_kept
 from plfl.pipeline import shipped
 from plfl.results.dominance import deciding
 from plfl.results.overview import study_of
@@ -171,9 +171,9 @@ def _keep(rows: list[dict[str, Any]], predictions: Path | None, task: str, board
     else:
         note_verified(rows, task, board)
         print(
-            f"{predictions}: more than {LARGEST:,} bytes are not kept beside the leaderboard; keep "
-            "the file where others find it, so that they can score it again with `plfl leaderboard "
-            f"check {task} --predictions FILE`"
+            f"{predictions}: more than {LARGEST_BYTES:,} bytes are not kept beside the "
+            "leaderboard; keep the file where others find it, so that they can score it again with "
+            f"`plfl leaderboard check {task} --predictions FILE`"
         )
 
 

@@ -14,17 +14,17 @@ from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins import registry
-from plfl.plugins.registry import KINDS, Algorithm, Section, extended
+from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Section, extended
 
 
 def available(kind: str) -> dict[str, type[Algorithm]]:
     """The algorithms of a kind (`client_opt`, `server_opt` or `method`), by name; imports all."""
-    return registry.available(KINDS[kind], Algorithm)
+    return registry.available(ALGORITHM_PACKAGES[kind], Algorithm)
 
 
 def find(kind: str, name: str) -> type[Algorithm]:
     """The algorithm of a kind with this name; imports its file only. KeyError: there is none."""
-    return registry.find(KINDS[kind], Algorithm, name)
+    return registry.find(ALGORITHM_PACKAGES[kind], Algorithm, name)
 
 
 class AlgorithmBlock(Section):
@@ -32,7 +32,7 @@ class AlgorithmBlock(Section):
     study names are fields; all others have their defaults."""
 
     kind: ClassVar[str]
-    """A key of `KINDS`."""
+    """A key of `ALGORITHM_PACKAGES`."""
 
     @classmethod
     def extended(cls) -> type[Section]:
@@ -42,7 +42,9 @@ class AlgorithmBlock(Section):
     @classmethod
     def with_fields_of(cls, names: Iterable[Any]) -> type[Section]:
         """The block with the keys of those algorithms among `names` that exist."""
-        classes = {name: registry.algorithm(KINDS[cls.kind], str(name)) for name in names}
+        classes = {
+            name: registry.algorithm(ALGORITHM_PACKAGES[cls.kind], str(name)) for name in names
+        }
         return cls._with({name: found for name, found in classes.items() if found})
 
     @classmethod
@@ -52,7 +54,11 @@ class AlgorithmBlock(Section):
 
     def __getattr__(self, name: str) -> Any:
         """An algorithm with its defaults."""
-        found = None if name.startswith("_") else registry.algorithm(KINDS[self.kind], name)
+        found = (
+            None
+            if name.startswith("_")
+            else registry.algorithm(ALGORITHM_PACKAGES[self.kind], name)
+        )
         if found is None:
             raise AttributeError(f"{type(self).__name__} has no {name}")
         return found()
@@ -88,7 +94,7 @@ class Hyperparameters(Section):
     client_opt: SerializeAsAny[ClientOpts] = ClientOpts()
     server_opt: SerializeAsAny[ServerOpts] = ServerOpts()
 
-    @field_validator(*KINDS, mode="wrap")
+    @field_validator(*ALGORITHM_PACKAGES, mode="wrap")
     @classmethod
     def _validate_named_algorithms(
         cls, raw: Any, empty_block: ValidatorFunctionWrapHandler, info: ValidationInfo

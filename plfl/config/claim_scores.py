@@ -19,7 +19,7 @@ class ClaimScore(NamedTuple):
         return self.of_forecasts if is_of_forecasts else self.of_classifiers
 
 
-LOADS = "loads"
+LOADS_SCORE = "loads"
 """The score of a claim about the loads of the clients, which has no sides."""
 CLAIM_SCORES = {
     "": ClaimScore("has a lower error than", "is more accurate than"),
@@ -30,7 +30,7 @@ CLAIM_SCORES = {
     "bytes_down": ClaimScore("receives fewer bytes than", "receives fewer bytes than", "receives"),
     "seconds": ClaimScore("takes less time than", "", "takes"),
     "waiting": ClaimScore("has shorter waiting times than", "", "waits"),
-    LOADS: ClaimScore(
+    LOADS_SCORE: ClaimScore(
         "the {client_word}s' loads differ by more than a factor of {share:g} in their mean and in "
         "their spread (geometric standard deviation)"
     ),

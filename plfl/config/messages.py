@@ -16,7 +16,7 @@ from plfl.base.errors import ConfigError, Problem, as_problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.plugins.registry import Section
 
-REFUSAL = "refusal"
+REFUSAL_KEY = "refusal"
 """Type of a pydantic error whose message follows the path of a key."""
 
 _IN_WORDS = {
@@ -164,7 +164,7 @@ def allowed(value: str, names: Iterable[str], place: str = "") -> str:
 def refusal(message: str, key: str = "") -> PydanticCustomError:
     """An error of which the line is the path of its key and a message, in the place of pydantic's
     words. `key`: the key if the error is that of the block that has it."""
-    return PydanticCustomError(REFUSAL, "{message}", {"message": message, "key": key})
+    return PydanticCustomError(REFUSAL_KEY, "{message}", {"message": message, "key": key})
 
 
 def flow(plain: object) -> str:
@@ -199,7 +199,7 @@ def _problems(error: Any, model: type[Section]) -> list[Problem]:
     parts = [show_key(part) for part in map(str, loc) if not _is_type(part)]
     path, kind = ".".join(parts), error["type"]
     value_text = _SHORT.repr(error["input"])  # it may be large, even without end
-    if kind == REFUSAL:
+    if kind == REFUSAL_KEY:
         key, message = error["ctx"]["key"], error["ctx"]["message"]
         return [Problem(Key(".".join(filter(None, [*parts, key]))), message)]
     if kind == "value_error" and isinstance(reason := error["ctx"]["error"], ContradictionError):

@@ -22,7 +22,7 @@ from plfl.interfaces.task import Task
 from plfl.plugins import registry
 from plfl.plugins.registry import Kind, Section
 
-FEATURES = {
+FEATURE_UNITS = {
     "load": "kWh per interval",  # in the interval that ends at the timestamp
     "time_index": "quarter-hours",  # of the day at the timestamp, 0 to 95
     "weekday": "days",  # Monday = 0
@@ -65,8 +65,8 @@ that have been measured on Earth, rounded outwards (World Meteorological Organiz
 
 
 SOURCES = "plfl.data.sources"
-BASELINES = "plfl.baselines"
-MODELS = "plfl.models"
+BASELINES_PACKAGE = "plfl.baselines"
+MODELS_PACKAGE = "plfl.models"
 TASKS = "plfl.tasks"
 CODECS = "plfl.federated.codecs"
 """The packages of the sources, baselines, models, tasks and codecs, one file each. Only the files
@@ -153,13 +153,13 @@ LeftOut = Annotated[
 """The name of a baseline of every study, other than persistence."""
 
 
-find_baseline = partial(registry.find, BASELINES, Baseline)
+find_baseline = partial(registry.find, BASELINES_PACKAGE, Baseline)
 """The baseline with a name; a KeyError if there is none."""
 
 
 def available_baselines() -> dict[str, type[Baseline]]:
     """The baselines that a study can list, by name: all that not every study has."""
-    classes = registry.available(BASELINES, Baseline)
+    classes = registry.available(BASELINES_PACKAGE, Baseline)
     return {name: cls for name, cls in classes.items() if name not in STANDARD}
 
 
@@ -176,9 +176,9 @@ ChosenBaseline = Annotated[SerializeAsAny[Baseline], BeforeValidator(_choose_bas
 """An item that names a further baseline: a block with its `name`."""
 
 
-available_models = partial(registry.available, MODELS, Model)
+available_models = partial(registry.available, MODELS_PACKAGE, Model)
 """All models by name. This imports torch."""
-find_model = partial(registry.find, MODELS, Model)
+find_model = partial(registry.find, MODELS_PACKAGE, Model)
 """The model with a name; a KeyError if there is none."""
 
 

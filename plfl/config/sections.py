@@ -35,7 +35,7 @@ from plfl.base.rounding import drawn_of
 from plfl.config.messages import allowed, refusal
 from plfl.config.named import (
     CALENDAR,
-    FEATURES,
+    FEATURE_UNITS,
     STANDARD,
     Chain,
     ChosenBaseline,
@@ -52,7 +52,7 @@ from plfl.interfaces.codec import Codec
 from plfl.interfaces.source import Source
 from plfl.layout import Head
 from plfl.plugins import registry
-from plfl.plugins.registry import KINDS, Algorithm, Section, Value, extended
+from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Section, Value, extended
 
 Item = TypeVar("Item")
 
@@ -79,9 +79,9 @@ def in_zone(name: str) -> str:
 
 
 def _algorithm(kind: str, name: str) -> str:
-    """The name of an algorithm of a kind (see `KINDS`), if it exists."""
-    if registry.algorithm(KINDS[kind], name) is None:
-        names = registry.available(KINDS[kind], Algorithm)
+    """The name of an algorithm of a kind (see `ALGORITHM_PACKAGES`), if it exists."""
+    if registry.algorithm(ALGORITHM_PACKAGES[kind], name) is None:
+        names = registry.available(ALGORITHM_PACKAGES[kind], Algorithm)
         raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
     return name
 
@@ -323,7 +323,7 @@ class Data(Section):
     each state, by its name."""
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
-    features: list[str] = Field(list(FEATURES), min_length=1)
+    features: list[str] = Field(list(FEATURE_UNITS), min_length=1)
     """Inputs of the model, in order, `load` first (paper: all eight). With `meters`, also your own
     columns."""
     resample: Literal[30, 60] | None = None

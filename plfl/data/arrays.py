@@ -18,7 +18,7 @@ from plfl.base.files import atomic, explained
 
 T = TypeVar("T")
 Array = np.ndarray[Any, Any]
-DAMAGE = (
+ARRAY_DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
     # NumPy and zipfile raise these for damaged headers.
     *(SyntaxError, TokenError, RuntimeError, ArithmeticError),
@@ -99,7 +99,7 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
         raise DataError(
             Problem(path, "there is too little memory to read it", "close other programs")
         ) from None
-    except DAMAGE as error:
+    except ARRAY_DAMAGE as error:
         raise DataError(
             Problem(
                 path,

@@ -76,11 +76,11 @@ class NaiveErrors(NamedTuple):
     """The same of absolute loads."""
 
 
-ROWS = ("features", "load", "stamps")
+ROW_FIELDS = ("features", "load", "stamps")
 """Fields with an entry for each row."""
 COMPUTED = ("covariates", "targets")
 """Further ones, which follow from those if the dataset has a `series_table`."""
-BLOCK = 2**16
+ROWS_PER_BLOCK = 2**16
 """Rows that are searched for gaps at a time."""
 
 
@@ -254,8 +254,8 @@ class Dataset:
         """Whether the window whose last input row this is (R,) reads no gap in its inputs. Rows
         with too few rows before them in the table count as gaps."""
         readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
-        for first in range(reach, len(readable), BLOCK):
-            block = slice(first - reach, first + BLOCK)
+        for first in range(reach, len(readable), ROWS_PER_BLOCK):
+            block = slice(first - reach, first + ROWS_PER_BLOCK)
             gaps = np.cumsum(np.isnan(self.features[block]).any(axis=1))
             has_no_gap = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
             readable[first : block.stop] = has_no_gap & ~np.isnan(
@@ -267,12 +267,12 @@ class Dataset:
     def _has_targets(self) -> NDArray[np.bool_]:
         """Whether no target of the window whose last input row this is (R,) is missing."""
         has_targets, H = np.ones(len(self.load), bool), self.horizons
-        for first in range(0, len(has_targets), BLOCK):
+        for first in range(0, len(has_targets), ROWS_PER_BLOCK):
             if not isinstance(self.targets, ComputedRows):
-                is_missing = np.isnan(self.targets[first : first + BLOCK])
+                is_missing = np.isnan(self.targets[first : first + ROWS_PER_BLOCK])
                 is_complete = np.asarray(~is_missing.reshape(-1, H).any(axis=1))
             else:  # they are missing where the load is
-                loads = self.load[first + self.look_ahead :][: BLOCK + H - 1]
+                loads = self.load[first + self.look_ahead :][: ROWS_PER_BLOCK + H - 1]
                 gaps = np.cumsum(np.concatenate([[0], np.isnan(loads)]))
                 is_complete = gaps[H:] == gaps[:-H]
                 if self.relative:
@@ -370,7 +370,7 @@ class Dataset:
             own_arrays["series/windows"] = table.windows.model_dump_json()
             if holidays := table.windows.holidays_digest:  # others need another training
                 own_arrays["series/holidays"] = holidays
-            own_arrays |= {f"series/{name}": getattr(table, name) for name in PARTS}
+            own_arrays |= {f"series/{name}": getattr(table, name) for name in PART_ARRAYS}
         own_arrays["readable"] = self.readable
         arrays.save(path, own_arrays)
 
@@ -395,7 +395,7 @@ class Dataset:
             own_arrays.pop("series/holidays", None)
             if (window_keys := own_arrays.pop("series/windows", None)) is not None:
                 windows = Windows.model_validate_json(str(window_keys))
-                part_arrays = {name: own_arrays.pop(f"series/{name}") for name in PARTS}
+                part_arrays = {name: own_arrays.pop(f"series/{name}") for name in PART_ARRAYS}
                 interval, columns = own_arrays["interval"], own_arrays["columns"]
                 own_arrays |= _computed(windows, interval, columns, part_arrays, own_arrays)
             dataset = cls(**own_arrays, views=views)
@@ -405,7 +405,7 @@ class Dataset:
         return arrays.load(path, make)
 
 
-PARTS = ("bounds", "offset", "scale")
+PART_ARRAYS = ("bounds", "offset", "scale")
 """The arrays of a `SeriesTable` with an entry for each part."""
 
 
@@ -430,9 +430,9 @@ def _computed(
     part_arrays: Mapping[str, Any],
     rows: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The fields of a dataset whose covariates and targets are computed from its `ROWS`, given the
-    arrays of the `PARTS` of these."""
-    row_arrays = {name: rows[name] for name in ROWS}
+    """The fields of a dataset whose covariates and targets are computed from its `ROW_FIELDS`,
+    given the arrays of the `PART_ARRAYS` of these."""
+    row_arrays = {name: rows[name] for name in ROW_FIELDS}
     table = SeriesTable(windows, interval, columns.tolist(), **part_arrays, **row_arrays)
     return {"covariates": table.covariates, "targets": table.targets, "series_table": table}
 
@@ -476,14 +476,14 @@ class JoinedRows:
         """Begin; `folder`: that of temporary files, or None for memory."""
         self._folder = folder
         self._rows: dict[str, arrays.GrowingArray] = {}
-        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in PARTS}
+        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in PART_ARRAYS}
         self._readable: list[NDArray[np.bool_]] = []
         self._count = 0
 
     def append(self, dataset: Dataset) -> None:
         """Append the rows of a dataset; PlflError if the disk is full."""
         table = source_table(dataset)
-        stored = ROWS if table is not None else (*ROWS, *COMPUTED)
+        stored = ROW_FIELDS if table is not None else (*ROW_FIELDS, *COMPUTED)
         for name in stored:
             self._rows.setdefault(name, arrays.GrowingArray(self._folder)).append(
                 getattr(dataset, name)

@@ -231,7 +231,7 @@ class Scaling:
 
     def stored(self) -> dict[str, Any]:
         """As values of JSON."""
-        numbers = {name: getattr(self, name).tolist() for name in NUMBERS}
+        numbers = {name: getattr(self, name).tolist() for name in SCALING_ARRAYS}
         covariates = [transform.tolist() for transform in self.covariates]
         return {**numbers, "covariates": covariates, "known": str(self.known)}
 
@@ -245,7 +245,9 @@ class Scaling:
         return cls(**arrays, covariates=estimated, known=np.datetime64(known, "s"))
 
 
-NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("covariates", "known")]
+SCALING_ARRAYS = [
+    field.name for field in fields(Scaling) if field.name not in ("covariates", "known")
+]
 """The arrays (F,) of a scaling."""
 
 

@@ -26,7 +26,7 @@ from plfl.data.sources.comstock import ComstockSource
 from plfl.deploy import flower, relay
 from plfl.deploy.annotations import ClientKeys, Seal
 from plfl.deploy.host import (
-    PAUSE,
+    PROCESS_PAUSE,
     Processes,
     ending_in_order,
     free_port,
@@ -40,7 +40,7 @@ from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 
-ANSWER = 10.0
+ANSWER_SECONDS = 10.0
 """Seconds within which a server has to tell its time."""
 OWNERS = "series.parquet"
 """Optional file of a client's folder, provided by its owner: the series to use."""
@@ -138,12 +138,12 @@ def _run_supernode(
         }
         running = [processes.start(name, commands[name], environment) for name in commands]
         while all(process.poll() is None for process in running):
-            if is_over.wait(PAUSE):
+            if is_over.wait(PROCESS_PAUSE):
                 return
         output = processes.tail("supernode", 20) if running[0].poll() == 1 else ""
         processes.stop(*commands)
         reason = _explain_clock(link)
-        if not reason and flower.REFUSAL.search(output):
+        if not reason and flower.REFUSAL_PATTERN.search(output):
             reason = (
                 f"the server at {link.address} refuses it: it does not know the client's key or "
                 f"another process uses this key, or it has another certificate than {link.trusted} "
@@ -166,7 +166,7 @@ def _explain_clock(link: flower.Link) -> str:
     empty if it does not, or cannot be asked."""
     host, _, port = link.address.rpartition(":")
     trusted = ssl.create_default_context(cafile=link.trusted)
-    server = HTTPSConnection(host.strip("[]"), int(port), timeout=ANSWER, context=trusted)
+    server = HTTPSConnection(host.strip("[]"), int(port), timeout=ANSWER_SECONDS, context=trusted)
     try:
         server.request("GET", "/")
         stamp = server.getresponse().getheader("date", "")

@@ -18,7 +18,7 @@ from typing import Any
 from plfl.base import extras
 from plfl.base.errors import PlflError
 
-FOLDER = "PLFL_SERVER_FOLDER"
+FOLDER_VARIABLE = "PLFL_SERVER_FOLDER"
 """Environment variable with the server's folder, for the ServerApp. A value in the configuration of
 the run would be sent to the clients, too."""
 APP = """\
@@ -47,7 +47,7 @@ SWITCHES = {
 }
 """Environment variables of Flower's processes. A SuperExec asks for work at an interval of half a
 second: each question costs processor time, also while a deployment waits."""
-COMMANDS = """\
+VERSION_PROGRAM = """\
 import json, sys
 from importlib.metadata import distribution
 
@@ -61,9 +61,9 @@ for words in json.load(sys.stdin):
         print(end="\\x1e", flush=True)
 """
 """Program that runs commands of `flwr`: to import it takes longer than they do."""
-TIMEOUT = 300.0
+START_TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
-REFUSAL = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
+REFUSAL_PATTERN = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
 """Output of a SuperNode that the server refuses, or that refuses the server."""
 MOST_AHEAD, MOST_BEHIND = 5, -305
 """Seconds by which the clock of a SuperNode may be ahead of that of the SuperLink, or behind."""
@@ -198,12 +198,12 @@ def _configure(link: Link, home: Path) -> None:
 def _flwr(commands: list[list[str]], home: Path) -> list[dict[str, Any]]:
     """The answers to commands of `flwr`."""
     ran = subprocess.run(
-        [sys.executable, "-P", "-c", COMMANDS],
+        [sys.executable, "-P", "-c", VERSION_PROGRAM],
         input=json.dumps([[*words, "--format", "json"] for words in commands]),
         capture_output=True,
         text=True,
         env=environment(home),
-        timeout=TIMEOUT,
+        timeout=START_TIMEOUT,
         check=False,
     )
     texts = [*ran.stdout.split("\x1e"), *[""] * len(commands)]  # after an error, some are missing

@@ -20,18 +20,18 @@ import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem
-from plfl.deploy.protocol.client import LATEST, MODEL
+from plfl.deploy.protocol.client import LATEST, MODEL_FILE
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
-from plfl.forecast.recent import FILE as RECENT
+from plfl.forecast.recent import RECENT_FILE as RECENT
 from plfl.forecast.remembered import READING_FILE, read_remembered
 
 log = logging.getLogger(__name__)
 
 RESOURCE = "/forecasts"
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost")
+LOCAL_HOSTS = (HOST, "localhost")
 """The names under which programs of this machine ask."""
 
 
@@ -53,7 +53,7 @@ class Forecasts:
         """The times and sizes of the files that decide the forecasts; zeros for those that are
         missing."""
         files = [self.readings, *sorted(self.readings.rglob("*"))]
-        files += [self.model, self.model / LATEST, *sorted(self.model.glob(f"*/{MODEL}"))]
+        files += [self.model, self.model / LATEST, *sorted(self.model.glob(f"*/{MODEL_FILE}"))]
         files += [self.model / name for name in ("models/index.csv", READING_FILE, RECENT)]
         return tuple(map(_version, files))
 
@@ -92,7 +92,7 @@ class Forecasts:
         """
         if (latest := self.model / LATEST).is_file():
             run, _ = json.loads(latest.read_text(encoding="utf-8"))
-            model, forecasts = self._from_file(self.model / str(run) / MODEL)
+            model, forecasts = self._from_file(self.model / str(run) / MODEL_FILE)
         elif is_results_folder(self.model):
             model, forecasts = self._from_results()
         else:
@@ -190,9 +190,11 @@ class _Handler(BaseHTTPRequestHandler):
         """The status and the document that answer the request. An error's message has paths and
         readings, which must not leave."""
         host = self.headers.get("Host", HOST)
-        if host.rpartition(":")[0] not in NAMES and host not in NAMES:
+        if host.rpartition(":")[0] not in LOCAL_HOSTS and host not in LOCAL_HOSTS:
             # A page in a browser of this machine may give a name of its own this address.
-            return HTTPStatus.MISDIRECTED_REQUEST, {"error": f"this host is {' or '.join(NAMES)}"}
+            return HTTPStatus.MISDIRECTED_REQUEST, {
+                "error": f"this host is {' or '.join(LOCAL_HOSTS)}"
+            }
         if self.path != RESOURCE:
             return HTTPStatus.NOT_FOUND, {"error": f"there is only {RESOURCE}"}
         try:

@@ -28,7 +28,7 @@ FLEET = "/v1/fleet/"
 parts, such as starting a run or registering a key, do not."""
 ANSWERS = f"{FLEET}push-object"
 """The path to which a SuperNode sends the content of an answer. Other requests are small."""
-PLAIN = {*ascii_letters, *digits, *"/-_"}
+PATH_CHARACTERS = {*ascii_letters, *digits, *"/-_"}
 """Characters of the paths that the gate passes on."""
 STRANGERS = 128
 """Most connections that are open at once without a request that a client has signed."""
@@ -40,7 +40,7 @@ ENVELOPE = 1 << 16
 """Most bytes that the seal and Flower add to an answer."""
 WAIT = 120.0
 """Seconds within which a request has to arrive, and within which a SuperLink has to answer it."""
-HEADERS = (b"content-type", b"accept", b"user-agent")
+PASSED_HEADERS = (b"content-type", b"accept", b"user-agent")
 """Names of the headers that the gate passes on, besides those of Flower."""
 FLOWER = b"flwr-"
 """First characters of the names of Flower's own headers."""
@@ -165,7 +165,7 @@ class Gate:
         """
         # As it was sent: a decoded path could mean another one to the SuperLink.
         path = scope["raw_path"].decode("ascii")
-        if not path.startswith(FLEET) or not set(path) <= PLAIN:
+        if not path.startswith(FLEET) or not set(path) <= PATH_CHARACTERS:
             raise RefusedError(HTTPStatus.FORBIDDEN)
         if b"transfer-encoding" in headers:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED)
@@ -175,7 +175,7 @@ class Gate:
         ):
             raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         forwarded_headers = [
-            (n, v) for n, v in headers.items() if n in HEADERS or n.startswith(FLOWER)
+            (n, v) for n, v in headers.items() if n in PASSED_HEADERS or n.startswith(FLOWER)
         ]
         try:
             # A client sends its long requests one after the other.

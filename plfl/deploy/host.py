@@ -20,7 +20,7 @@ from plfl.base.files import atomic
 
 GRACE = 5.0
 """Seconds between the request to end (SIGTERM) and the end by force (SIGKILL)."""
-PAUSE = 0.2
+PROCESS_PAUSE = 0.2
 """Seconds between two checks of processes and their files."""
 SOCKET = "worker.socket"
 """File of a client's folder: the socket at which its worker listens."""

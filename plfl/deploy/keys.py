@@ -50,7 +50,7 @@ LIFE = timedelta(days=3650)
 """Validity of certificates."""
 NONCE = 12
 """Bytes of the random number at the start of a sealed message."""
-LONGEST_NAME = 200
+LONGEST_HOST_NAME = 200
 """Most bytes of a client's name."""
 LONGEST_SHOWN = 40
 """Characters of a wrong name in a message."""
@@ -58,7 +58,7 @@ PATTERNS = "*?[]"
 """Characters by which a shell finds files."""
 K = TypeVar("K")
 """What a file holds: a key or a certificate."""
-ALWAYS = ("localhost", "127.0.0.1")
+LOCAL_NAMES = ("localhost", "127.0.0.1")
 """Names in every server's certificate, used by the processes on its own host."""
 
 
@@ -166,7 +166,7 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
     """Create keys of clients, and those of the server unless they exist; return the new folders, to
     copy to the hosts.
 
-    `hosts`: names and addresses at which clients reach the server, in addition to `ALWAYS`.
+    `hosts`: names and addresses at which clients reach the server, in addition to `LOCAL_NAMES`.
 
     Raises:
         PlflError: a name cannot be the name of a folder, or its keys exist.
@@ -177,7 +177,7 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
     for name in clients:
         _check_name(name)
         folders.append(folder / "clients" / name)
-    names = [_alternative(host) for host in (*ALWAYS, *hosts)]
+    names = [_alternative(host) for host in (*LOCAL_NAMES, *hosts)]
     if existing := [str(path) for path in folders if path.exists()]:
         raise PlflError(
             Problem(
@@ -215,8 +215,8 @@ def _check_name(name: str) -> None:
         problem = f"it has {' '.join(wildcards)}, which stand for other characters in a shell"
     elif name[0] in "-. " or name[-1] in ". ":
         problem = f"it begins or ends with {name[0] if name[0] in '-. ' else name[-1]!r}"
-    elif (size := len(name.encode())) > LONGEST_NAME:
-        problem = f"it has {size} bytes, and may have {LONGEST_NAME}"
+    elif (size := len(name.encode())) > LONGEST_HOST_NAME:
+        problem = f"it has {size} bytes, and may have {LONGEST_HOST_NAME}"
     if problem:
         raise PlflError(
             Problem(

@@ -21,11 +21,11 @@ from plfl.data.dataset import Dataset
 from plfl.data.sources import load_dataset
 from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.host import GRACE, PAUSE, Processes, ending_in_order, free_port
+from plfl.deploy.host import GRACE, PROCESS_PAUSE, Processes, ending_in_order, free_port
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import LATEST
 from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
-from plfl.deploy.protocol.server import MODEL
+from plfl.deploy.protocol.server import MODEL_FILE
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
@@ -34,7 +34,7 @@ from plfl.results.records import CellResult
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 
-PATIENCE = 900.0
+CLIENT_PATIENCE = 900.0
 """Seconds to wait for the clients; long, because the machine may be busy."""
 ASKED_COLUMN = "asked"
 """Temporary column of the records, through which every client that was sent a message has a row."""
@@ -80,14 +80,14 @@ def federate(
         while (code := server.poll()) is None:
             for name in names:
                 processes.check(name)
-            time.sleep(PAUSE)
+            time.sleep(PROCESS_PAUSE)
         if code:
             raise PlflError(
                 Problem("", f"the server ended with status {code}", "see its messages above")
             )
 
 
-MASKED: dict[str, dict[str, Any]] = {
+MASKED_KEYS: dict[str, dict[str, Any]] = {
     "networks": {
         "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"]},
         "federation": {"rounds": 1, "local_steps": 5},
@@ -104,10 +104,10 @@ MASKED: dict[str, dict[str, Any]] = {
 
 def study_of(clients: int, rounds: int, folder: Path, masked: str | None = None) -> dict[str, Any]:
     """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state; or one
-    of `MASKED`."""
+    of `MASKED_KEYS`."""
     raw = _study_of(clients, rounds, folder)
     if masked is not None:
-        raw |= MASKED[masked] | {"channel": {"secure": True}}
+        raw |= MASKED_KEYS[masked] | {"channel": {"secure": True}}
         raw["grid"] = raw["grid"] | {"sharing": ["P2"]}
     return raw
 
@@ -135,7 +135,7 @@ def check(
     clients: int, rounds: int, report: Callable[[str], None], masked: str | None = None
 ) -> None:
     """Run a federation and its simulation in a temporary folder, and compare them. `masked`: of
-    `MASKED`.
+    `MASKED_KEYS`.
 
     If they agree, the last line is `identical bits` and the folder is removed.
     """
@@ -147,7 +147,7 @@ def check(
     folders = CellFolders(study, study.cells[0], folder)
     beginning = time.monotonic()
     dataset = load_dataset(study, folders.cell.state).refit()
-    policy = RoundPolicy(clients, patience=PATIENCE)
+    policy = RoundPolicy(clients, patience=CLIENT_PATIENCE)
     federate(config, folders, agreement.roster(study, folders.cell), policy, report=report)
     deployed = time.monotonic() - beginning
     beginning = time.monotonic()
@@ -169,7 +169,7 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
         pd.testing.assert_frame_equal(records, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
-    shared = safetensors.torch.load_file(folders.server / MODEL)
+    shared = safetensors.torch.load_file(folders.server / MODEL_FILE)
     for name, expected in f.server.state.items():
         if not are_equal(shared[name], expected):
             yield f"the server's {name}"

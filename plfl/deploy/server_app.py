@@ -20,7 +20,7 @@ from plfl.base.errors import PlflError
 from plfl.base.files import hold, write_text
 from plfl.deploy import flower
 from plfl.deploy.client_app import FIELD, RECORD, message_in
-from plfl.deploy.flower import FOLDER
+from plfl.deploy.flower import FOLDER_VARIABLE
 from plfl.deploy.folders import (
     APP_LOCK,
     CHECKPOINT,
@@ -53,7 +53,7 @@ def main(grid: Grid, _context: Context) -> None:
     # Without its SuperLink it must not write to the folder, which another ServerApp may use
     # already.
     end_with_parent(signal.SIGKILL)
-    folder = Path(os.environ[FOLDER])
+    folder = Path(os.environ[FOLDER_VARIABLE])
     logging.basicConfig(
         filename=folder / SERVER_LOG, format="%(asctime)s %(levelname)s %(message)s", force=True
     )

@@ -31,7 +31,7 @@ from plfl.deploy.folders import (
 )
 from plfl.deploy.gate import Door, open_gate
 from plfl.deploy.host import (
-    PAUSE,
+    PROCESS_PAUSE,
     Processes,
     ending_in_order,
     free_port,
@@ -40,7 +40,7 @@ from plfl.deploy.host import (
     private_folder,
 )
 from plfl.deploy.protocol.answers import largest_answer
-from plfl.deploy.protocol.rounds import RELEASES, RoundPolicy, RoundSummary
+from plfl.deploy.protocol.rounds import RELEASES_FILE, RoundPolicy, RoundSummary
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,9 @@ class ServerProcesses:
         self.run = ""
         """Flower's id of the run."""
         self._secret = new_secret(self.home)
-        self._environment = flower.environment(self.home, **{flower.FOLDER: str(folder.resolve())})
+        self._environment = flower.environment(
+            self.home, **{flower.FOLDER_VARIABLE: str(folder.resolve())}
+        )
 
     def start_link(self) -> None:
         """Start the SuperLink and wait until it listens."""
@@ -80,7 +82,7 @@ class ServerProcesses:
                         f"see {self.group.log('superlink')}",
                     )
                 )
-            time.sleep(PAUSE)
+            time.sleep(PROCESS_PAUSE)
 
     def start_rounds(self) -> None:
         """Start a ServerApp, which continues after the last saved round."""
@@ -141,7 +143,7 @@ def serve(
         _watch(processes, folders, report)
         # Only after the results are written: a server that is started again needs it.
         shutil.rmtree(folder / CHECKPOINT)
-        (folder / RELEASES).unlink(missing_ok=True)
+        (folder / RELEASES_FILE).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -191,7 +193,7 @@ def _watch(
         if time.monotonic() - asked_at > STATUS:
             processes.check_rounds()
             asked_at = time.monotonic()
-        time.sleep(PAUSE)
+        time.sleep(PROCESS_PAUSE)
 
 
 @contextmanager

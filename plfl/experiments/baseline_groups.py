@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from plfl.base.job_state import JobState
 from plfl.baselines.fitting import fit
 from plfl.baselines.groups import names_in_common
-from plfl.baselines.storage import WIDTHS, pack
+from plfl.baselines.storage import WIDTHS_KEY, pack
 from plfl.config.sections import Baselines
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.experiments.baselines import (
@@ -31,7 +31,7 @@ from plfl.tasks import check_calibration
 
 log = logging.getLogger(__name__)
 
-GROUP = 16
+CLIENTS_PER_GROUP = 16
 """Clients of a group."""
 
 
@@ -54,7 +54,7 @@ def evaluate_in_groups(
     settings: FitSettings,
     task: Task,
     threads: int = 1,
-    size: int = GROUP,
+    size: int = CLIENTS_PER_GROUP,
 ) -> GroupResults:
     """What `evaluate` returns for a dataset, computed for groups of `size` clients, in `threads`
     threads. Baselines that need all clients together are fitted to all at first. `settings`: those
@@ -181,13 +181,13 @@ def _join_packed(parts: Sequence[Arrays], groups: Sequence[NDArray[np.int64]]) -
         for path, array in part.items():
             name, _, key = path.partition("/")
             kept_arrays = arrays_by_baseline.setdefault(name, {})
-            if key == WIDTHS:
+            if key == WIDTHS_KEY:
                 kept_arrays.setdefault(key, []).append(array)
                 continue
             client, _, client_key = key.partition(".")
             kept_arrays[f"{clients[int(client)]}.{client_key}"] = array
     return {
-        f"{name}/{key}": np.concatenate(array) if key == WIDTHS else array
+        f"{name}/{key}": np.concatenate(array) if key == WIDTHS_KEY else array
         for name, arrays in arrays_by_baseline.items()
-        for key, array in sorted(arrays.items(), key=lambda item: item[0] == WIDTHS)
+        for key, array in sorted(arrays.items(), key=lambda item: item[0] == WIDTHS_KEY)
     }

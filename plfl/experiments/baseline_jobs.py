@@ -37,7 +37,7 @@ from plfl.tasks import check_calibration
 log = logging.getLogger(__name__)
 
 
-ENDS = "ends"
+ENDS_KEY = "ends"
 """The first row of the forecasts of each set of each client, and their number, in a file."""
 
 
@@ -63,7 +63,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
     check_calibration(study.task, dataset)
     fitted_baselines: dict[str, FittedBaseline] = {}
     sizes = [len(dataset.starts(client, split)) for client, split in _evaluated(dataset)]
-    content: dict[str, Any] = {ENDS: np.cumsum([0, *sizes])}
+    content: dict[str, Any] = {ENDS_KEY: np.cumsum([0, *sizes])}
     common = fit_common(baselines_of(study), dataset, settings_of(study))
     clients = range(len(dataset.clients))
     for name, fitted_baseline in common.items():
@@ -112,7 +112,7 @@ def _handed_over(
     content: dict[str, Any], dataset: Dataset, members: NDArray[np.int64]
 ) -> dict[str, FittedBaseline]:
     """The baselines in a file of `write_common`, for these of its clients."""
-    ends = content.pop(ENDS)
+    ends = content.pop(ENDS_KEY)
     places = {
         (i, split): slice(ends[k], ends[k + 1])
         for k, (client, split) in enumerate(_evaluated(dataset))

@@ -24,7 +24,7 @@ TRIAL = 0.3
 """Least seconds of the measurement."""
 MOST_STEPS = 4**6
 """Number of local steps after which it ends in any case."""
-BASELINES = 3.0
+SECONDS_OF_BASELINES = 3.0
 """Seconds that a core needs for the baselines of a client with a year of quarter hours: a few."""
 SECONDS_AROUND = 20.0
 """Seconds that a core needs for the rest of a study or variant, with the start of its jobs: reading
@@ -179,5 +179,5 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
             study.plan.inputs[label]: variant.data for label, variant in study.variants.items()
         }
         clients = (data.clients_of(state) for data in datasets.values() for state in data.states)
-        total += BASELINES * sum(clients)
+        total += SECONDS_OF_BASELINES * sum(clients)
     return total / UNSURE, total * UNSURE

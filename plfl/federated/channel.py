@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plfl.federated.codecs.coder import Coder, Direction, End
 from plfl.federated.secure.keys import Secrets
-from plfl.federated.secure.masks import CHECK, Fields, Lanes, check_number
+from plfl.federated.secure.masks import CHECK_BYTES, Fields, Lanes, check_number
 from plfl.federated.secure.sums import SumClient, SumServer
 from plfl.federated.secure.updates import BITS, CROWD_BYTES, Crowd
 
@@ -41,7 +41,7 @@ class MaskedSum(NamedTuple):
 
 def sum_fields(width: int) -> Fields:
     """The fields of this many numbers of a masked sum, and of their check number."""
-    return Fields(np.array([BITS] * width + [CHECK], np.uint8))
+    return Fields(np.array([BITS] * width + [CHECK_BYTES], np.uint8))
 
 
 def with_check(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

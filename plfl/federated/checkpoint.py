@@ -27,7 +27,7 @@ from plfl.federated.federation import Federation
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-PARTS = ("state", "server", "privacy", "moments", "average", "server_average", "best")
+SAVED_PARTS = ("state", "server", "privacy", "moments", "average", "server_average", "best")
 """Attributes of a federation, objects whose tensors are saved; also those of its coder."""
 
 
@@ -125,7 +125,7 @@ class Checkpoint:
 
 def _parts(f: Federation) -> dict[str, Any]:
     """The objects with tensors, by the names that these begin with."""
-    return {part: getattr(f, part) for part in PARTS} | {"coder": f.channel.coder}
+    return {part: getattr(f, part) for part in SAVED_PARTS} | {"coder": f.channel.coder}
 
 
 def tensors(f: Federation) -> dict[str, Tensor]:

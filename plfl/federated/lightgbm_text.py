@@ -17,12 +17,14 @@ from plfl.base.lazy import lightgbm
 
 MOST_LEAVES = 131_072
 """Most leaves of a tree, as LightGBM has it."""
-WHOLE_NUMBER = r"-?\d{1,9}+"
+WHOLE_NUMBER_TEXT = r"-?\d{1,9}+"
 NUMBER = r"-?\d{1,30}+(?:\.\d{1,30}+)?+(?:e(?:[-+][12]\d\d|\+30[0-7]|-3\d\d|[-+]?\d{1,2}))?+"
 """A number that is finite, as LightGBM writes it. With `+` after it, a part never tries fewer
 characters, which saves half of the time; so the longest forms come first."""
 GAIN = f"(?:{NUMBER}|inf)"
-WHOLES, NUMBERS, GAINS = (f"(?:{form}(?: {form})*+)?+" for form in (WHOLE_NUMBER, NUMBER, GAIN))
+WHOLES, NUMBERS, GAINS = (
+    f"(?:{form}(?: {form})*+)?+" for form in (WHOLE_NUMBER_TEXT, NUMBER, GAIN)
+)
 HEADER = {
     "version": "v4",
     "num_class": "1",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.federated.secure.neighbours import FEWEST
+from plfl.federated.secure.neighbours import FEWEST_MASKED
 from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.federated.session import Session
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
@@ -107,9 +107,9 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
     """Let `clients` (n,) send their `updates` (n, d_s), masked, and the server step along the mean
     of those whose numbers arrive."""
     private, indices = f.privacy, clients.tolist()
-    if f.channel.machines(indices) < FEWEST:
+    if f.channel.machines(indices) < FEWEST_MASKED:
         # Each of two would know the other's update.
-        log.info("round %d: fewer than %d clients, whose updates stay with them", t, FEWEST)
+        log.info("round %d: fewer than %d clients, whose updates stay with them", t, FEWEST_MASKED)
         return
     grid = UpdateGrid(None if private is None else private.noise_of_sum(t, f.client_data.names))
     if private is not None:

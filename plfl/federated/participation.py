@@ -25,7 +25,7 @@ ClientNumbers = NDArray[np.int64]
 Labels = NDArray[np.bool_]
 """Which labels (N, classes) each client has."""
 
-TRIES = 1000
+MOST_ORDERS = 1000
 """How many random orders a rule may reject before it chooses in another way or gives up."""
 
 
@@ -39,15 +39,15 @@ def data_aware(orders: Iterator[ClientNumbers], count: int, labels: Labels | Non
     ConfigError if `count` clients never do.
 
     All sets for which this is true are equally probable: uniform draws are repeated. Where
-    that takes more than `TRIES` draws, clients are added greedily instead, each time the one with
-    most labels that are still missing.
+    that takes more than `MOST_ORDERS` draws, clients are added greedily instead, each time the one
+    with most labels that are still missing.
     """
     assert labels is not None
     labels_of_anyone = labels.any(0)
-    for order in itertools.islice(orders, TRIES):
+    for order in itertools.islice(orders, MOST_ORDERS):
         if (labels[order[:count]].any(0) == labels_of_anyone).all():
             return order[:count]
-    for order in itertools.islice(orders, TRIES):
+    for order in itertools.islice(orders, MOST_ORDERS):
         if (cover := _cover(order, count, labels)) is not None:
             return cover
     raise ConfigError.at_key(

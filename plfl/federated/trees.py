@@ -32,7 +32,7 @@ from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.secure.neighbours import FEWEST
+from plfl.federated.secure.neighbours import FEWEST_MASKED
 
 log = logging.getLogger(__name__)
 
@@ -214,8 +214,8 @@ def grow(
     members = [*range(len(parts))]
     for attempt in numbered():
         client_numbers = members if numbers is None else [numbers[k] for k in members]
-        if channel.secrets is not None and channel.machines(members) < FEWEST:
-            raise ValueError(f"{len(members)} clients are left; masks hide {FEWEST} or more")
+        if channel.secrets is not None and channel.machines(members) < FEWEST_MASKED:
+            raise ValueError(f"{len(members)} clients are left; masks hide {FEWEST_MASKED} or more")
         crowd = channel.crowd(client_numbers)
         known_counts = (counts or {}).get(crowd)
         masked = _masked(channel, f"{purpose}/{attempt}", loss, leaves, known_counts)

@@ -19,7 +19,7 @@ from plfl.tasks.metrics import daily_peaks, mase
 
 FORECASTS = ("forecast", "last", "naive_day", "naive_week")
 """The columns of `pairs` that forecast the load."""
-FEWEST = 2
+FEWEST_KNOWN_WEEKS = 2
 """Weeks that must be known, before and after, to say whether the errors have grown."""
 
 
@@ -159,11 +159,11 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
 
 def drift(past: pd.Series[float], new: pd.Series[float]) -> dict[str, float]:
     """By how much the weekly MASE has grown, with the ends of its 95 % interval (Welch's t, as if
-    weeks were independent); NaN if fewer than `FEWEST` weeks are known."""
+    weeks were independent); NaN if fewer than `FEWEST_KNOWN_WEEKS` weeks are known."""
     from scipy.stats import ttest_ind  # here, because it takes a second to load
 
     names = ("drift", "drift_low", "drift_high")
-    if min(len(past), len(new)) < FEWEST:
+    if min(len(past), len(new)) < FEWEST_KNOWN_WEEKS:
         return dict.fromkeys(names, np.nan)
     ends = ttest_ind(new, past, equal_var=False).confidence_interval()
     return dict(zip(names, (new.mean() - past.mean(), *map(float, ends)), strict=True))

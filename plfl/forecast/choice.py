@@ -27,7 +27,7 @@ from plfl.forecast.misfits import (
     describe_scale,
 )
 from plfl.forecast.model import ForecastModel, count_rows_read, load
-from plfl.forecast.recent import FILE as RECENT
+from plfl.forecast.recent import RECENT_FILE as RECENT
 from plfl.forecast.recent import keep_recent, read_recent
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about

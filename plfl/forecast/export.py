@@ -20,7 +20,7 @@ from plfl.base.files import atomic
 from plfl.data.dataset import WEEK
 from plfl.forecast.programs import Program
 
-ABOUT = "about.json"
+ABOUT_FILE = "about.json"
 """Name of the description inside the file, a property of its metadata."""
 
 
@@ -50,7 +50,7 @@ def export(path: Path, program: Program, rows_after: int, about: dict[str, Any])
         except Exception as error:  # operators can be missing
             raise _refusal(program, error) from error
         assert onnx_program is not None
-        onnx_program.model.metadata_props[ABOUT] = json.dumps(about, indent=1)
+        onnx_program.model.metadata_props[ABOUT_FILE] = json.dumps(about, indent=1)
         onnx_program.save(temporary)
 
 

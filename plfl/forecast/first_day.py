@@ -20,7 +20,7 @@ from plfl.forecast.misfits import LOOK_BACK, describe_lag
 from plfl.forecast.output import localise, localise_ends
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
-from plfl.public.models import TRAINED_ON, Kind, load
+from plfl.public.models import TRAINED_ON, MeterKind, load
 from plfl.public.seen import is_meter_seen
 
 
@@ -35,7 +35,7 @@ class RawMeter:
     read_minutes: int
     """Minutes between its readings, which `minutes` adds up."""
 
-    def forecast(self, client: str, kind: Kind, lead_time: LeadTime) -> MeterForecast:
+    def forecast(self, client: str, kind: MeterKind, lead_time: LeadTime) -> MeterForecast:
         """Its forecast; DataError, with the name of the meter, if there can be none."""
         try:
             readings = MeterReadings.from_series(self.load, self.minutes)
@@ -50,7 +50,7 @@ class RawMeter:
         stamps = pd.DatetimeIndex((known_load if len(known_load) else self.load).index)
         return stamps[-1] - standard_offset(self.zone)
 
-    def is_seen(self, kind: Kind) -> bool:
+    def is_seen(self, kind: MeterKind) -> bool:
         """Whether the public model of a kind was trained on it."""
         return is_meter_seen(self.load, self.minutes, load(kind).marks)
 
@@ -98,7 +98,7 @@ def describe(meters: Mapping[str, RawMeter]) -> dict[str, str]:
     return texts
 
 
-def summary(forecasts: Mapping[str, MeterForecast], kind: Kind, seen_meters: int) -> str:
+def summary(forecasts: Mapping[str, MeterForecast], kind: MeterKind, seen_meters: int) -> str:
     """One line: what forecast the meters, and how it did in their last weeks. `seen_meters`: number
     of meters that it was trained on."""
     count = len(forecasts)

@@ -14,11 +14,11 @@ from plfl.results.totals import Totals
 
 LEADS_FILE, SUMS_FILE = "lead_times.csv", "sums.csv"
 """Names of the tables beside the models."""
-LEADS = ("state", "forecaster", "minutes", "meters", "percent_of_load", "naive_day")
+LEAD_COLUMNS = ("state", "forecaster", "minutes", "meters", "percent_of_load", "naive_day")
 """Columns: of each lead time in minutes the mean absolute error in percent of the load (WAPE), and
 that of the load a day before, of two days for lead times above a day, and so on, each as a mean
 over the meters."""
-SUMS = (
+SUM_COLUMNS = (
     *("state", "forecaster", "meters", "forecasts", "mae", "naive_day", "percent_of_load"),
     *("mase", "peak_percent", "peak_hours"),
 )
@@ -48,9 +48,9 @@ class KeptErrors:
         """Add a forecaster of a state, given the totals of its forecasts of a dataset; `label`:
         what the tables call it instead.
 
-        It has no row of `SUMS` if one of its meters has no forecast in the test set, if there is
-        only one meter, or if no forecast of all is made at the same time; and none of `LEADS` if
-        forecasts have one horizon.
+        It has no row of `SUM_COLUMNS` if one of its meters has no forecast in the test set, if
+        there is only one meter, or if no forecast of all is made at the same time; and none of
+        `LEAD_COLUMNS` if forecasts have one horizon.
         """
         labels = {"state": state, "forecaster": label or forecaster}
         if dataset.horizons > 1:
@@ -63,13 +63,13 @@ class KeptErrors:
 
     @property
     def leads(self) -> pd.DataFrame:
-        """The table with the columns `LEADS`."""
-        return pd.DataFrame(self._leads, columns=[*LEADS])
+        """The table with the columns `LEAD_COLUMNS`."""
+        return pd.DataFrame(self._leads, columns=[*LEAD_COLUMNS])
 
     @property
     def sums(self) -> pd.DataFrame:
-        """The table with the columns `SUMS`."""
-        return pd.DataFrame(self._sums, columns=[*SUMS])
+        """The table with the columns `SUM_COLUMNS`."""
+        return pd.DataFrame(self._sums, columns=[*SUM_COLUMNS])
 
 
 def sum_of_meters(dataset: Dataset, totals: Totals, forecaster: str) -> pd.DataFrame:

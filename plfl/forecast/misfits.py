@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 
-DAY = pd.Timedelta(days=1)
+ONE_DAY = pd.Timedelta(days=1)
 LONGEST_GAP = pd.Timedelta(days=300)
 """A longer time without readings is more likely a wrong year than a rest: a file of up to two
 months with the year after has a gap of this length."""
-COMPARED_TIME = 28 * DAY
+COMPARED_TIME = 28 * ONE_DAY
 """The last readings of the study, with whose scale new ones are compared."""
-LOOK_BACK = 8 * DAY
+LOOK_BACK = 8 * ONE_DAY
 """The last readings that forecasts read, mostly: older faults do not matter."""
 QUANTILES = (0.1, 0.5, 0.9)
 SCALE_MULTIPLE = 5
@@ -46,7 +46,7 @@ LEAST_PART = 0.1
 LEAST_CHANGE = 0.5
 """and than this multiple of the change from one day to the next. Most other homes of a town differ
 by more, and replaced estimates are rarely most readings."""
-FEWEST_CHANGED = 3 * DAY
+FEWEST_CHANGED = 3 * ONE_DAY
 """In less time all readings may be estimates that are replaced later."""
 
 
@@ -69,7 +69,7 @@ def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highes
     _refuse_another_year(client, load, known_load)
     new_load = load[load.index > known_load.index[-1]]
     recent_load = known_load[known_load.index > _begin(known_load)]
-    for part in (new_load, new_load[new_load.index > load.index[-1] - DAY]):
+    for part in (new_load, new_load[new_load.index > load.index[-1] - ONE_DAY]):
         _refuse_another_scale(client, part, recent_load)
     _refuse_far_loads(client, new_load, highest)
 
@@ -115,8 +115,8 @@ def describe_lag(lag: pd.Timedelta, longest: pd.Timedelta) -> str:
 
 def format_time(time: pd.Timedelta) -> str:
     """A time in words: "12 days", "30 hours"."""
-    if time >= 2 * DAY:
-        return f"{time / DAY:.0f} days"
+    if time >= 2 * ONE_DAY:
+        return f"{time / ONE_DAY:.0f} days"
     hours = f"{time / pd.Timedelta(hours=1):.3g}"
     return f"{hours} hour" if hours == "1" else f"{hours} hours"
 
@@ -145,7 +145,7 @@ def check_overlap(client: str, load: pd.Series, known_load: pd.Series) -> None:
     Loads as in `check_fit`."""
     load, known_load = load.dropna(), known_load.dropna()
     times = load.index.intersection(known_load.index)
-    if len(times) < 2 or times[-1] - times[0] < 0.9 * DAY:
+    if len(times) < 2 or times[-1] - times[0] < 0.9 * ONE_DAY:
         return
     times = times[times > times[-1] - COMPARED_TIME]
     load, known_then = load[times], known_load[times]
@@ -173,7 +173,7 @@ def check_overlap(client: str, load: pd.Series, known_load: pd.Series) -> None:
         text = f"its readings {span} are {_describe_size(factor)} those that are known of then"
         remedy = f"say their unit with --read-as, correct the file, {right}"
         raise DataError(Problem(client, text, remedy, client, kind="known loads times a factor"))
-    day_before = known_load.reindex(pd.DatetimeIndex(known_load.index) - DAY).to_numpy()
+    day_before = known_load.reindex(pd.DatetimeIndex(known_load.index) - ONE_DAY).to_numpy()
     usual_change = float((known_load - day_before).abs().mean())
     least_difference = max(LEAST_PART * size, LEAST_CHANGE * usual_change)
     is_long = times[-1] - times[0] >= 0.9 * FEWEST_CHANGED
@@ -199,7 +199,7 @@ def _shift_between(load: pd.Series, known_load: pd.Series, tolerance: float) -> 
     """The time of less than a day after which loads equal most of the known ones; None if there is
     none, as between two meters."""
     step = pd.Timedelta(load.index.to_series().diff().min())
-    count = DAY // step
+    count = ONE_DAY // step
     for number in sorted(range(1 - count, count), key=abs):
         shifted_load = known_load.reindex(load.index + number * step).to_numpy()
         if number and _share_of_equal((load - shifted_load).abs(), tolerance) > MOST_CHANGED:
@@ -240,7 +240,7 @@ def _begin(known_load: pd.Series) -> pd.Timestamp:
 def _scale_ratios(load: pd.Series, known_load: pd.Series) -> NDArray[np.float64]:
     """The quantiles of a day or more of loads over those of known ones; empty if they cannot be
     compared."""
-    if load.empty or load.index[-1] - load.index[0] < 0.9 * DAY:
+    if load.empty or load.index[-1] - load.index[0] < 0.9 * ONE_DAY:
         return np.empty(0)
     known_sizes, sizes = (
         known_load.quantile(QUANTILES).to_numpy(),
@@ -282,7 +282,7 @@ def _refuse_far_loads(client: str, load: pd.Series, highest: float) -> None:
     if load.empty or highest <= 0:
         return
     load = load[load.index > load.index[-1] - LOOK_BACK]
-    last_day = load[load.index > load.index[-1] - DAY]
+    last_day = load[load.index > load.index[-1] - ONE_DAY]
     if load.max() > FAULT_MULTIPLE * highest:
         part = load
     elif max(load.median(), last_day.median()) > PEAK_MULTIPLE * highest:

@@ -23,11 +23,11 @@ from plfl.data import covariates
 from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.features import assemble
-from plfl.data.windows import NUMBERS, Scaling, build_later
+from plfl.data.windows import SCALING_ARRAYS, Scaling, build_later
 from plfl.forecast.contents import Header
 from plfl.forecast.meter_files import MeterFiles
 from plfl.interfaces.baseline import Arrays
-from plfl.results.records import DAMAGE, MODELS, ModelKind, Models, read_arrays, write_models
+from plfl.results.records import MODELS, TABLE_DAMAGE, ModelKind, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
 from plfl.tasks.loads import LoadTask
 
@@ -549,7 +549,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         raise
     except PlflError as error:
         raise ResultsError(Problem(path, f"its study cannot be read here: {error}")) from None
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise ResultsError(
             Problem(path, f"its header is damaged ({error})", "train the model again")
         ) from None
@@ -592,7 +592,9 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         "cell": header.cell in study.cells
         or (is_baseline and header.cell.method in storable(study.baselines)),
         "columns": len(header.columns) == width,
-        "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS)
+        "clients": all(
+            getattr(s, n).shape == (width,) for s in scalings.values() for n in SCALING_ARRAYS
+        )
         and all(np.isfinite([s.offset, s.scale]).all() for s in scalings.values()),
         "models": all(
             rows.shape == (len(scalings), study.plan.layout.width) for rows in models.values()

@@ -114,7 +114,7 @@ class PastReadings:
     @property
     def season_lags(self) -> Tensor:
         """The loads (B, H, 15) of `plfl.baselines.features.season_lags`."""
-        rows = [season // self.model.interval for season in designs.SEASONS]
+        rows = [season // self.model.interval for season in designs.SEASON_MINUTES]
         steps = [
             n - a - lead for lead in self.lead_rows for n in rows for a in designs.STEPS_AROUND
         ]

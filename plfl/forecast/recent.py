@@ -11,7 +11,7 @@ from plfl.base.files import hold
 from plfl.base.lazy import pandas as pd
 from plfl.results.records import cell_digest, read_table, write_table
 
-FILE = Path("data", "recent.parquet")
+RECENT_FILE = Path("data", "recent.parquet")
 """The file with these readings in a results folder, beside the study's own, which are not published
 either."""
 LEAST_SPAN = pd.Timedelta(days=35)
@@ -23,7 +23,7 @@ def read_recent(results: Path, form: str = "") -> dict[str, pd.DataFrame]:
     """The readings that a results folder keeps, by client, not resampled; none if it keeps none.
     `form`: see `ForecastModel.form_of_readings`; empty: any. ResultsError: the file is damaged, or
     its readings have another form."""
-    path = results / FILE
+    path = results / RECENT_FILE
     if not path.is_file():
         return {}
     if form and cell_digest(path) not in (form, "", None):
@@ -54,7 +54,7 @@ def keep_recent(
     the same times, and return the file. Readings that are older than `LEAST_SPAN` and than `reach`,
     the time that forecasters read, are left out. Without new ones nothing is written. `form` as in
     `read_recent`, which see for errors. Calls at the same time wait for each other."""
-    path = results / FILE
+    path = results / RECENT_FILE
     if not new:
         return path
     lock = hold(path.with_name(f".{path.name}.lock"))

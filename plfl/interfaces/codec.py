@@ -24,7 +24,7 @@ Rows = NDArray[np.float32]
 """Rows (n, d) of numbers, one for each client."""
 Random = Sequence[np.random.Generator]
 """One stream of random numbers for each client, the same at both ends."""
-LARGEST = 1e9
+LARGEST_SENT = 1e9
 """Largest size of a number that crosses the channel."""
 
 
@@ -88,7 +88,7 @@ class Codec(Algorithm):
     contraction: ClassVar[float | None] = None
     """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values. None if α is not positive: then no memory
     can be used."""
-    largest: ClassVar[float] = LARGEST
+    largest: ClassVar[float] = LARGEST_SENT
     """Largest size of a number that it can encode."""
 
     @abstractmethod

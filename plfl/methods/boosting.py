@@ -206,7 +206,7 @@ class Boosting(Method):
     def _grow(self, state: KnownTrees | None, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
         from plfl.federated.collectives.server import SumNoise
-        from plfl.federated.secure.neighbours import FEWEST
+        from plfl.federated.secure.neighbours import FEWEST_MASKED
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         grower = self.tree_grower(f.client_data, f.layout)
@@ -217,7 +217,7 @@ class Boosting(Method):
             noise = SumNoise(self.noise, stream(f.seed, "/noise", session.t))
         # The sums of fewer would tell each what another one sends; the tree then adds nothing.
         grows = session.stay and (
-            channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST
+            channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST_MASKED
         )
         purpose = f"tree/{session.t}"
         with _known_counts(state) as counts:

@@ -21,7 +21,7 @@ from plfl.plugins import import_file
 
 log = logging.getLogger(__name__)
 
-SIZES = {
+SIZE_ARGUMENTS = {
     "inputs": "input_size input_dim in_dim input_features in_features n_features num_features "
     "n_inputs num_inputs in_channels input_channels enc_in",
     "look_back": "lookback seq_len seq_length sequence_length window_size input_window "
@@ -45,7 +45,7 @@ USUAL: dict[str, float] = {
     for name in names.split()
 }
 """Values of arguments that a class must have and `model.arguments` does not name."""
-_SIZE_OF = {name: size for size, names in SIZES.items() for name in (size, *names.split())}
+_SIZE_OF = {name: size for size, names in SIZE_ARGUMENTS.items() for name in (size, *names.split())}
 
 
 class OwnModule(Model):

@@ -13,7 +13,7 @@ from plfl.base.errors import PlflError, Problem
 from plfl.base.keys import Key
 from plfl.layout import WindowShape
 from plfl.networks.network import (
-    WINDOWS,
+    PROBE_WINDOWS,
     Buildable,
     initial_of,
     make_windows,
@@ -96,7 +96,7 @@ def _check_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> I
             "windows.covariates"
         )
         return
-    windows = make_windows(shape, WINDOWS)
+    windows = make_windows(shape, PROBE_WINDOWS)
     inputs = f"sequence {tuple(windows[0].shape)} and covariates {tuple(windows[1].shape)}"
     copies = [part.clone() for part in windows]
     try:
@@ -109,7 +109,7 @@ def _check_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> I
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast {inputs}: {_describe_failure(model, error)}"
         return
-    expected_shape = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
+    expected_shape = (PROBE_WINDOWS,) if shape.outputs == 1 else (PROBE_WINDOWS, shape.outputs)
     for outputs in (*forecasts, *training_outputs):
         if not isinstance(outputs, Tensor) or outputs.shape != expected_shape:
             expected_text = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"

@@ -26,7 +26,7 @@ from plfl.networks.traced import TensorsByName, TracedPasses, make_passes
 
 log = logging.getLogger(__name__)
 
-WINDOWS = 3
+PROBE_WINDOWS = 3
 """Number of generated windows of which a module shows what it does in training."""
 
 
@@ -224,7 +224,7 @@ class ModuleNetwork:
         module = self.module().train()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             state = torch.get_rng_state()
-            module(*select_arguments(module, make_windows(self.shape, WINDOWS)))
+            module(*select_arguments(module, make_windows(self.shape, PROBE_WINDOWS)))
             return not torch.equal(state, torch.get_rng_state())
 
     @property
@@ -475,7 +475,7 @@ def _find_changing_buffers(model: Buildable, shape: WindowShape) -> dict[str, tu
     """The shapes of the buffers that training changes, or that depend on the seed, by name."""
     modules = [initial_of(model, shape, seed) for seed in (0, 0, 1)]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        run_module(modules[0].train(), shape, *make_windows(shape, WINDOWS))
+        run_module(modules[0].train(), shape, *make_windows(shape, PROBE_WINDOWS))
     trained_buffers, *initial_buffers = (dict(module.named_buffers()) for module in modules)
     return {
         name: tuple(buffer.shape)

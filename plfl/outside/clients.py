@@ -28,10 +28,10 @@ from plfl.results.comparisons import ORIGINS
 from plfl.study import Study
 from plfl.tasks.loads import LoadTask
 
-Floats = NDArray[np.float32]
+SinglePrecision = NDArray[np.float32]
 SHORT: dict[Split, str] = {"train": "train", "validation": "val", "test": "test"}
 """The names of the sets in those of arrays."""
-TABLE = "clients.parquet"
+CLIENTS_FILE = "clients.parquet"
 Datasets = dict[tuple[str, str], Dataset]
 """Datasets by origin and state."""
 
@@ -64,19 +64,19 @@ class Client:
     """Value (F,) of each feature, in its unit, that is 0 in `X`."""
     spread: NDArray[np.float64]
     """Difference (F,) of each feature that is 1 in `X`."""
-    X_train: Floats
+    X_train: SinglePrecision
     """Scaled features (W, T, F), earliest row first. If `relative`, the load is relative to that of
     the last row."""
-    y_train: Floats
+    y_train: SinglePrecision
     """Scaled targets (W,), or (W, H) if there are several."""
-    X_val: Floats
-    y_val: Floats
-    X_test: Floats
-    y_test: Floats
-    C_train: Floats
+    X_val: SinglePrecision
+    y_val: SinglePrecision
+    X_test: SinglePrecision
+    y_test: SinglePrecision
+    C_train: SinglePrecision
     """Covariates (W, G): further inputs of a window, scaled."""
-    C_val: Floats
-    C_test: Floats
+    C_val: SinglePrecision
+    C_test: SinglePrecision
     base_train: NDArray[np.float64]
     """Load (W,) in kWh per interval at which `y` is 0."""
     base_val: NDArray[np.float64]
@@ -88,7 +88,7 @@ class Client:
     relative: bool
     """Whether `y` is a change from the last row, so that `base` differs between windows."""
 
-    def flat(self, part: str) -> Floats:
+    def flat(self, part: str) -> SinglePrecision:
         """All inputs (W, T * F + G) of a set (`train`, `val` or `test`): rows, then covariates."""
         rows, covariates = getattr(self, f"X_{part}"), getattr(self, f"C_{part}")
         return np.concatenate([rows.reshape(len(rows), -1), covariates], axis=1)
@@ -266,7 +266,7 @@ def export(study: Study, folder: Path) -> list[Path]:
         with atomic(paths[-1]) as temporary:
             np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})
         tables.extend(_windows(client, part) for part in SHORT.values())
-    paths.append(folder / TABLE)
+    paths.append(folder / CLIENTS_FILE)
     with atomic(paths[-1]) as temporary:
         pd.concat(tables).to_parquet(temporary, index=False, compression="zstd")
     return paths

@@ -18,7 +18,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.scoring import scoring_of
 from plfl.results.overview import study_of
-from plfl.results.records import DAMAGE, read_table
+from plfl.results.records import TABLE_DAMAGE, read_table
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, select
 from plfl.results.selection import kinds
 from plfl.results.validation import best
@@ -28,7 +28,7 @@ from plfl.study import Study
 
 BOARDS = Path("leaderboard")
 """Folder of the leaderboards, beside that of the tasks."""
-COLUMNS = [
+BOARD_COLUMNS = [
     *("method", "version", "score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"),
     *("exchanged", "used", "trials", "seeds", "command", "predictions"),
 ]
@@ -91,10 +91,10 @@ def read_board(file: Path) -> pd.DataFrame:
     """
     try:
         board = pd.read_csv(file, keep_default_na=False, dtype=str)
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise PlflError(Problem(file, f"cannot be read ({error})", "restore the file")) from None
-    if list(board) != COLUMNS:
-        text = f"its columns are {list(board)}, but those of a leaderboard are {COLUMNS}"
+    if list(board) != BOARD_COLUMNS:
+        text = f"its columns are {list(board)}, but those of a leaderboard are {BOARD_COLUMNS}"
         raise PlflError(Problem(file, text))
     return board
 
@@ -111,7 +111,7 @@ def append(
     """
     for row in rows:
         check_row(str(row["method"]), row)
-    board = pd.DataFrame(rows, columns=COLUMNS).astype(str)
+    board = pd.DataFrame(rows, columns=BOARD_COLUMNS).astype(str)
     if (older := template if template and not file.exists() else file).is_file():
         earlier_rows = read_board(older)
         for number, values in enumerate(earlier_rows.to_dict("records"), 2):
@@ -129,7 +129,7 @@ def append(
 
 def row_of(submission: Mapping[str, Any], **scores: Any) -> dict[str, Any]:
     """A row of a leaderboard; what is not given is empty, and numbers have six decimals."""
-    row = dict.fromkeys(COLUMNS, "") | dict(submission) | scores
+    row = dict.fromkeys(BOARD_COLUMNS, "") | dict(submission) | scores
     return {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
 
 
@@ -208,7 +208,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         about |= {"trials": trials} if "lightgbm" in name or name in grown else {}
         tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
         row = _row(submission | about, score_sets, tables, 0)
-        yield row | {metric: row["score"]} if metric in COLUMNS else row
+        yield row | {metric: row["score"]} if metric in BOARD_COLUMNS else row
 
 
 def exchanged_by(name: str, crosses: str, baselines: Baselines) -> str:

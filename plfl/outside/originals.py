@@ -23,11 +23,11 @@ from plfl.base.text import counted
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 """Bytes that are read and written at a time."""
-TIMEOUT = 60.0
+DOWNLOAD_TIMEOUT = 60.0
 """Seconds without a byte after which a server counts as gone."""
-TRIES = 5
+DOWNLOAD_TRIES = 5
 """Times that a file is asked for before the command gives up; every byte that arrived is kept."""
 Say = Callable[[str], None]
 
@@ -150,9 +150,9 @@ def download(source: str, path: Path, file: OriginalFile) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     problem = ""
-    for attempt in range(TRIES):
+    for attempt in range(DOWNLOAD_TRIES):
         if attempt:
-            time.sleep(min(2**attempt, 8) * PATIENCE)
+            time.sleep(min(2**attempt, 8) * FIRST_WAIT)
         try:
             _go_on(source, part, file)
         except urllib.error.HTTPError as error:
@@ -185,7 +185,7 @@ def download(source: str, path: Path, file: OriginalFile) -> None:
     )
 
 
-PATIENCE = 1.0
+FIRST_WAIT = 1.0
 """Seconds that the first wait between two tries has, doubled each time."""
 
 
@@ -200,12 +200,12 @@ def _go_on(source: str, part: Path, file: OriginalFile) -> None:
             return
     headers = {"User-Agent": "plfl"} | ({"Range": f"bytes={start}-"} if start else {})
     request = urllib.request.Request(source, headers=headers)
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+    with urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as answer:
         begins = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
         is_continued = start > 0 and answer.status == 206 and begins
         with part.open("ab" if is_continued else "wb") as target:
             missing_bytes = file.size - (start if is_continued else 0)
-            while missing_bytes > 0 and (chunk := answer.read(min(CHUNK, missing_bytes))):
+            while missing_bytes > 0 and (chunk := answer.read(min(CHUNK_BYTES, missing_bytes))):
                 target.write(chunk)
                 missing_bytes -= len(chunk)
             if missing_bytes == 0 and answer.read(1):

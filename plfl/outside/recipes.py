@@ -22,7 +22,7 @@ from plfl.base.files import atomic
 
 SITE_METERS = {"fox": 38, "panther": 80, "bear": 14, "london": 200, "cambridge": 51}
 """Meters of each table that the published results are about."""
-CHUNK = 2_000_000
+CHUNK_ROWS = 2_000_000
 """Rows of London's file that are in memory at a time."""
 
 
@@ -66,7 +66,7 @@ def london(files: list[Path]) -> Iterator[tuple[str, pd.DataFrame]]:
     stamps = pd.date_range("2013-01-01", "2013-12-31 23:30", freq="30min", name="timestamp")
     homes: dict[str, np.ndarray] = {}
     for file in files:
-        for rows in tqdm(pd.read_csv(file, chunksize=CHUNK, dtype=str), desc=file.name):
+        for rows in tqdm(pd.read_csv(file, chunksize=CHUNK_ROWS, dtype=str), desc=file.name):
             rows.columns = rows.columns.str.strip()
             rows = rows[rows["DateTime"].str.startswith("2013")]
             place = stamps.get_indexer(pd.DatetimeIndex(rows["DateTime"].str[:19]))

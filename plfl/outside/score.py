@@ -20,7 +20,7 @@ from plfl.experiments import baselines
 from plfl.interfaces.task import Task
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
-from plfl.results.records import DAMAGE
+from plfl.results.records import TABLE_DAMAGE
 from plfl.results.scores import WeeklyScores, pooled, select, weekly
 from plfl.results.tables import is_complete
 from plfl.results.validation import best
@@ -139,7 +139,7 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
         table = _read_csv(file) if is_csv(file) else pd.read_parquet(file)
     except FileNotFoundError:
         raise DataError(Problem(file, "the file does not exist", "check the path")) from None
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise DataError(
             Problem(file, f"cannot be read ({error})", "write Parquet or .csv")
         ) from None

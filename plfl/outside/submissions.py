@@ -23,11 +23,11 @@ from plfl.base.files import atomic, sha256
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask
-from plfl.outside.leaderboard import BOARDS, COLUMNS, read_board, row_problems
+from plfl.outside.leaderboard import BOARD_COLUMNS, BOARDS, read_board, row_problems
 from plfl.outside.score import is_csv, score
 from plfl.pipeline.shipped import root
 
-LARGEST = 5_000_000
+LARGEST_BYTES = 5_000_000
 """Bytes of the largest file of predictions that is kept."""
 PREDICTIONS = "predictions"
 """Folder of the files of predictions, beside the leaderboards."""
@@ -35,7 +35,7 @@ PARQUET, CSV = ".parquet", ".csv"
 """The ends of their names."""
 VERIFIED = "predictions/verified.csv"
 """Table of the rows without a file of predictions, in the folder of the leaderboards."""
-SCORES = ("score", "low", "high", "wape", "scaled_crps", "seeds")
+PREDICTION_SCORES = ("score", "low", "high", "wape", "scaled_crps", "seeds")
 """Columns that follow from the predictions."""
 TOLERANCE = 2e-6
 """Largest difference of scores, which have six decimals in a row."""
@@ -43,7 +43,7 @@ TOLERANCE = 2e-6
 
 def keep(file: Path, board: Path) -> Path | None:
     """Keep the predictions of a row beside its leaderboard; None if they are too large."""
-    if file.stat().st_size > LARGEST:
+    if file.stat().st_size > LARGEST_BYTES:
         return None
     kept_file = _kept_file(board, sha256(file), CSV if is_csv(file) else PARQUET)
     kept_file.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def note_verified(rows: Sequence[Mapping[str, Any]], task: str, board: Path) -> 
 
 def digest_of_row(row: Mapping[str, Any]) -> str:
     """SHA-256 of all values of a row, as a leaderboard has them."""
-    values = [escape_formula(str(row[column])) for column in COLUMNS]
+    values = [escape_formula(str(row[column])) for column in BOARD_COLUMNS]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
@@ -154,15 +154,15 @@ def _score_problems(
     task: BenchmarkTask, row: Mapping[str, str], file: Path, data: Datasets
 ) -> Iterator[Problem]:
     """How a row differs from the scores of its file of predictions."""
-    if file.stat().st_size > LARGEST and file.stem == row["predictions"]:
-        text = f"has {file.stat().st_size:,} bytes, more than the {LARGEST:,} of a kept file"
+    if file.stat().st_size > LARGEST_BYTES and file.stem == row["predictions"]:
+        text = f"has {file.stat().st_size:,} bytes, more than the {LARGEST_BYTES:,} of a kept file"
         yield Problem(file, text, "remove it")
     if digest_problems := [*_digest_problems(row, file)]:
         yield from digest_problems
         return
     submission = score(task.parsed, file, data=data, metric=task.metric, with_rivals=False)
     scores = submission.submission({})
-    for column in SCORES:
+    for column in PREDICTION_SCORES:
         stated, recomputed = _number(row[column]), _number(scores[column])
         if (
             not (np.isnan(stated) and np.isnan(recomputed))

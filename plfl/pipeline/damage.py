@@ -13,7 +13,7 @@ from plfl.base.errors import PlflError
 from plfl.base.text import list_names
 from plfl.data.sources import read_receipt
 from plfl.pipeline.jobs import claim_results
-from plfl.results.checksums import SUMS, changed_tables, fault_of
+from plfl.results.checksums import CHECKSUMS_FILE, changed_tables, fault_of
 from plfl.study import Study
 
 
@@ -30,7 +30,7 @@ def remove_damaged(study: Study) -> str:
     faults = dict(_faults(study))
     for path in faults:
         path.unlink(missing_ok=True)
-    messages = [f"{path}: {fault}" for path, fault in faults.items() if path.name != SUMS]
+    messages = [f"{path}: {fault}" for path, fault in faults.items() if path.name != CHECKSUMS_FILE]
     return f"{list_names(messages, 3)}: removed, to be made again" if messages else ""
 
 
@@ -57,8 +57,8 @@ def _faults(study: Study) -> Iterator[tuple[Path, str]]:
     for folder in sorted(results):
         for path in changed_tables(folder):
             yield path, "it has changed since it was written"
-            yield folder / SUMS, ""
+            yield folder / CHECKSUMS_FILE, ""
         for path in changed_tables(folder / "models"):  # the models are made again with them
             yield path, "it has changed since it was written"
             yield folder / "models" / "index.csv", "it belongs to a table that has changed"
-            yield folder / "models" / SUMS, ""
+            yield folder / "models" / CHECKSUMS_FILE, ""

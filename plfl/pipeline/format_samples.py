@@ -9,7 +9,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.config.sections import Meters
-from plfl.data.meters.formats.schema import FOLDER, FormatSample, load_format
+from plfl.data.meters.formats.schema import FORMATS_FOLDER, FormatSample, load_format
 from plfl.pipeline.starter import recognise
 
 
@@ -65,7 +65,7 @@ def check_own_samples(name: str | None) -> None:
 
 
 def _read(name: str, is_own: bool, sample: FormatSample) -> SampleReading:
-    path = (Path(name).parent if is_own else FOLDER) / sample.file
+    path = (Path(name).parent if is_own else FORMATS_FOLDER) / sample.file
     keys = {
         "timezone": sample.timezone,
         "interval": sample.interval,

@@ -20,7 +20,7 @@ from plfl.base.interrupts import raising_on_ctrl_c
 from plfl.base.job_state import JobState
 from plfl.base.lazy import avoid
 from plfl.base.text import list_names
-from plfl.pipeline.fingerprint import ROOT
+from plfl.pipeline.fingerprint import PACKAGE_ROOT
 from plfl.pipeline.job_log import StateHandler
 from plfl.study import Study
 
@@ -110,11 +110,13 @@ def duration(seconds: float) -> str:
 
 def git_commit() -> str | None:
     """The commit of plfl's working tree, with a + if there are changes; None without one."""
-    if not (ROOT.parent / ".git").exists():  # installed, perhaps inside a repository of the user's
+    if not (
+        PACKAGE_ROOT.parent / ".git"
+    ).exists():  # installed, perhaps inside a repository of the user's
         return None
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        run = subprocess.run(command, cwd=PACKAGE_ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return run.stdout.strip()

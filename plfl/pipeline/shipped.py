@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plfl.base.errors import PlflError, Problem, did_you_mean
 from plfl.base.files import write_new_text
-from plfl.pipeline.fingerprint import ROOT
+from plfl.pipeline.fingerprint import PACKAGE_ROOT
 
 PAPER = "paper"
 """The name of `config.yaml`, the paper's study, among the ready-made studies."""
@@ -18,8 +18,8 @@ PAPER = "paper"
 
 def root() -> Path:
     """The folder that holds `Snakefile`, `config.yaml`, `config/`, `workflow/` and `docs/`."""
-    installed = ROOT / "shipped"
-    return installed if installed.is_dir() else ROOT.parent
+    installed = PACKAGE_ROOT / "shipped"
+    return installed if installed.is_dir() else PACKAGE_ROOT.parent
 
 
 def main_snakefile() -> Path:

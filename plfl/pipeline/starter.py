@@ -23,8 +23,8 @@ from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new
-from plfl.public.inputs import DAY
-from plfl.public.models import Kind, load
+from plfl.public.inputs import HOURS_PER_DAY
+from plfl.public.models import MeterKind, load
 from plfl.public.seen import is_meter_seen
 from plfl.results.words import join_words
 from plfl.study import Study
@@ -33,7 +33,7 @@ from plfl.study.keys import PAPER_SCHEMES
 LeadTime = Literal["hour", "day"]
 """What a study forecasts: the next hour, or the next day."""
 MINUTES: dict[LeadTime, int] = {"hour": 60, "day": 24 * 60}
-FEWEST = 2 * WEEK
+FEWEST_MINUTES = 2 * WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
 TESTED_MINUTES = 8 * WEEK
 """Minutes of readings on which forecasts are tested, if there are enough."""
@@ -41,9 +41,9 @@ BEFORE_FIRST = 8
 """Weeks of readings before the first of several origins, at least."""
 QUARTER = 13
 """Weeks from one origin to the next, at most, so that they are in all seasons."""
-SEASONS = 3
+TEST_SEASONS = 3
 """Test sets of a study whose readings have room for each in a season of its own."""
-FEWEST_WEEKS = BEFORE_FIRST + TESTED_WEEKS + (SEASONS - 1) * QUARTER
+FEWEST_WEEKS = BEFORE_FIRST + TESTED_WEEKS + (TEST_SEASONS - 1) * QUARTER
 """Weeks of readings that all meters of such a study have, at least."""
 
 
@@ -52,7 +52,7 @@ def recognise(
     meters: Meters,
     progress: Progress | None = None,
     lead_time: LeadTime = "day",
-    kind: Kind | None = None,
+    kind: MeterKind | None = None,
     holidays: Holidays | None = None,
     origins: int | None = None,
 ) -> tuple[Exports, dict[str, Any]]:
@@ -97,7 +97,7 @@ def absent(exports: Exports, times: dict[str, Any] | None) -> list[str]:
     if times is None:
         return []
     dates = Rolling.model_validate(times).dates
-    first = pd.Timestamp(dates[0]) - pd.Timedelta(minutes=FEWEST)
+    first = pd.Timestamp(dates[0]) - pd.Timedelta(minutes=FEWEST_MINUTES)
     last = pd.Timestamp(dates[-1]) + pd.Timedelta(weeks=TESTED_WEEKS)
     return [
         name
@@ -113,7 +113,7 @@ def are_all_short(exports: Exports) -> bool:
 
 
 def _short(exports: Exports) -> list[str]:
-    return [name for name, m in exports.meters.items() if len(m.load) * m.minutes < FEWEST]
+    return [name for name, m in exports.meters.items() if len(m.load) * m.minutes < FEWEST_MINUTES]
 
 
 def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
@@ -196,11 +196,11 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         client_names(exports.files)
 
 
-def is_seen_by_public(exports: Exports, kind: Kind) -> bool:
+def is_seen_by_public(exports: Exports, kind: MeterKind) -> bool:
     """Whether the model of public meters of a kind was trained on one of the meters."""
     marks = load(kind).marks
     for meter in exports.meters.values():
-        if len(meter.load) * meter.minutes < DAY * 60:  # no whole day
+        if len(meter.load) * meter.minutes < HOURS_PER_DAY * 60:  # no whole day
             continue
         local = pd.DatetimeIndex(meter.load.index).tz_localize(None) + standard_offset(meter.zone)
         if is_meter_seen(meter.load.set_axis(local), meter.minutes, marks):
@@ -213,7 +213,7 @@ def _study(
     paths: Iterable[Path],
     meters: Meters,
     lead_time: LeadTime,
-    kind: Kind | None,
+    kind: MeterKind | None,
     absent_names: Sequence[str],
 ) -> dict[str, Any]:
     """A study that forecasts from the last day, the loads a day and a week before the target, and
@@ -227,7 +227,7 @@ def _study(
     client_count = len(exports.meters) - len(outsiders)
     keys["step"] = min(meter.step for meter in exports.meters.values())
     federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
-    if client_count // 2 >= neighbours.FEWEST:  # of each half
+    if client_count // 2 >= neighbours.FEWEST_MASKED:  # of each half
         federated["secure"] = True
     own_baselines = ["naive_day", "ridge", "lightgbm_bagged"]
     received_baselines = ["lightgbm_federated"]
@@ -298,20 +298,21 @@ def _split(exports: Exports) -> list[float]:
 
 
 def seasons(exports: Exports) -> dict[str, Any] | None:
-    """The key `data.origins` of a study with `SEASONS` test sets of four weeks, a quarter of a year
-    from one to the next, the last one at the end of what all meters have; None unless every meter
-    that takes part begins `BEFORE_FIRST` weeks before the first and has a week of readings in each.
+    """The key `data.origins` of a study with `TEST_SEASONS` test sets of four weeks, a quarter of a
+    year from one to the next, the last one at the end of what all meters have; None unless every
+    meter that takes part begins `BEFORE_FIRST` weeks before the first and has a week of readings in
+    each.
     """
     meters = [*_participants(exports).values()]
     if not meters:
         return None
     end = min(meter.load.index[-1] for meter in meters)
-    times = _origins(meters, end, SEASONS, QUARTER)
+    times = _origins(meters, end, TEST_SEASONS, QUARTER)
     first = Rolling.model_validate(times).dates[0] - timedelta(weeks=BEFORE_FIRST)
     if any(_standard_time(meter, meter.load.index[0]).date() > first for meter in meters):
         return None
     week, tested = WEEK // meters[0].minutes, timedelta(weeks=TESTED_WEEKS)
-    starts = [end - timedelta(weeks=QUARTER * number) - tested for number in range(SEASONS)]
+    starts = [end - timedelta(weeks=QUARTER * number) - tested for number in range(TEST_SEASONS)]
     known_readings = [
         meter.load[start : start + tested].count() for meter in meters for start in starts
     ]
@@ -328,8 +329,8 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
             + _describe_absent(absent(exports, times))
         )
     text = (
-        f"tested on the last weeks; by default at {SEASONS} times of the year if all meters have "
-        f"{FEWEST_WEEKS} weeks of readings"
+        f"tested on the last weeks; by default at {TEST_SEASONS} times of the year if all meters "
+        f"have {FEWEST_WEEKS} weeks of readings"
     )
     younger = [
         name

@@ -25,7 +25,7 @@ from plfl.base.errors import PlflError, Problem, ResultsError
 from plfl.base.files import digest, sha256
 from plfl.base.keys import Key
 from plfl.plugins.registry import (
-    GROUP,
+    ENTRY_POINTS,
     Algorithm,
     defined_in,
     describe_error,
@@ -256,7 +256,7 @@ def _read_file(file: Path) -> Plugin:
 def packaged() -> list[Plugin]:
     """The plug-ins of installed packages. One that cannot be imported stops every study."""
     plugins = []
-    for point in sorted(importlib.metadata.entry_points(group=GROUP)):
+    for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS)):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         try:
             module = point.load()

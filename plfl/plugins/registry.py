@@ -168,11 +168,11 @@ class Algorithm(Section):
             cls.label = cls.__name__
 
 
-GROUP = "plfl.plugins"
+ENTRY_POINTS = "plfl.plugins"
 """The group of entry points of installed packages that add to plfl. Each names a module that
 defines classes, or a package with folders like those of plfl, such as `methods`, and one class per
 file in them."""
-KINDS = {
+ALGORITHM_PACKAGES = {
     "client_opt": "plfl.optimizers.client",
     "server_opt": "plfl.optimizers.server",
     "method": "plfl.methods",
@@ -206,15 +206,15 @@ def find_entry_points() -> EntryPoints:
 def files(package: str) -> dict[str, str]:
     """The modules of the files of `package`, whether or not they define an algorithm, by name.
 
-    Installed packages can add files (see `GROUP`), in a folder named like that of plfl. The files
-    are listed once: a configuration asks for them hundreds of times. PlflError: two files have the
-    same name, or a package cannot be imported.
+    Installed packages can add files (see `ENTRY_POINTS`), in a folder named like that of plfl. The
+    files are listed once: a configuration asks for them hundreds of times. PlflError: two files
+    have the same name, or a package cannot be imported.
     """
     files_of: dict[str, str] = {}
     points = find_entry_points()
     folders = {
         folder
-        for point in points.select(group=GROUP)
+        for point in points.select(group=ENTRY_POINTS)
         for folder in folders_of(point.value, [package])
     }
     # The first version had one group per folder, which packages made for it still name.

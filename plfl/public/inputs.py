@@ -23,13 +23,13 @@ Integers = NDArray[np.int64]
 LeadTime = Literal["hour", "day"]
 """What a model forecasts: the next hour, or any of the next 24."""
 
-DAY = 24
-WEEK = 7 * DAY
-CONTEXT = 4 * WEEK
+HOURS_PER_DAY = 24
+HOURS_PER_WEEK = 7 * HOURS_PER_DAY
+CONTEXT = 4 * HOURS_PER_WEEK
 """Hours before a forecast that its inputs reach back."""
-LEADS: dict[LeadTime, int] = {"hour": 1, "day": DAY}
+LEAD_HOURS: dict[LeadTime, int] = {"hour": 1, "day": HOURS_PER_DAY}
 """The largest lead, in hours."""
-FEWEST = DAY
+FEWEST_CONTEXT_HOURS = HOURS_PER_DAY
 """Known hours of the context below which there is no forecast."""
 RECENT = {"hour": 12, "day": 6}
 """Last readings that are inputs by themselves."""
@@ -51,7 +51,7 @@ class HourlyLoads:
         """Loads of hours, whose ends are given in local time."""
         begin = (stamps - np.timedelta64(1, "h")).astype("datetime64[h]").astype(np.int64)
         # Day 0, 1 January 1970, was a Thursday.
-        return cls(np.asarray(load, float), begin % DAY, (begin // DAY + 3) % 7)
+        return cls(np.asarray(load, float), begin % HOURS_PER_DAY, (begin // HOURS_PER_DAY + 3) % 7)
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,18 @@ def inputs_of(
     known_from = np.maximum(known_from, 0)
     loads_at = _Gathered(loads, last, known_from)
     target = last + lead
-    days = np.arange(1, CONTEXT // DAY + 1)
-    same_hour = loads_at.loads_at(target[:, None] - DAY * days)  # (W, 28), yesterday first
-    (count, total, *_), week = loads_at.totals(CONTEXT), loads_at.totals(WEEK)
+    days = np.arange(1, CONTEXT // HOURS_PER_DAY + 1)
+    same_hour = loads_at.loads_at(
+        target[:, None] - HOURS_PER_DAY * days
+    )  # (W, 28), yesterday first
+    (count, total, *_), week = loads_at.totals(CONTEXT), loads_at.totals(HOURS_PER_WEEK)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(count >= FEWEST, total / count, np.nan)
+        mean = np.where(count >= FEWEST_CONTEXT_HOURS, total / count, np.nan)
         scale = np.where(mean > 0, mean, np.nan)
         week_mean = week[1] / week[0]
         spread = np.sqrt(np.maximum(week[2] / week[0] - week_mean**2, 0))
         roughness = week[4] / week[3]
-    recent = loads_at.loads_at(last[:, None] - np.arange(DAY))  # the last reading first
+    recent = loads_at.loads_at(last[:, None] - np.arange(HOURS_PER_DAY))  # the last reading first
     yesterday = same_hour[:, 0]
     order = [recent[:, 0], yesterday] if lead_time == "hour" else [yesterday, recent[:, 0]]
     base = _first_known([*order, same_hour[:, 6], mean])
@@ -150,7 +152,7 @@ def inputs_of(
         *_quantiles(same_hour, (0.1, 0.5, 0.9)),
     ]  # fmt: skip
     # How the load has moved to this hour on earlier days: what is switched by a clock shows here.
-    moved = same_hour - loads_at.loads_at(last[:, None] - DAY * days)
+    moved = same_hour - loads_at.loads_at(last[:, None] - HOURS_PER_DAY * days)
     absolute = [
         _mean(moved[:, :7]), _mean(moved), _quantile(moved[:, :14], 0.5),
         spread, roughness, _mean(np.abs(same_hour[:, :7] - same_hour[:, 1:8])),
@@ -166,7 +168,7 @@ def inputs_of(
 def _calendar(loads: HourlyLoads, last: Integers, lead: Integers) -> tuple[Integers, Integers]:
     """Hour of the day and day of the week (W,) of the targets, which may be after the readings."""
     hour = loads.hour[last] + lead
-    return hour % DAY, (loads.weekday[last] + hour // DAY) % 7
+    return hour % HOURS_PER_DAY, (loads.weekday[last] + hour // HOURS_PER_DAY) % 7
 
 
 def _first_known(columns: list[Floats]) -> Floats:

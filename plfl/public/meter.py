@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Problem
 from plfl.public.inputs import (
     CONTEXT,
-    DAY,
-    FEWEST,
-    LEADS,
-    WEEK,
+    FEWEST_CONTEXT_HOURS,
+    HOURS_PER_DAY,
+    HOURS_PER_WEEK,
+    LEAD_HOURS,
     Floats,
     HourlyLoads,
     Inputs,
@@ -31,24 +31,24 @@ from plfl.public.inputs import (
     LeadTime,
     inputs_of,
 )
-from plfl.public.models import LEVELS, PublicModel
+from plfl.public.models import PUBLIC_LEVELS, PublicModel
 from plfl.public.training import TreeSizes, fit
 
-MEDIAN = (0.5,)
+MEDIAN_LEVELS = (0.5,)
 """The level of a single forecast."""
-TESTED = 2 * WEEK
+TESTED_HOURS = 2 * HOURS_PER_WEEK
 """Last hours on whose forecasts, made as if they were not known, errors are measured."""
-OWN_FROM = 4 * WEEK
+OWN_FROM = 4 * HOURS_PER_WEEK
 """Hours of readings from which on a model of the meter's own is weighed in."""
 OWN_SIZES = TreeSizes(40, 15)
 OWN_PARAMETERS: dict[str, Any] = {"learning_rate": 0.15, "max_bin": 31, "min_data_in_leaf": 20}
-MOST_WINDOWS = 4_000
+MOST_OWN_WINDOWS = 4_000
 """Windows on which a model of the meter's own is trained."""
 USUAL_DAYS = 4
 """Days that an even division of an hour counts like, beside the days that were read."""
 WIDENED = (0.5, 4.0)
 """Least and greatest factor of the distance of an outer quantile from the median."""
-FEWEST_HOURS = 3 * DAY
+FEWEST_PART_HOURS = 3 * HOURS_PER_DAY
 """Forecasts of hours from whose errors this factor is taken."""
 
 
@@ -89,12 +89,12 @@ class MeterReadings:
         )
         readings = cls(values.reshape(rows, parts), ends, minutes)
         hours = readings.hours.load[-CONTEXT:]
-        if np.isfinite(hours).sum() < FEWEST:
+        if np.isfinite(hours).sum() < FEWEST_CONTEXT_HOURS:
             raise DataError(
                 Problem(
                     "",
                     f"{np.isfinite(hours).sum()} hours of its last four weeks are known, and a "
-                    f"forecast needs {FEWEST}",
+                    f"forecast needs {FEWEST_CONTEXT_HOURS}",
                     "give more readings",
                 )
             )
@@ -123,8 +123,8 @@ class MeterReadings:
         even division where few are known. If one of their intervals has a negative load, the sum
         of an hour can be near 0, and the differences from the hour's mean count instead."""
         parts = self.load.shape[1]
-        days = np.arange(1, CONTEXT // DAY + 1)
-        rows = (last + lead)[:, None] - DAY * days
+        days = np.arange(1, CONTEXT // HOURS_PER_DAY + 1)
+        rows = (last + lead)[:, None] - HOURS_PER_DAY * days
         is_known = (rows >= 0) & (rows <= last[:, None])
         earlier = np.where(is_known[..., None], self.load[np.maximum(rows, 0)], np.nan)
         earlier = np.where(np.isfinite(earlier).all(axis=-1, keepdims=True), earlier, np.nan)
@@ -145,7 +145,7 @@ def public_quantiles(
     lead_time: LeadTime,
     last: Integers,
     lead: Integers,
-    levels: Sequence[float] = LEVELS,
+    levels: Sequence[float] = PUBLIC_LEVELS,
 ) -> Floats:
     """Quantiles (W, Q) of windows, in kWh per hour. The first of 24 hours is that of the model of
     the next hour."""
@@ -161,19 +161,21 @@ def predict_intervals(
     readings: MeterReadings,
     last: Integers,
     leads: Integers,
-    levels: Sequence[float] = MEDIAN,
+    levels: Sequence[float] = MEDIAN_LEVELS,
 ) -> Floats:
     """Quantiles (W, H, P, Q), in kWh, of the intervals of the hours `leads` (H,) after the last
-    known hours (W,). Nothing after these is read. `levels`: within `LEVELS`, between which they are
-    interpolated. The median is the same whatever the others are."""
+    known hours (W,). Nothing after these is read. `levels`: within `PUBLIC_LEVELS`, between which
+    they are interpolated. The median is the same whatever the others are."""
     lead_time: LeadTime = "hour" if leads[-1] == 1 else "day"
     last_rows, lead = np.repeat(last, len(leads)), np.tile(leads, len(last))
-    hours = public_quantiles(model, readings.hours, lead_time, last_rows, lead, MEDIAN)
-    if tuple(levels) != MEDIAN:
+    hours = public_quantiles(model, readings.hours, lead_time, last_rows, lead, MEDIAN_LEVELS)
+    if tuple(levels) != MEDIAN_LEVELS:
         # Quantiles are sorted, which could take another one for the median.
         quantiles = public_quantiles(model, readings.hours, lead_time, last_rows, lead)
-        quantiles[:, LEVELS.index(0.5)] = hours[:, 0]
-        shares_of_levels = [np.interp(levels, LEVELS, unit) for unit in np.eye(len(LEVELS))]
+        quantiles[:, PUBLIC_LEVELS.index(0.5)] = hours[:, 0]
+        shares_of_levels = [
+            np.interp(levels, PUBLIC_LEVELS, unit) for unit in np.eye(len(PUBLIC_LEVELS))
+        ]
         hours = quantiles @ np.array(shares_of_levels)
     parts = readings.divide(last_rows, lead, hours)
     return parts.reshape(len(last), len(leads), -1, len(levels))
@@ -231,15 +233,15 @@ class _Forecaster:
         public, truth = public[is_known], truth[is_known]
         future = _Windows(
             self.lead_time,
-            np.full(LEADS[self.lead_time], end - 1),
-            np.arange(1, LEADS[self.lead_time] + 1),
+            np.full(LEAD_HOURS[self.lead_time], end - 1),
+            np.arange(1, LEAD_HOURS[self.lead_time] + 1),
         )
         quantiles, weight = self._quantiles(future), 0.0
         # What is scored must choose nothing: each half of these weeks has what the other chose.
-        is_late = tested.last + tested.lead >= end - TESTED // 2
+        is_late = tested.last + tested.lead >= end - TESTED_HOURS // 2
         halves = [~is_late, is_late]
         if np.isfinite(self._hours.load).sum() >= OWN_FROM and len(truth):
-            own_loads = self._own_loads(self._fit_own(end - TESTED), tested)
+            own_loads = self._own_loads(self._fit_own(end - TESTED_HOURS), tested)
             median = public[:, 1].copy()
             for half in halves:
                 weight = _weight(own_loads[~half], median[~half], truth[~half])
@@ -261,8 +263,10 @@ class _Forecaster:
 
     def _tested(self) -> _Windows:
         """Windows in the last weeks: of 24 hours, those made at the same time of day as now."""
-        end, step = len(self._hours.load), LEADS[self.lead_time]
-        origins = np.arange(end - 1 - step, max(end - 1 - TESTED - step, FEWEST - 2), -step)[::-1]
+        end, step = len(self._hours.load), LEAD_HOURS[self.lead_time]
+        origins = np.arange(
+            end - 1 - step, max(end - 1 - TESTED_HOURS - step, FEWEST_CONTEXT_HOURS - 2), -step
+        )[::-1]
         lead = np.arange(1, step + 1)
         return _Windows(self.lead_time, np.repeat(origins, step), np.tile(lead, len(origins)))
 
@@ -275,11 +279,11 @@ class _Forecaster:
     def _fit_own(self, end: int) -> Any:
         """A model of the readings before a row."""
         target = np.flatnonzero(np.isfinite(self._hours.load[:end]))
-        target = target[target >= DAY + LEADS[self.lead_time]]
+        target = target[target >= HOURS_PER_DAY + LEAD_HOURS[self.lead_time]]
         random = np.random.default_rng(1)
-        if len(target) > MOST_WINDOWS:
-            target = np.sort(random.choice(target, MOST_WINDOWS, replace=False))
-        lead = random.integers(1, LEADS[self.lead_time] + 1, len(target))
+        if len(target) > MOST_OWN_WINDOWS:
+            target = np.sort(random.choice(target, MOST_OWN_WINDOWS, replace=False))
+        lead = random.integers(1, LEAD_HOURS[self.lead_time] + 1, len(target))
         windows = _Windows(self.lead_time, target - lead, lead)
         inputs = self._inputs(windows)
         targets = inputs.relative(self._hours.load[target])
@@ -301,17 +305,21 @@ class _Forecaster:
         return pd.DatetimeIndex((hours[:, None] - offsets).ravel(), name="timestamp")
 
     def _table(self, windows: _Windows, parts: Floats) -> pd.DataFrame:
-        low, median, high = parts.reshape(-1, len(LEVELS)).T
+        low, median, high = parts.reshape(-1, len(PUBLIC_LEVELS)).T
         columns = {"forecast": median, "forecast_10": low, "forecast_90": high}
         made_at = pd.Timestamp(self.readings.stamps[-1])
         return pd.DataFrame(columns, self._ends(windows)).assign(made_at=made_at)
 
     def _pairs(self, windows: _Windows, parts: Floats, truth: Floats) -> pd.DataFrame:
-        low, median, high = parts.reshape(-1, len(LEVELS)).T
+        low, median, high = parts.reshape(-1, len(PUBLIC_LEVELS)).T
         load, target = self.readings.load, windows.last + windows.lead
-        week = np.where((target >= WEEK)[:, None], load[np.maximum(target - WEEK, 0)], np.nan)
+        week = np.where(
+            (target >= HOURS_PER_WEEK)[:, None],
+            load[np.maximum(target - HOURS_PER_WEEK, 0)],
+            np.nan,
+        )
         last = np.repeat(load[windows.last, -1:], load.shape[1], axis=1)
-        naive = {"last": last, "naive_day": load[target - DAY], "naive_week": week}
+        naive = {"last": last, "naive_day": load[target - HOURS_PER_DAY], "naive_week": week}
         columns = {"truth": truth.ravel(), "forecast": median, "low": low, "high": high}
         columns |= {name: values.ravel() for name, values in naive.items()}
         table = pd.DataFrame(columns, self._ends(windows))
@@ -335,8 +343,8 @@ def _factor(parts: Floats, truth: Floats) -> float:
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = np.abs(truth - median) / distance
     scores = scores[np.isfinite(scores)]
-    wanted_share = LEVELS[-1] - LEVELS[0]
-    if len(parts) < FEWEST_HOURS or not len(scores):
+    wanted_share = PUBLIC_LEVELS[-1] - PUBLIC_LEVELS[0]
+    if len(parts) < FEWEST_PART_HOURS or not len(scores):
         return 1.0
     return float(np.clip(np.quantile(scores, wanted_share), *WIDENED))
 

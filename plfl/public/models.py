@@ -1,8 +1,8 @@
 """The models of public meters that come with plfl: one for homes, one for buildings.
 
 `python -m benchmarks.starter` makes their files. Each kind has a model of the next hour and one of
-the next 24 hours, for the quantiles `LEVELS`. Its card says on which meters they were trained,
-under which licences, and how they did at sites that took no part (docs/public.md).
+the next 24 hours, for the quantiles `PUBLIC_LEVELS`. Its card says on which meters they were
+trained, under which licences, and how they did at sites that took no part (docs/public.md).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from safetensors import SafetensorError
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
-from plfl.public.inputs import LEADS, Floats, HourlyLoads, Integers, LeadTime, inputs_of
+from plfl.public.inputs import LEAD_HOURS, Floats, HourlyLoads, Integers, LeadTime, inputs_of
 from plfl.public.packing import MadeWhenRead, unpack
 from plfl.training.forest import Forest
 
-Kind = Literal["homes", "buildings"]
+MeterKind = Literal["homes", "buildings"]
 """The kinds of meters for which there is a model."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
-LEVELS = (0.1, 0.5, 0.9)
+METER_KINDS: tuple[MeterKind, ...] = get_args(MeterKind)
+PUBLIC_LEVELS = (0.1, 0.5, 0.9)
 """The quantiles that a model forecasts, the median in the middle."""
-FOLDER = Path(__file__).parent / "files"
+MODELS_FOLDER = Path(__file__).parent / "files"
 """The folder of the models and their cards."""
-DIGESTS: dict[Kind, str] = {
+DIGESTS: dict[MeterKind, str] = {
     "homes": "7788fb2f7cabb1e291523d3e6ef7ddbea36ac331fb36959e2ba16aefcc9c1e2c",
     "buildings": "6e3c58dee030105d7694bb5699760025107e451d96460f5ac3626f76e6658d16",
 }
 """SHA-256 of the file of each kind."""
-TRAINED_ON: dict[Kind, tuple[str, ...]] = {
+TRAINED_ON: dict[MeterKind, tuple[str, ...]] = {
     "homes": ("Low Carbon London", "Ausgrid: Sydney"),
     "buildings": (
         "Building Data Genome Project 2: Fox, Panther, Bear",
@@ -51,7 +51,7 @@ TRAINED_ON: dict[Kind, tuple[str, ...]] = {
 class PublicModel:
     """Models of public meters that forecast any meter of their kind."""
 
-    kind: Kind
+    kind: MeterKind
     boosters: Mapping[str, Any]
     """LightGBM's boosters, as `hour_10` for the 0.1 quantile of the next hour."""
     marks: NDArray[np.uint64]
@@ -63,10 +63,12 @@ class PublicModel:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The quantiles of `LEVELS` that it has for both lead times."""
+        """The quantiles of `PUBLIC_LEVELS` that it has for both lead times."""
         names = set(self.boosters)
         return tuple(
-            q for q in LEVELS if names.issuperset(f"{ahead}_{round(100 * q)}" for ahead in LEADS)
+            q
+            for q in PUBLIC_LEVELS
+            if names.issuperset(f"{ahead}_{round(100 * q)}" for ahead in LEAD_HOURS)
         )
 
     def predict(
@@ -76,7 +78,7 @@ class PublicModel:
         last: Integers,
         lead: Integers,
         first: Integers | int = 0,
-        levels: Sequence[float] = LEVELS,
+        levels: Sequence[float] = PUBLIC_LEVELS,
     ) -> Floats:
         """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.
         NaN where too little is known."""
@@ -87,7 +89,7 @@ class PublicModel:
 
 
 @cache
-def load(kind: Kind) -> PublicModel:
+def load(kind: MeterKind) -> PublicModel:
     """The model of a kind that comes with plfl; DataError if its file was changed."""
     content = file_of(kind).read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[kind]:
@@ -102,7 +104,7 @@ def load(kind: Kind) -> PublicModel:
 
 
 @cache
-def load_file(kind: Kind, path: Path) -> PublicModel:
+def load_file(kind: MeterKind, path: Path) -> PublicModel:
     """A model in a file of `benchmarks/starter.py`; DataError if it is missing or damaged."""
     try:
         return _unpacked(kind, path.read_bytes())
@@ -116,17 +118,17 @@ def load_file(kind: Kind, path: Path) -> PublicModel:
         raise DataError(Problem(path, "is no model of public meters, or is damaged")) from None
 
 
-def _unpacked(kind: Kind, content: bytes) -> PublicModel:
+def _unpacked(kind: MeterKind, content: bytes) -> PublicModel:
     texts, marks = unpack(content)
     boosters = MadeWhenRead(texts, lambda name: lightgbm.Booster(model_str=texts[name]))
     return PublicModel(kind, boosters, marks)
 
 
-def file_of(kind: Kind) -> Path:
+def file_of(kind: MeterKind) -> Path:
     """The file of a kind's models."""
-    return FOLDER / f"{kind}.xz"
+    return MODELS_FOLDER / f"{kind}.xz"
 
 
-def card(kind: Kind) -> str:
+def card(kind: MeterKind) -> str:
     """The card of a kind's models, as Markdown."""
-    return (FOLDER / f"{kind}.md").read_text(encoding="utf-8")
+    return (MODELS_FOLDER / f"{kind}.md").read_text(encoding="utf-8")

@@ -2,8 +2,8 @@
 
 The trees of all boosters follow each other in arrays, each tree from its root downwards, left
 before right. A threshold is the number of one of its feature's, of which there are few, because
-features have few bins; the value of a leaf is a multiple of `STEP`. Counts of training rows, gains
-and weights are left out. The arrays are in the format of safetensors, compressed with LZMA.
+features have few bins; the value of a leaf is a multiple of `LEAF_STEP`. Counts of training rows,
+gains and weights are left out. The arrays are in the format of safetensors, compressed with LZMA.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 
 Value = TypeVar("Value")
 
-STEP = 1e-4
+LEAF_STEP = 1e-4
 """What the values of leaves are multiples of; they are shares of a meter's mean load."""
 LEAF = 255
 """The number in place of a feature, where a tree ends in a leaf."""
@@ -80,7 +80,7 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
             f"{name}/feature": np.array([node[0] for node in node_list], np.uint8),
             f"{name}/threshold": np.array(numbers, np.uint16),
             f"{name}/decision": np.array([decision for *_, decision in splits], np.uint8),
-            f"{name}/leaf": np.rint(np.array(leaves[name]) / STEP).astype(np.int32),
+            f"{name}/leaf": np.rint(np.array(leaves[name]) / LEAF_STEP).astype(np.int32),
         }
     return lzma.compress(save(arrays), preset=9 | lzma.PRESET_EXTREME)
 
@@ -170,7 +170,7 @@ def _text(
                 parent, side = open_ends.pop()
                 tree[side][parent] = child
             if is_leaf:
-                tree["v"].append(repr(round(float(leaves[leaf]) * STEP, 6)))
+                tree["v"].append(repr(round(float(leaves[leaf]) * LEAF_STEP, 6)))
                 leaf += 1
             else:
                 feature = int(features[node])

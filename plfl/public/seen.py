@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.data.features import resampled
-from plfl.public.inputs import DAY, Floats, HourlyLoads
+from plfl.public.inputs import HOURS_PER_DAY, Floats, HourlyLoads
 
 DIGITS = 4
 """Significant digits of a load that count."""
@@ -27,7 +27,7 @@ def marks_of(meters: Iterable[HourlyLoads], stamps: NDArray[np.datetime64]) -> N
     `DAYS_BETWEEN_MARKS`."""
     rows = _midnights(stamps)
     rows = rows[stamps[rows].astype("datetime64[D]").astype(int) % DAYS_BETWEEN_MARKS == 0]
-    days = (meter.load[row : row + DAY] for meter in meters for row in rows.tolist())
+    days = (meter.load[row : row + HOURS_PER_DAY] for meter in meters for row in rows.tolist())
     return np.unique(np.array([_mark(day) for day in days if _is_usable(day)], np.uint64))
 
 
@@ -46,7 +46,7 @@ def is_meter_seen(load: pd.Series, minutes: int, marks: NDArray[np.uint64]) -> b
 
 def is_seen(load: Floats, stamps: NDArray[np.datetime64], marks: NDArray[np.uint64]) -> bool:
     """Whether a day of hourly loads, whose ends are given in local standard time, has a mark."""
-    days = (load[row : row + DAY] for row in _midnights(stamps).tolist())
+    days = (load[row : row + HOURS_PER_DAY] for row in _midnights(stamps).tolist())
     own_marks = np.array([_mark(day) for day in days if _is_usable(day)], np.uint64)
     return len(own_marks) > 0 and bool(np.isin(own_marks, marks).any())
 
@@ -54,12 +54,16 @@ def is_seen(load: Floats, stamps: NDArray[np.datetime64], marks: NDArray[np.uint
 def _midnights(stamps: NDArray[np.datetime64]) -> NDArray[np.int64]:
     """Rows of the first hours of days, which end at one o'clock."""
     hours = stamps.astype("datetime64[h]").astype(np.int64)
-    return np.flatnonzero(hours % DAY == 1)
+    return np.flatnonzero(hours % HOURS_PER_DAY == 1)
 
 
 def _is_usable(day: Floats) -> bool:
     """Whether a day tells meters apart: all 24 loads are known, and most are different."""
-    return len(day) == DAY and bool(np.isfinite(day).all()) and len(np.unique(day)) > DAY // 2
+    return (
+        len(day) == HOURS_PER_DAY
+        and bool(np.isfinite(day).all())
+        and len(np.unique(day)) > HOURS_PER_DAY // 2
+    )
 
 
 def _mark(day: Floats) -> int:

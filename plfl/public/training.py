@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from plfl.base.lazy import lightgbm
 from plfl.public.inputs import (
     CONTEXT,
-    DAY,
-    LEADS,
-    WEEK,
+    HOURS_PER_DAY,
+    HOURS_PER_WEEK,
+    LEAD_HOURS,
     Floats,
     HourlyLoads,
     Integers,
@@ -22,10 +22,19 @@ from plfl.public.inputs import (
     inputs_of,
 )
 
-CONTEXTS = (2 * DAY, 4 * DAY, WEEK, WEEK, 2 * WEEK, CONTEXT, CONTEXT, CONTEXT)
+CONTEXTS = (
+    2 * HOURS_PER_DAY,
+    4 * HOURS_PER_DAY,
+    HOURS_PER_WEEK,
+    HOURS_PER_WEEK,
+    2 * HOURS_PER_WEEK,
+    CONTEXT,
+    CONTEXT,
+    CONTEXT,
+)
 """Hours that a training window knows of its meter, drawn with equal chances: so a model has learned
 to forecast meters of a few days."""
-PARAMETERS: dict[str, Any] = {
+PUBLIC_PARAMETERS: dict[str, Any] = {
     "learning_rate": 0.08,
     "max_bin": 63,
     "min_data_in_leaf": 50,
@@ -56,9 +65,9 @@ def drawn_windows(
     Windows that would know more hours than there are before them are drawn, too, but left out: a
     window for `CONTEXTS` of 672 hours is at least 672 hours after the first reading."""
     target = np.flatnonzero(np.isfinite(loads.load))
-    target = target[target >= DAY + LEADS[lead_time]]
+    target = target[target >= HOURS_PER_DAY + LEAD_HOURS[lead_time]]
     target = np.sort(random.choice(target, min(count, len(target)), replace=False))
-    lead = random.integers(1, LEADS[lead_time] + 1, len(target))
+    lead = random.integers(1, LEAD_HOURS[lead_time] + 1, len(target))
     last = target - lead
     first = last + 1 - random.choice(CONTEXTS, len(target))
     is_whole = first >= 0
@@ -99,5 +108,7 @@ def fit(
     objective: dict[str, Any] = (
         {"objective": "l1"} if level == 0.5 else {"objective": "quantile", "alpha": level}
     )
-    settings = PARAMETERS | objective | {"num_leaves": sizes.leaves, "seed": seed} | parameters
+    settings = (
+        PUBLIC_PARAMETERS | objective | {"num_leaves": sizes.leaves, "seed": seed} | parameters
+    )
     return lightgbm.train(settings, lightgbm.Dataset(features, targets), sizes.trees)

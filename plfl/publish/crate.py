@@ -39,9 +39,9 @@ OF_OWN_METERS = (
     "it"
 )
 """What the publisher of results of own meters has to know."""
-LOADS = "forecasts.parquet"
+LOADS_ENDING = "forecasts.parquet"
 """Endings of the names of tables with loads, or with forecasts that repeat them."""
-TABLES = {**overview.FILES, **page.FILES}
+TABLES = {**overview.OVERVIEW_FILES, **page.STUDY_FILES}
 """What the tables of a study contain, by name."""
 DESCRIPTIONS = {
     **TABLES,
@@ -198,7 +198,7 @@ def _gather(files: dict[str, Path], folder: Path, own_meters: bool) -> None:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         columns = schema(path) if name.endswith(".parquet") else None  # refuses a damaged one
-        if columns and own_meters and name.endswith(LOADS):
+        if columns and own_meters and name.endswith(LOADS_ENDING):
             write_arrow(columns.empty_table(), target)
         else:
             shutil.copyfile(path, target)

@@ -47,18 +47,18 @@ OVERVIEW = "overview"
 """Name of the run with the figures and tables of the whole study."""
 FIRST = "fig3_mase_local"
 """The figure that the link in the description of an experiment opens."""
-BATCH = 1000
+METRICS_PER_REQUEST = 1000
 """Largest number of metrics in one call."""
-CURVES = {"validation": "val", "test": "test"}
+CURVE_NAMES = {"validation": "val", "test": "test"}
 BYTE_COLUMNS = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`message_*`) exist for deployed studies only."""
 TRAFFIC = "bytes/per_round_and_client"
 """The number of Figure 2: mean bytes of a participant and round, in both directions."""
-TOTALS = [*BYTE_COLUMNS[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
+TOTAL_COLUMNS = [*BYTE_COLUMNS[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
 """Columns of summary.csv with the cost of a whole training."""
-PATIENCE = 30.0
+SERVER_PATIENCE = 30.0
 """Seconds after which a server that does not answer is given up."""
-ANSWER = 10.0
+ANSWER_SECONDS = 10.0
 """Seconds in which a server must answer a request that only asks whether it is there."""
 RETRIES = "4"
 """How often MLflow repeats a request, within half a minute; its own 7 take four minutes."""
@@ -186,19 +186,19 @@ def _tell_wait(holder: str) -> None:
 
 def _await_server(uri: str) -> None:
     """Return when a server answers, whatever it says; the log tells that it is waited for.
-    PlflError if it has not answered for `PATIENCE` seconds."""
+    PlflError if it has not answered for `SERVER_PATIENCE` seconds."""
     import requests  # comes with MLflow
 
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + SERVER_PATIENCE
     has_told = False
     while True:
         try:
-            requests.get(uri, timeout=ANSWER, stream=True).close()
+            requests.get(uri, timeout=ANSWER_SECONDS, stream=True).close()
             return
         except requests.RequestException as error:
             cause = type(error).__name__
         if not has_told:
-            log.warning("%s does not answer (%s); trying for %.0f s", uri, cause, PATIENCE)
+            log.warning("%s does not answer (%s); trying for %.0f s", uri, cause, SERVER_PATIENCE)
             has_told = True
         if time.monotonic() >= end:
             raise PlflError(
@@ -209,7 +209,7 @@ def _await_server(uri: str) -> None:
                     "again",
                 )
             )
-        time.sleep(min(5.0, PATIENCE))
+        time.sleep(min(5.0, SERVER_PATIENCE))
 
 
 def _client(uri: str) -> MlflowClient:
@@ -275,8 +275,8 @@ class _Log:
         now = int(1000 * time.time())
         metrics = [Metric(key, value, now, step) for key, step, value in run.points]
         self.client.log_batch(id, params=params)
-        for start in range(0, len(metrics), BATCH):
-            self.client.log_batch(id, metrics=metrics[start : start + BATCH])
+        for start in range(0, len(metrics), METRICS_PER_REQUEST):
+            self.client.log_batch(id, metrics=metrics[start : start + METRICS_PER_REQUEST])
         for name, table in run.tables.items():
             self.client.log_text(id, table, name)
         for file in run.files:
@@ -441,7 +441,7 @@ def _curves(rows: pd.DataFrame) -> Iterator[Point]:
     )
     for (split, model), model_rows in evaluated_rows.groupby(["split", "model"]):
         means = model_rows.groupby("round")["mase"].mean()
-        yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", means)
+        yield from _by_round(f"{CURVE_NAMES[str(split)]}/mase_{model}", means)
 
 
 def _by_round(key: str, values: pd.Series[Any]) -> Iterator[Point]:
@@ -456,7 +456,7 @@ def _scores(summary: pd.DataFrame) -> Iterator[Point]:
         scores = [column for column in map(str, row) if re.search("^mase_|_mean$|^valid", column)]
         values = {f"test_last/{c}_{row['model']}": row[c] for c in scores}
         if row["model"] == "local":
-            values |= {f"total/{column}": row[column] for column in TOTALS if column in row}
+            values |= {f"total/{column}": row[column] for column in TOTAL_COLUMNS if column in row}
         for key, value in values.items():
             yield from _by_round(key, pd.Series({row["round"]: value}))
 
@@ -475,7 +475,7 @@ def _constant(split: str, means: Mapping[Any, float], last: int) -> Iterator[Poi
     """The mean scores of a split of what has no rounds; see `_baseline_points`."""
     for model in MODELS:
         level = pd.Series({1: means["mase"], last: means["mase"]})
-        yield from _by_round(f"{CURVES[split]}/mase_{model}", level)
+        yield from _by_round(f"{CURVE_NAMES[split]}/mase_{model}", level)
         if split == "test":
             for score, value in means.items():
                 yield from _by_round(f"test_last/{score}_mean_{model}", pd.Series({last: value}))

@@ -34,7 +34,7 @@ MOST_ROUNDS = 60
 """Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
 MOST_WEEKS = 45
 """Largest number of clients in the page with a week each, 13 kB or more; of more, the first."""
-WEEK = {
+WEEK_COLOURS = {
     "persistence": "var(--hue-1)",
     "best baseline": "var(--hue-0)",
     "load": "var(--ink)",
@@ -224,9 +224,13 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
                 {"client": f"{state}: {client}" if has_several_states else str(client)}
                 | {"start": f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"}
                 | {"index": list(range(len(week)))}
-                | {name: _numbers(week[name]) for name in (*WEEK, "low", "high") if name in week}
+                | {
+                    name: _numbers(week[name])
+                    for name in (*WEEK_COLOURS, "low", "high")
+                    if name in week
+                }
             )
-    names = [name for name in WEEK if any(name in row for row in rows)]
+    names = [name for name in WEEK_COLOURS if any(name in row for row in rows)]
     clients = [str(row["client"]) for row in rows] or [""]
     step = study.data.interval * 60_000
     base = (
@@ -250,14 +254,14 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
             x=time,
             y=alt.Y("value:Q", axis=unit),
             color=alt.Color(
-                "line:N", scale=alt.Scale(domain=names, range=[WEEK[n] for n in names])
+                "line:N", scale=alt.Scale(domain=names, range=[WEEK_COLOURS[n] for n in names])
             ),
             tooltip=[_tip("line", "Line", "N"), _tip("at", "Time", "N"), _tip("value", "Load")],
         )
     )
     layers = [lines]
     if ends:
-        band = base.mark_area(color=WEEK["forecast"], opacity=0.2)
+        band = base.mark_area(color=WEEK_COLOURS["forecast"], opacity=0.2)
         layers.insert(0, band.encode(x=time, y=alt.Y("low:Q", axis=unit), y2="high:Q"))
     shaded = f" Shaded: the interval of {ends[0]} %." if ends else ""
     about = (

@@ -13,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from plfl.config.claim_scores import COUNTED, LOADS
+from plfl.config.claim_scores import COUNTED, LOADS_SCORE
 from plfl.results.words import estimate, scope
 from plfl.study import Study
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
 """A symbol for each verdict, so that colour is not its only sign."""
-HEADINGS = {
+ROLE_HEADINGS = {
     "claim": "Claims of the study",
     "federation": "The best federation against others, without verdicts",
     "new": "New clients, without verdicts",
@@ -86,13 +86,13 @@ def plot_comparisons(study: Study, comparisons: pd.DataFrame) -> ComparisonPlot 
     """The plot of the comparisons of a study; None if there are none."""
     if comparisons.empty:
         return None
-    scored_rows = comparisons[~comparisons["score"].isin((*COUNTED, LOADS))]
+    scored_rows = comparisons[~comparisons["score"].isin((*COUNTED, LOADS_SCORE))]
     scale = Scale.from_numbers(scored_rows[["difference", "low", "high"]].to_numpy(float).ravel())
     data = comparisons.apply(scope, axis=1, meters=study.client_word == "meter")
     commonest = str(data.mode().iloc[0])
     comparisons = comparisons.assign(data=data.where(data != commonest, ""))
     groups = {
-        HEADINGS[str(about)]: [_row(row, scale) for _, row in rows.iterrows()]
+        ROLE_HEADINGS[str(about)]: [_row(row, scale) for _, row in rows.iterrows()]
         for about, rows in comparisons.groupby("about", sort=False)
     }
     return ComparisonPlot(scale, groups, bool((comparisons["verdict"] != "").any()), commonest)
@@ -106,7 +106,7 @@ def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:
     place = f"{row['place'][0].upper()}{row['place'][1:]}: " if row["place"] else ""
     places = {
         name: scale.position_of(row[column])
-        if row["score"] not in (*COUNTED, LOADS) and math.isfinite(row[column])
+        if row["score"] not in (*COUNTED, LOADS_SCORE) and math.isfinite(row[column])
         else None
         for name, column in (("at", "difference"), ("start", "low"), ("end", "high"))
     }

@@ -11,12 +11,12 @@ import pandas as pd
 
 from plfl.base.errors import Problem, ResultsError
 from plfl.forecast.kept_errors import (
-    LEADS,
+    LEAD_COLUMNS,
     LEADS_FILE,
     NEW,
     NEW_FILE,
     RIVAL,
-    SUMS,
+    SUM_COLUMNS,
     SUMS_FILE,
 )
 from plfl.report.rendering import score
@@ -24,7 +24,7 @@ from plfl.results import words
 from plfl.results.words import baseline_label
 from plfl.study import Study
 
-NAMES = ("state", "client", "forecaster")
+TEXT_COLUMNS = ("state", "client", "forecaster")
 """Columns of text."""
 MOST_LEADS = 8
 """Lead times in a table."""
@@ -33,7 +33,7 @@ MOST_LEADS = 8
 def by_lead(results: Path, study: Study) -> dict[str, Any]:
     """The errors by lead time: the `leads` in words, and `rows` of a state, a forecaster and its
     errors; empty without any."""
-    table = _read(results, LEADS_FILE, LEADS)
+    table = _read(results, LEADS_FILE, LEAD_COLUMNS)
     if table.empty:
         return {}
     minutes = sorted(table["minutes"].unique())
@@ -66,7 +66,7 @@ def by_lead(results: Path, study: Study) -> dict[str, Any]:
 
 def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
     """The errors of the sum, a row for each state and forecaster; empty without any."""
-    table = _read(results, SUMS_FILE, SUMS)
+    table = _read(results, SUMS_FILE, SUM_COLUMNS)
     rows = []
     for row in table.to_dict("records"):
         peak = row["peak_percent"]
@@ -128,8 +128,8 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
         return pd.DataFrame(columns=[*columns])
     try:
         # A state may be called NA or 01.
-        texts_of_none: Any = {column: [""] for column in columns if column not in NAMES}
-        types = dict.fromkeys(NAMES, str)
+        texts_of_none: Any = {column: [""] for column in columns if column not in TEXT_COLUMNS}
+        types = dict.fromkeys(TEXT_COLUMNS, str)
         table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=texts_of_none)
         return table[[*columns]]
     except (ValueError, KeyError, OSError) as error:
@@ -138,8 +138,8 @@ def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
 
 def _label(study: Study, name: str) -> str:
     """The label of a baseline, a sharing scheme with what it shares, or what is in use."""
-    if name in words.USES:
-        return words.USES[name].capitalize()
+    if name in words.USE_WORDS:
+        return words.USE_WORDS[name].capitalize()
     return words.scheme(study, name) if name in study.sharing else baseline_label(name)
 
 

@@ -15,7 +15,7 @@ from plfl.baselines import BASELINE, find, rivals
 from plfl.report.answer import FederationAnswer, answer
 from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.figures.style import (
-    PAGE,
+    PAGE_WIDTH,
     colour,
     fit,
     log_if_wide,
@@ -45,9 +45,9 @@ CAPTION = (
     " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways, or"
     " as lines of their own."
 )
-FILES = {
+OVERVIEW_FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
-    comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
+    comparisons.COMPARISONS_FILE: "all comparisons, with the verdicts on the study's claims",
     MAP: "the best way of forecasting at each place on the axes",
     "summary.csv": "scores of every cell of every variant",
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
@@ -86,7 +86,7 @@ def draw(overview: Overview) -> Figure:
     ]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
-    figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
+    figure, axes = panels(rows, columns, (PAGE_WIDTH, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
         _lines(study, panel, axis, part, codecs)
         titles = [
@@ -251,7 +251,9 @@ def write(results: Path, figures: Path, page: Path) -> None:
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
             standings=standings(overview.table(BEST), study.plan.axes),
-            files={name: (link(results / name, page), text) for name, text in FILES.items()},
+            files={
+                name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
+            },
         )
 
 

@@ -30,7 +30,7 @@ from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
-FILES = {
+STUDY_FILES = {
     "summary.csv": "scores of every cell",
     "records.parquet": "scores, losses and bytes of every client and round",
     "baselines.parquet": "scores of every baseline and client",
@@ -38,7 +38,7 @@ FILES = {
     "errors.parquet": "errors of every cell, baseline, client and day",
     "forecasts.parquet": "one week of forecasts of every cell",
     "baseline_forecasts.parquet": "forecasts of the same week by the baselines",
-    comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
+    comparisons.COMPARISONS_FILE: "all comparisons, with the verdicts on the study's claims",
     "study.json": "configuration, versions, and files of the data with their SHA-256",
 }
 
@@ -87,7 +87,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             library=Markup(library()),
             files={
                 name: (link(results / name, path), content)
-                for name, content in FILES.items()
+                for name, content in STUDY_FILES.items()
                 if (results / name).is_file()  # a deployed study has no baselines
             },
         )

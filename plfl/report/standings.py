@@ -14,10 +14,10 @@ from plfl.baselines import BASELINE
 from plfl.report.rendering import score
 from plfl.results.dominance import is_decided_by_few
 from plfl.results.overview import INTERVALS
-from plfl.results.words import USES
+from plfl.results.words import USE_WORDS
 from plfl.study.axes import Axis
 
-HEADINGS = {"scaled": "CRPS", "coverage": "Coverage, {} %", "width": "Width, {} %"}
+SCORE_HEADINGS = {"scaled": "CRPS", "coverage": "Coverage, {} %", "width": "Width, {} %"}
 """The headings of the scores of intervals, by the first word of their columns."""
 
 
@@ -77,7 +77,7 @@ def _heading(column: str) -> str:
     first, _, remainder = column.partition("_")
     if remainder.endswith("_least"):
         return f"Least covered, {remainder.removesuffix('_least')} %"
-    return HEADINGS[first].format(remainder)
+    return SCORE_HEADINGS[first].format(remainder)
 
 
 def _row(
@@ -97,7 +97,7 @@ def _row(
         "diverged" if has_no_score else _score(row),
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
         [_number(column, row[column]) for column in columns],
-        row["sharing"] in USES,
+        row["sharing"] in USE_WORDS,
         row["method"] if is_baseline else "",
     )
 

@@ -19,17 +19,17 @@ from plfl.config.sections import TESTED_WEEKS
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
 from plfl.study import Cell
-from plfl.study.checks import USES
+from plfl.study.checks import USE_NAMES
 from plfl.study.combinations import overrides
 
-IN_USE, IN_USE_ALONE = USES
+IN_USE, IN_USE_ALONE = USE_NAMES
 """What a mixture is called in place of a sharing scheme."""
 HALF_DAYS = 90.0
 """Days of a client's validation set whose error counts as much as the mean over all clients: chosen
 at five sites (docs/forecast.md)."""
 MOST_LISTED = 4
 """Forecasters that a reason lists."""
-SCORES = {"mase": "MASE", "mae": "kWh"}
+CHOICE_SCORES = {"mase": "MASE", "mae": "kWh"}
 """The scores that choose, with their units. A meter whose load hardly changes has no MASE."""
 
 
@@ -183,16 +183,16 @@ def best_kept_cell(tables: Tables, state: str, sharing: str) -> Cell | None:
 def validation_errors(
     tables: Tables, state: str, axes_of: Mapping[str, tuple[str, ...]]
 ) -> dict[str, pd.DataFrame]:
-    """Each of the `SCORES` of the validation sets of a state: a row per client, a column for each
-    of the forecasters, given by name with their values on `AXES`; mean over seeds, NaN without a
-    score."""
+    """Each of the `CHOICE_SCORES` of the validation sets of a state: a row per client, a column for
+    each of the forecasters, given by name with their values on `AXES`; mean over seeds, NaN without
+    a score."""
     equal = {"state": state, "split": "validation"}
     last = tables.study.federation.rounds
-    cells = tables.records(["client", *SCORES, *AXES], **equal, model="local", round=last)
+    cells = tables.records(["client", *CHOICE_SCORES, *AXES], **equal, model="local", round=last)
     baselines = tables.baselines
     baselines = baselines[(baselines["state"] == state) & (baselines["split"] == "validation")]
-    cell_means = cells.groupby([*AXES, "client"])[[*SCORES]].mean()
-    baseline_means = baselines.groupby(["baseline", "client"])[[*SCORES]].mean()
+    cell_means = cells.groupby([*AXES, "client"])[[*CHOICE_SCORES]].mean()
+    baseline_means = baselines.groupby(["baseline", "client"])[[*CHOICE_SCORES]].mean()
 
     def errors(score: str) -> pd.DataFrame:
         by_axes = cell_means[score].unstack(AXES)
@@ -204,7 +204,7 @@ def validation_errors(
         known_columns = {name: column for name, column in columns.items() if column is not None}
         return pd.DataFrame(known_columns, dtype=float).reindex(columns=[*axes_of])
 
-    return {score: errors(score) for score in SCORES}
+    return {score: errors(score) for score in CHOICE_SCORES}
 
 
 def mixture(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plfl.base.files import sha256, write_text
 
-SUMS = "SHA256SUMS"
+CHECKSUMS_FILE = "SHA256SUMS"
 KEY = b"plfl.sha256"
 """Key of the checksum in the metadata of a Parquet file."""
 BLANK = b"0" * 64
@@ -81,12 +81,12 @@ def write_sums(folder: Path) -> None:
     """Write `SHA256SUMS` with the checksums of all tables in a folder of results."""
     tables = [*folder.glob("*.parquet"), *folder.glob("*.csv"), *folder.glob("study.json")]
     lines = [f"{sha256(path)}  {path.name}\n" for path in sorted(tables)]
-    write_text(folder / SUMS, "".join(lines))
+    write_text(folder / CHECKSUMS_FILE, "".join(lines))
 
 
 def changed_tables(folder: Path) -> Iterator[Path]:
     """The tables of a results folder that differ from `SHA256SUMS`; the latter if it is damaged."""
-    sums = folder / SUMS
+    sums = folder / CHECKSUMS_FILE
     try:
         lines = sums.read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, NotADirectoryError):

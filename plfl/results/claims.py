@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from plfl.base.lazy import special
-from plfl.config.claim_scores import COUNTED, LOADS
+from plfl.config.claim_scores import COUNTED, LOADS_SCORE
 from plfl.config.sections import Claim
 from plfl.results import words
 from plfl.results.contest import Contest, contests
@@ -97,7 +97,7 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     if claim.score in COUNTED:
         keys_each = ["state", "variant", *AXES]
     try:
-        if claim.score == LOADS:
+        if claim.score == LOADS_SCORE:
             if len(about) != 1 or claim.share is None:  # as `check_claims` says
                 raise NotInStudyError("the claim does not name one variant and a share")
             return _loads(about[0], claim.share, states)

@@ -31,22 +31,32 @@ from plfl.data.dataset import WEEK
 from plfl.results import claims, words
 from plfl.results.checksums import write_sums
 from plfl.results.contest import Contest, contests
-from plfl.results.records import DAMAGE, REMEDY
+from plfl.results.records import RERUN_REMEDY, TABLE_DAMAGE
 from plfl.results.scores import pooled
 from plfl.results.selection import NotInStudyError, kinds
 from plfl.results.tables import fitting
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 
-FILE = "comparisons.csv"
+COMPARISONS_FILE = "comparisons.csv"
 ORIGINS = "data.origins"
 """The axis whose values have different test sets."""
-TEXT = ["about", "claim", "place", "state", "text", "better", "than", "chosen", "chosen_than"]
-TEXT += ["score", "verdict", "reason", "needed"]
-NUMBERS = ["error", "error_than", "difference", "low", "high", "lowest", "highest"]
-NUMBERS += ["clients", "states", "origins", "weeks", "seeds", "p", "p_alone"]
-COLUMNS = [*TEXT[:10], *NUMBERS, *TEXT[10:]]
-FEWEST = 4
+TEXT_COLUMNS = [
+    "about",
+    "claim",
+    "place",
+    "state",
+    "text",
+    "better",
+    "than",
+    "chosen",
+    "chosen_than",
+]
+TEXT_COLUMNS += ["score", "verdict", "reason", "needed"]
+NUMBER_COLUMNS = ["error", "error_than", "difference", "low", "high", "lowest", "highest"]
+NUMBER_COLUMNS += ["clients", "states", "origins", "weeks", "seeds", "p", "p_alone"]
+COMPARISON_COLUMNS = [*TEXT_COLUMNS[:10], *NUMBER_COLUMNS, *TEXT_COLUMNS[10:]]
+FEWEST_TEST_WEEKS = 4
 """The least number of weeks of the test set for the interval of a client."""
 MONTH = 30
 """Days of a month."""
@@ -64,29 +74,31 @@ def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
             ):
                 rows += [row | {"about": about, "place": place} for row in compare(study, group)]
         rows += _compare_axes(study, variants)
-        table = pd.DataFrame(rows, columns=COLUMNS)
-        table = table.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
-        return table.astype(dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float))
+        table = pd.DataFrame(rows, columns=COMPARISON_COLUMNS)
+        table = table.astype(dict.fromkeys(TEXT_COLUMNS, object)).fillna(
+            dict.fromkeys(TEXT_COLUMNS, "")
+        )
+        return table.astype(dict.fromkeys(TEXT_COLUMNS, str) | dict.fromkeys(NUMBER_COLUMNS, float))
 
 
 def write(study: Study, variants: Sequence[Variant], folder: Path) -> None:
     """Write the comparisons of a study into its results folder, and the checksums of all tables."""
-    write_csv(table(study, variants), folder / FILE)
+    write_csv(table(study, variants), folder / COMPARISONS_FILE)
     write_sums(folder)
 
 
 def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.DataFrame:
     """The comparisons of the study in a results folder; computed if its file is missing, as in a
     deployed study. `variants`: those of another kind than of forecasts."""
-    path = folder / FILE
+    path = folder / COMPARISONS_FILE
     if not path.is_file():
         return table(study, variants or Variant.all_of(study, folder))
     try:
-        types: Any = dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float)
-        rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})
-        return rows[COLUMNS].astype(types)
-    except DAMAGE as error:
-        raise ResultsError(Problem(path, f"cannot be read ({error})", REMEDY)) from None
+        types: Any = dict.fromkeys(TEXT_COLUMNS, str) | dict.fromkeys(NUMBER_COLUMNS, float)
+        rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBER_COLUMNS})
+        return rows[COMPARISON_COLUMNS].astype(types)
+    except TABLE_DAMAGE as error:
+        raise ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY)) from None
 
 
 def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:
@@ -123,8 +135,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
 
     Yields `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
     the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the weeks
-    of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of the second
-    set, and the absolute errors saved in 30 days, `kwh_a_month`.
+    of the test set (NaN with fewer than `FEWEST_TEST_WEEKS`); the gain in `percent` of the error of
+    the second set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
     for state in dict.fromkeys(score_set.state for score_set in contest.score_sets):
         parts = [
@@ -156,7 +168,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                     ]
                 )
             )
-            has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST
+            has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST_TEST_WEEKS
             low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
             saved = [
                 score_set.weekly.sum() * float(energy[client])

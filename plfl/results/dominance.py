@@ -16,13 +16,13 @@ from plfl.results.tables import Tables
 
 FACTOR = 3
 """A mean above this multiple of the median over clients is decided by few of them."""
-FEWEST = 3
+FEWEST_DOMINATED = 3
 """Fewest clients of which few can decide a mean."""
 
 
 def is_decided_by_few(mean: Any, median: Any, clients: Any) -> Any:
     """Whether few of a number of clients decide a mean; also of columns."""
-    return (clients >= FEWEST) & (median > 0) & (mean > FACTOR * median)
+    return (clients >= FEWEST_DOMINATED) & (median > 0) & (mean > FACTOR * median)
 
 
 def deciding(mase: pd.Series) -> list[str]:

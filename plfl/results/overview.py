@@ -25,10 +25,18 @@ from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.checksums import write_sums
-from plfl.results.comparisons import FILE, ORIGINS, contest_of, lead, places, read, table
+from plfl.results.comparisons import (
+    COMPARISONS_FILE,
+    ORIGINS,
+    contest_of,
+    lead,
+    places,
+    read,
+    table,
+)
 from plfl.results.records import (
     CELL,
-    REMEDY,
+    RERUN_REMEDY,
     installed_versions,
     join_tables,
     read_about,
@@ -47,14 +55,14 @@ BEST = "best.csv"
 MAP = "map.csv"
 INTERVALS = re.compile(r"scaled_crps|(?:coverage|width)_[\d.]+(_least)?")
 """Columns of `best.csv` with the test scores of intervals."""
-KINDS = ("alone", "federated", "raw")
+EXCHANGE_KINDS = ("alone", "federated", "raw")
 """The kinds of ways of forecasting, by what clients exchange: nothing, models, raw data."""
 
 
 def compare_variants(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, variants), ignore_index=True)
-    return {BEST: best, FILE: table(study, variants), MAP: _map(study, variants)}
+    return {BEST: best, COMPARISONS_FILE: table(study, variants), MAP: _map(study, variants)}
 
 
 def gather(
@@ -133,7 +141,7 @@ def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
         for use in uses_of(variant, state):
             name = use.forecaster.axes[0]
             row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
-            row |= {"forecaster": f"{words.USES[name]}: {use.label}", "crosses": use.crosses}
+            row |= {"forecaster": f"{words.USE_WORDS[name]}: {use.label}", "crosses": use.crosses}
             row |= {"bytes": use.bytes} | _score_columns(use) | {"cell": ""}
             covered = _covered(tables)
             scores = {
@@ -258,14 +266,23 @@ class Overview:
     def table(self, name: str) -> pd.DataFrame:
         """A table that compares the variants, by the name of its file."""
         path = self.folder / name
-        about = ["variant", "state", "model", *CELL, "hyperparameters", "client", "best", *KINDS]
+        about = [
+            "variant",
+            "state",
+            "model",
+            *CELL,
+            "hyperparameters",
+            "client",
+            "best",
+            *EXCHANGE_KINDS,
+        ]
         text: Mapping[str, type] = dict.fromkeys(
             [*about, *(a.column for a in self.study.plan.axes)], str
         )
         try:
             return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
         except (OSError, ValueError) as error:
-            raise ResultsError(Problem(path, f"cannot be read ({error})", REMEDY)) from None
+            raise ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY)) from None
 
 
 def is_overview(folder: Path) -> bool:

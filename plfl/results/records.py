@@ -70,14 +70,14 @@ ConformalWidths = dict[ModelKind, NDArray[np.float64]]
 """Conformal widths (N, ...) of the clients' intervals, by model; see `plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
-DAMAGE = (
+TABLE_DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
     pa.ArrowException,
 )
 """Exceptions that reading a damaged table can raise."""
 TRAINED_FOLDER = "trained"
 """Folder of the finished cells, in a results folder."""
-REMEDY = "delete it and run the study again"
+RERUN_REMEDY = "delete it and run the study again"
 """The remedy for a damaged file of the results: delete it. Otherwise it is not made again, because
 it is newer than the files that it is made from."""
 _DIGEST = b"plfl.cell"
@@ -86,7 +86,7 @@ LIBRARIES = ("numpy", "pandas", "torch", "lightgbm")
 """The libraries that compute, whose versions are noted."""
 _OPTIONS = {"compression": "zstd", "write_page_checksum": True}
 """How Parquet files are written. Pages have a checksum, too, for readers of a part."""
-GROUP = 1 << 17
+ROWS_PER_GROUP = 1 << 17
 """Minimum number of rows per row group of a joined table. Readers of a few cells read only a few
 groups; a small table is one group."""
 
@@ -194,7 +194,7 @@ def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
     try:
         checksums.verify(path, is_required=sealed)
         return pd.read_parquet(path, page_checksum_verification=True)
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise unreadable(path, error) from None
 
 
@@ -228,7 +228,7 @@ def _groups(paths: Sequence[Path], marks: Sequence[Mapping[str, str]]) -> Iterat
     waiting: list[pd.DataFrame] = []
     for path, columns in zip(paths, marks, strict=True):
         waiting.append(read_table(path, sealed=True).assign(**columns))
-        if sum(map(len, waiting)) >= GROUP:
+        if sum(map(len, waiting)) >= ROWS_PER_GROUP:
             yield pd.concat(waiting, ignore_index=True)
             waiting = []
     if waiting:
@@ -239,7 +239,7 @@ def schema(path: Path) -> pa.Schema:
     """The columns of a table of `write_table`; ResultsError if it is missing or damaged."""
     try:
         return pq.read_schema(path)
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise unreadable(path, error) from None
 
 
@@ -249,7 +249,7 @@ def unreadable(path: Path, error: Exception) -> ResultsError:
         return ResultsError(
             Problem(path, "there is too little memory to read it", "close other programs")
         )
-    return ResultsError(Problem(path, f"cannot be read ({error})", REMEDY))
+    return ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY))
 
 
 def cell_digest(path: Path) -> str | None:
@@ -257,7 +257,7 @@ def cell_digest(path: Path) -> str | None:
     damaged."""
     try:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
-    except DAMAGE:
+    except TABLE_DAMAGE:
         return None
     return metadata.get(_DIGEST, b"").decode()
 
@@ -287,8 +287,8 @@ def read_about(folder: Path) -> dict[str, Any]:
                 "run the study first, or name the folder below results/ that has one",
             )
         ) from None
-    except DAMAGE as error:
-        raise ResultsError(Problem(path, f"is damaged ({error})", REMEDY)) from None
+    except TABLE_DAMAGE as error:
+        raise ResultsError(Problem(path, f"is damaged ({error})", RERUN_REMEDY)) from None
     if made_by != FORMAT:
         raise ResultsError(
             Problem(
@@ -356,7 +356,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return arrays, header["about"]
     except FileNotFoundError:
         raise ResultsError(Problem(path, "the file does not exist", "check the path")) from None
-    except (*DAMAGE, safetensors.SafetensorError) as error:
+    except (*TABLE_DAMAGE, safetensors.SafetensorError) as error:
         raise ResultsError(
             Problem(
                 path,

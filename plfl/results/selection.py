@@ -19,7 +19,7 @@ from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.study.axes import parsed
-from plfl.study.checks import USES, WHOLE_KINDS
+from plfl.study.checks import USE_NAMES, WHOLE_KINDS
 from plfl.study.plan import has_chance
 
 
@@ -101,7 +101,7 @@ class Contender(NamedTuple):
     @property
     def is_mixture(self) -> bool:
         """Whether it is what is in use: a forecaster for each client."""
-        return self.forecaster.axes[0] in USES
+        return self.forecaster.axes[0] in USE_NAMES
 
     @property
     def is_trained(self) -> bool:
@@ -250,12 +250,12 @@ def use_of(variant: Variant, state: str, name: str = words.IN_USE) -> Contender 
 
 def uses_of(variant: Variant, state: str) -> list[Contender]:
     """What is in use in a state, and what would be without a federation if that is different."""
-    uses = [use for name in USES if (use := use_of(variant, state, name))]
+    uses = [use for name in USE_NAMES if (use := use_of(variant, state, name))]
     if len(uses) < 2:
         return uses
     chosen, alone = (
         {client: choice.axes for client, choice in variant.assignments[name, state].items()}
-        for name in USES
+        for name in USE_NAMES
     )
     return uses[: 1 if chosen == alone else 2]
 
@@ -290,7 +290,7 @@ def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> It
         for model, scores in state_scores.items():
             for forecaster in scores[state]:
                 sharing, method = forecaster.axes[:2]
-                if sharing in USES:
+                if sharing in USE_NAMES:
                     continue
                 if forecaster.is_baseline:
                     is_listed = model == "local" and method not in pretrained
@@ -301,7 +301,7 @@ def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> It
                 if is_meant and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
                     yield replace(forecaster, model=model)
         return
-    if name in USES:
+    if name in USE_NAMES:
         yield from select(state_scores["local"][state], sharing=name)
         return
     short = name.removesuffix("-global")

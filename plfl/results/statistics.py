@@ -52,7 +52,7 @@ FACTORS = ("clients", "weeks", "seeds")
 """What a difference varies over."""
 LARGEST_SAMPLES = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
-FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
+FEWEST_LEVELS = {"seeds": 3, "clients": 6, "weeks": 4}
 """Recommended numbers if a factor has too few levels to show any variation."""
 TYPICAL = {"clients": 0.045, "weeks": 0.01, "seeds": 0.005}
 """Standard deviations of the difference between two forecasters over clients, weeks and seeds, as
@@ -332,7 +332,7 @@ def too_few(missing_factors: list[str], client_word: str = "client") -> str:
     """A sentence: what a study needs because its `missing_factors` have too few levels.
     `client_word`: the study's word for a client."""
     remedies = (
-        f"{FEWEST[factor]} {_REMEDIES[factor].format(client_word=client_word)}"
+        f"{FEWEST_LEVELS[factor]} {_REMEDIES[factor].format(client_word=client_word)}"
         for factor in missing_factors
     )
     return f"Run at least {' and '.join(remedies)}."

@@ -15,10 +15,18 @@ import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, Problem, ResultsError
-from plfl.results.records import CELL, DAMAGE, REMEDY, ModelKind, read_about, read_table, unreadable
+from plfl.results.records import (
+    CELL,
+    RERUN_REMEDY,
+    TABLE_DAMAGE,
+    ModelKind,
+    read_about,
+    read_table,
+    unreadable,
+)
 from plfl.results.validation import best
 from plfl.study import Cell, Study
-from plfl.study.checks import USES
+from plfl.study.checks import USE_NAMES
 from plfl.tasks.loads import LoadTask
 from plfl.tasks.metrics import OF_DAYS
 
@@ -111,7 +119,7 @@ class Tables:
         with readable(path):
             # Keep strings: a state may be called "01" or "NA".
             table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
-            is_cell = ~table["sharing"].isin([baselines.BASELINE, *USES])
+            is_cell = ~table["sharing"].isin([baselines.BASELINE, *USE_NAMES])
             table = table[is_cell].reset_index(drop=True)
             if table.duplicated([*CELL, "model"]).any():
                 raise ValueError("duplicate cell")
@@ -261,7 +269,7 @@ class Tables:
                 Problem(
                     path,
                     f"has no column {', '.join(missing_columns)}",
-                    f"it may be from another version of plfl; {REMEDY}",
+                    f"it may be from another version of plfl; {RERUN_REMEDY}",
                 )
             )
         with readable(path):
@@ -340,7 +348,7 @@ def readable(path: Path) -> Iterator[None]:
     """Raise ResultsError if `path` is damaged or lacks a required column."""
     try:
         yield
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise unreadable(path, error) from None
 
 

@@ -16,9 +16,9 @@ from plfl.baselines.naive import DAY, latest_loads
 from plfl.data.dataset import WEEK, Dataset
 from plfl.interfaces.baseline import Arrays, Floats
 
-TOTALS = "totals"
+TOTALS_KEY = "totals"
 """Where they are among the arrays of a file."""
-LOADS = ("truth", "last", "naive_day", "naive_week")
+TOTAL_LOADS = ("truth", "last", "naive_day", "naive_week")
 """What is added up beside the forecasts: the load at the targets, that of the last reading, and
 those a day and a week before the targets, or twice as long for targets that are farther, and so
 on."""
@@ -41,7 +41,7 @@ class ForecasterTotals:
 
 class Totals:
     """Sums over clients. A window of a client belongs to those of others that are made at the same
-    time; forecasts for which not all of `LOADS` are known are left out."""
+    time; forecasts for which not all of `TOTAL_LOADS` are known are left out."""
 
     def __init__(self, forecasters: Iterable[str], horizons: int):
         """Begin without a client."""
@@ -49,13 +49,13 @@ class Totals:
         """Times (T,) of the last readings, ascending."""
         self.clients = np.zeros(0)
         """Number (T,) of the clients with a forecast made at each time."""
-        self._sums = {name: np.zeros((0, horizons)) for name in [*LOADS, *forecasters]}
+        self._sums = {name: np.zeros((0, horizons)) for name in [*TOTAL_LOADS, *forecasters]}
         self._errors = {name: np.zeros((4, horizons)) for name in forecasters}
 
     @property
     def loads(self) -> Mapping[str, Floats]:
-        """The sums (T, H) of each of `LOADS`; NaN where one is missing."""
-        return {name: self._sums[name] for name in LOADS}
+        """The sums (T, H) of each of `TOTAL_LOADS`; NaN where one is missing."""
+        return {name: self._sums[name] for name in TOTAL_LOADS}
 
     @property
     def forecasters(self) -> list[str]:
@@ -110,22 +110,22 @@ class Totals:
         return total
 
     def arrays(self) -> Arrays:
-        """As arrays of a file, whose names begin with `TOTALS`."""
+        """As arrays of a file, whose names begin with `TOTALS_KEY`."""
         made_at = self.made_at.astype(np.int64).astype(float)
         stored: dict[str, NDArray[np.float64]] = {"made_at": made_at, "clients": self.clients}
         stored |= {f"sums/{name}": sums for name, sums in self._sums.items()}
         stored |= {f"errors/{name}": errors for name, errors in self._errors.items()}
-        return {f"{TOTALS}/{name}": array for name, array in stored.items()}
+        return {f"{TOTALS_KEY}/{name}": array for name, array in stored.items()}
 
     @staticmethod
     def remove(arrays: Arrays) -> Arrays:
         """All arrays of a file but those of `arrays`."""
-        return {name: x for name, x in arrays.items() if not name.startswith(f"{TOTALS}/")}
+        return {name: x for name, x in arrays.items() if not name.startswith(f"{TOTALS_KEY}/")}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Totals | None:
         """The inverse of `arrays`, given all arrays of a file; None if they are not among them."""
-        stored = dict(_arrays_under(f"{TOTALS}/", arrays))
+        stored = dict(_arrays_under(f"{TOTALS_KEY}/", arrays))
         if not stored:
             return None
         errors = dict(_arrays_under("errors/", stored))
@@ -141,7 +141,7 @@ def _errors(numbers: Mapping[str, Floats], forecast: Floats) -> Floats:
     such a load, and whether there is a forecast (4, H)."""
     truth, day = numbers["truth"], numbers["naive_day"]
     is_known = np.isfinite(forecast)
-    for name in LOADS:
+    for name in TOTAL_LOADS:
         is_known &= np.isfinite(numbers[name])
     size = np.where(is_known, np.abs(truth), 0.0).sum(axis=0)
     errors = [np.where(is_known, np.abs(x - truth), 0.0).sum(axis=0) for x in (forecast, day)]

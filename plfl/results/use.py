@@ -15,9 +15,9 @@ from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.tasks.metrics import worst_tenth
 
-SCORES = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
+MEAN_SCORES = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
 """The scores that have a column with their mean over clients."""
-NUMBERS = ("validation_mase", "bytes_down", "bytes_up")
+NUMBER_COLUMNS = ("validation_mase", "bytes_down", "bytes_up")
 """Other columns of numbers."""
 
 
@@ -32,8 +32,8 @@ def summarise_use(variant: Variant) -> pd.DataFrame:
 def read_use(tables: Tables) -> pd.DataFrame:
     """These rows as they stand in summary.csv; none if the study was not collected."""
     table = tables.whole_summary
-    rows = table[table["sharing"].isin(list(words.USES))].reset_index(drop=True)
-    numbers = [c for c in rows if str(c).endswith("_mean") or c in NUMBERS]
+    rows = table[table["sharing"].isin(list(words.USE_WORDS))].reset_index(drop=True)
+    numbers = [c for c in rows if str(c).endswith("_mean") or c in NUMBER_COLUMNS]
     return rows.assign(**rows[numbers].apply(pd.to_numeric, errors="coerce"))
 
 
@@ -45,7 +45,7 @@ def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
             assignments = variant.assignments[name, state]
             names = [assignments[client].forecaster for client in use.forecaster.clients]
             method = words.mixture(names, tables.study.client_word)
-            scores = {score: use.by_client(score) for score in SCORES}
+            scores = {score: use.by_client(score) for score in MEAN_SCORES}
             means = {f"{score}_mean": by_client.mean() for score, by_client in scores.items()}
             yield {
                 **{"state": state, "sharing": name, "method": method},

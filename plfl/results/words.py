@@ -7,14 +7,13 @@ from typing import Any
 import pandas as pd
 
 from plfl import baselines, methods
-from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS
+from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
 from plfl.config.sections import BASELINE, Claim, Scheme
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.study import Study
 from plfl.study.axes import Axis, parsed
-from plfl.study.checks import USES as USE_NAMES
-from plfl.study.checks import WHOLE_KINDS
+from plfl.study.checks import USE_NAMES, WHOLE_KINDS
 
 
 def client_label(name: str) -> str:
@@ -75,7 +74,7 @@ _KINDS = {
     RAW: "the best on the raw data of all {client_word}s",
 }
 IN_USE, IN_USE_ALONE = USE_NAMES
-USES = {IN_USE: "in use", IN_USE_ALONE: "in use without a federation"}
+USE_WORDS = {IN_USE: "in use", IN_USE_ALONE: "in use without a federation"}
 """What is in use, in tables."""
 _USES = {
     IN_USE: "the forecaster in use",
@@ -237,7 +236,7 @@ def kind(study: Study, name: str) -> str:
     if sharing == BASELINE:
         crosses = baselines.find(algorithms).crosses
         return next(kind for kind, crossing in CROSSES.items() if crossing == crosses)
-    if sharing in ("*", *USES) or sharing in study.plan.schemes.for_new:
+    if sharing in ("*", *USE_WORDS) or sharing in study.plan.schemes.for_new:
         return ""
     if study.plan.schemes.shares_nothing(sharing):
         return LOCAL
@@ -265,7 +264,7 @@ def claim(study: Study, named_claim: Claim) -> str:
     verb = score.describe(study.task.forecasts).format(
         client_word=study.client_word, share=named_claim.share or 1
     )
-    if named_claim.score == LOADS:
+    if named_claim.score == LOADS_SCORE:
         sides = verb
     else:
         # Where the sides differ in something that the claim is made for each of, all are meant.
@@ -312,7 +311,7 @@ def number(value: float | None, score: str) -> str:
         return "–"
     if score in COUNTED:
         return f"{value:.2%}" if value < 1 else f"{value:.3g}"
-    if score == LOADS:  # intervals of two or three clients can be wide
+    if score == LOADS_SCORE:  # intervals of two or three clients can be wide
         return "over 1,000" if value >= 1000 else f"{value:.3g}"
     return f"{value:+.3g}"
 

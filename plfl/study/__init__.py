@@ -13,7 +13,7 @@ from plfl.base.errors import ConfigError, Problem, collect_problems, did_you_mea
 from plfl.base.text import list_names
 from plfl.config.messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
-from plfl.plugins.registry import KINDS, algorithm
+from plfl.plugins.registry import ALGORITHM_PACKAGES, algorithm
 from plfl.study import axes, checks
 from plfl.study.keys import StudyKeys
 from plfl.study.paths import StudyPaths
@@ -299,7 +299,7 @@ def _with_algorithms(raw: Mapping[str, Any], active: list[plugins.Plugin]) -> Ma
     if not isinstance(blocks, Mapping) or not isinstance(grid, Mapping):
         return raw
     blocks = dict(blocks)
-    for kind, package in KINDS.items():
+    for kind, package in ALGORITHM_PACKAGES.items():
         names = [name for item in active for room, name in item.algorithms if room == package]
         in_grid = grid.get(kind, Grid.model_fields[kind].default)
         names += [

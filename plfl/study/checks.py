@@ -8,9 +8,9 @@ from itertools import chain
 from plfl.base.errors import Problem, did_you_mean
 from plfl.base.keys import Key
 from plfl.config.algorithms import find
-from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS
+from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
 from plfl.config.messages import allowed
-from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources, available_tasks
+from plfl.config.named import CALENDAR, FEATURE_UNITS, UNITS, available_sources, available_tasks
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
@@ -36,7 +36,7 @@ from plfl.interfaces.model import DEFAULT, Model
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import KINDS, Algorithm
+from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm
 from plfl.study import combinations
 from plfl.study.axes import Axis, parsed
 from plfl.study.combinations import Candidate, overrides
@@ -127,7 +127,7 @@ def _check_score(claim: Claim, key: Key, axes: Sequence[Axis], task: Task) -> It
         return
     if claim.margin and claim.score:
         yield Problem(key, "has no `margin`, which is about the error", "remove it, or `score`")
-    if claim.score != LOADS:
+    if claim.score != LOADS_SCORE:
         if not (claim.better and claim.than):
             yield Problem(key, "has two sides; fill `better` and `than`")
         if claim.share is not None and claim.score not in COUNTED:
@@ -161,7 +161,7 @@ def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[
 
 WHOLE_KINDS = ("best federation", "best alone", "best on raw data")
 """Names in claims of all forecasters of a kind: clients exchange models, nothing, raw data."""
-USES = ("in use", "in use alone")
+USE_NAMES = ("in use", "in use alone")
 """Names in claims of what `plfl forecast` uses for each client, and of what it would use if clients
 exchanged nothing."""
 
@@ -170,7 +170,7 @@ def _parts_of(
     forecaster: str, grid: Grid, baselines: Baselines
 ) -> Iterator[tuple[str, Sequence[str]]]:
     """The parts of a forecaster's name in a claim, each with its known values."""
-    if forecaster in (*WHOLE_KINDS, *USES):
+    if forecaster in (*WHOLE_KINDS, *USE_NAMES):
         return
     sharing, *parts = forecaster.removesuffix("-global").split("-", 3)
     if sharing == BASELINE:
@@ -224,7 +224,7 @@ def check_data(data: Data) -> Iterator[Problem]:
 
 def _check_features(data: Data) -> Iterator[Problem]:
     features, is_meters = data.features, data.source == "meters"
-    feature_names = dict.fromkeys([*FEATURES, *(data.meters.inputs if is_meters else ())])
+    feature_names = dict.fromkeys([*FEATURE_UNITS, *(data.meters.inputs if is_meters else ())])
     for feature in features:
         if feature not in feature_names:
             remedy = (
@@ -235,13 +235,13 @@ def _check_features(data: Data) -> Iterator[Problem]:
             yield Problem(
                 Key("data.features"),
                 f"{feature!r} is unknown",
-                f"{allowed(feature, FEATURES)}{remedy}",
+                f"{allowed(feature, FEATURE_UNITS)}{remedy}",
             )
 
 
 def _check_columns(meters: Meters, features: list[str]) -> Iterator[Problem]:
     columns = meters.columns
-    mappable = [*METER_ROLES, *(name for name in FEATURES if name not in CALENDAR)]
+    mappable = [*METER_ROLES, *(name for name in FEATURE_UNITS if name not in CALENDAR)]
     for role, column in columns.items():
         if role not in mappable and (role in CALENDAR or role not in features):
             yield Problem(
@@ -728,7 +728,10 @@ def check_variants(cells: Mapping[str, object]) -> Iterator[Problem]:
 
 def check_paths(tuning: Tuning, grid: Grid) -> Iterator[Problem]:
     """Report paths of hyperparameters that no algorithm of the grid has."""
-    algorithms = {kind: {name: find(kind, name) for name in getattr(grid, kind)} for kind in KINDS}
+    algorithms = {
+        kind: {name: find(kind, name) for name in getattr(grid, kind)}
+        for kind in ALGORITHM_PACKAGES
+    }
     for key in ("search", "alone"):
         for path in getattr(tuning, key):
             if path != ROUNDS and not combinations.matches(path, algorithms):

@@ -21,7 +21,7 @@ from plfl.config.sections import Grid, Tuning
 from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import KINDS, Algorithm, Kind, Value
+from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Kind, Value
 from plfl.study.schemes import SharingSchemes
 
 Values = tuple[tuple[str, Value], ...]
@@ -147,7 +147,7 @@ def _parts(path: str) -> tuple[str, str, str]:
 def _target(base: Candidate, path: str) -> tuple[str, str] | None:
     """Kind and key of the hyperparameter of `base` that a path names; None if there is none."""
     kind = _parts(path)[0]
-    algorithm: Algorithm | None = getattr(base, kind) if kind in KINDS else None
+    algorithm: Algorithm | None = getattr(base, kind) if kind in ALGORITHM_PACKAGES else None
     key = _key(kind, algorithm, path) if algorithm else None
     return (kind, key) if key else None
 
@@ -213,7 +213,7 @@ class Combinations:
         """The algorithms of the grid with the study's hyperparameters, each with its kind."""
         return [
             (kind, self.hyperparameters.find(kind, name))
-            for kind in KINDS
+            for kind in ALGORITHM_PACKAGES
             for name in getattr(self.grid, kind)
         ]
 

@@ -18,7 +18,7 @@ from plfl.interfaces.task import Task
 from plfl.plugins.registry import Section
 from plfl.study import Study
 
-REFERENCE = """\
+REFERENCE_HEAD = """\
 # Configuration
 
 All keys of a study; every key is optional. `plfl schema` generates this page and the JSON schema
@@ -49,7 +49,7 @@ def generated() -> dict[str, str]:
     defaults = Study.parse({}, "the defaults")  # imports the plug-ins of installed packages
     return {
         "workflow/schemas/config.schema.json": json.dumps(schema(), indent=1) + "\n",
-        "docs/configuration.md": REFERENCE + "".join(_reference(defaults, "")),
+        "docs/configuration.md": REFERENCE_HEAD + "".join(_reference(defaults, "")),
     }
 
 

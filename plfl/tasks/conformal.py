@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-STEP = 0.1
+WIDTH_STEP = 0.1
 """Step η of adaptive widths, in standard deviations of the scores of the validation set, without
 those of windows that have no forecast."""
 

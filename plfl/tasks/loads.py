@@ -100,7 +100,7 @@ class LoadTask(Task):
             for h in range(dataset.horizons):
                 widths[h, i] = conformal.width(scores[:, h, i], share)
         if self.widening == "adaptive":
-            widths = np.stack([widths, conformal.STEP * np.nanstd(scores, axis=0)])
+            widths = np.stack([widths, conformal.WIDTH_STEP * np.nanstd(scores, axis=0)])
         return widths / float(dataset.view.scale[client])
 
     def _outside_bands(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:

@@ -10,7 +10,7 @@ from plfl.data.dataset import WEEK, Dataset, Split, naive_error, seasonal_error
 from plfl.data.features import days_of
 
 Floats = NDArray[np.float64]
-SCORES = ("mae", "rmse", "mase")
+ERROR_SCORES = ("mae", "rmse", "mase")
 """Scores of each target."""
 
 
@@ -128,7 +128,7 @@ def score_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -
         np.divide(errors, naive.by_target, ratios, where=naive.by_target > 0)
         for column, *scores in zip(columns, *(errors, roots, ratios), strict=True):
             averages |= {
-                f"{name}{column}": float(x) for name, x in zip(SCORES, scores, strict=True)
+                f"{name}{column}": float(x) for name, x in zip(ERROR_SCORES, scores, strict=True)
             }
     return averages
 

@@ -32,7 +32,7 @@ KERNEL_SPLIT = np.dtype(
     ]
 )
 """`Split` of the kernel."""
-BLOCK = 64
+ROWS_PER_BLOCK = 64
 """Rows that the kernel has room for."""
 PLAIN_OBJECTIVES = re.compile(r"regression|regression_l1|huber|quantile( alpha:\S+)?")
 """Objectives whose forecasts are the sums of the trees."""
@@ -111,7 +111,7 @@ class TreeArrays:
     def sum(self, kernel: ctypes.CDLL, x: NDArray[np.floating[Any]]) -> Floats:
         """The sums (W,) of the trees for rows (W, K)."""
         rows = np.ascontiguousarray(x, np.float64)
-        sums, block = np.empty(len(rows)), np.empty((BLOCK, self.features))
+        sums, block = np.empty(len(rows)), np.empty((ROWS_PER_BLOCK, self.features))
         kernel.plfl_sum_trees(
             _pointer(rows),
             *map(ctypes.c_int64, rows.shape),

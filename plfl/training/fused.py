@@ -41,7 +41,7 @@ from plfl.training.task import LocalTask, Minibatches
 
 log = logging.getLogger(__name__)
 
-BLOCK = 60
+MODELS_PER_BLOCK = 60
 """Models in a block for each thread: enough that threads seldom wait for the last one."""
 
 
@@ -106,8 +106,8 @@ class Fused:
         return False  # none of the kernel's layers is
 
     def block(self, task: Callable[[], LocalTask]) -> int:
-        """See `BLOCK`."""
-        return BLOCK * self.threads
+        """See `MODELS_PER_BLOCK`."""
+        return MODELS_PER_BLOCK * self.threads
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
@@ -193,8 +193,11 @@ class Fused:
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
         sizes = [len(windows) for windows in starts]
-        if self._whole_source is None and len(sizes) > BLOCK:
-            blocks = [slice(first, first + BLOCK) for first in range(0, len(sizes), BLOCK)]
+        if self._whole_source is None and len(sizes) > MODELS_PER_BLOCK:
+            blocks = [
+                slice(first, first + MODELS_PER_BLOCK)
+                for first in range(0, len(sizes), MODELS_PER_BLOCK)
+            ]
             return [x for block in blocks for x in self.predict(rows[block], starts[block])]
         windows = self._windows_of(torch.cat(starts))
         offsets = torch.tensor([0, *itertools.accumulate(sizes)])

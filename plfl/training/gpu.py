@@ -17,7 +17,7 @@ from plfl.base.errors import PlflError, Problem
 
 log = logging.getLogger(__name__)
 
-PLAIN = 2
+EAGER_STEPS = 2
 """The number of first steps, not replayed: they trace passes and allocate what libraries need."""
 
 Step = Callable[[], None]
@@ -31,19 +31,19 @@ def exact() -> None:
 
 
 def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
-    """Take a step, which reads and changes tensors only, `times` times: the first `PLAIN` as it is,
-    the others by the recording that `record` makes of it without taking it. If that raises a
+    """Take a step, which reads and changes tensors only, `times` times: the first `EAGER_STEPS` as
+    it is, the others by the recording that `record` makes of it without taking it. If that raises a
     `RuntimeError`, all steps are taken as they are."""
-    for _ in range(min(times, PLAIN)):
+    for _ in range(min(times, EAGER_STEPS)):
         step()
-    if times <= PLAIN:
+    if times <= EAGER_STEPS:
         return
     try:
         replay = record(step)
     except RuntimeError as error:
         _say(str(error).split("\n")[0])
         replay = step
-    for _ in range(times - PLAIN):
+    for _ in range(times - EAGER_STEPS):
         replay()
 
 
@@ -82,7 +82,7 @@ class Graphs:
         return graph.replay
 
 
-MARGIN = 0.8
+USED_MEMORY = 0.8
 """Fraction of the free memory that may be used; fragmentation makes the rest unusable."""
 
 
@@ -127,7 +127,7 @@ class Memory:
             except torch.OutOfMemoryError:
                 continue
             # A recorded step has the same amount of memory once more.
-            if (stacks := int(MARGIN * free) // bytes_taken - 1) > 0:
+            if (stacks := int(USED_MEMORY * free) // bytes_taken - 1) > 0:
                 log.info(
                     "%s of %d models takes %.3g GB of the GPU, %.3g GB are free: %d models fit",
                     *(subject, size, bytes_taken / 1e9, free / 1e9, stacks * size),

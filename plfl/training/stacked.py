@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
 
-SIZES = (2, 8, 16, 32, 64)
+STACK_SIZES = (2, 8, 16, 32, 64)
 """Rows of a stack, more than one: PyTorch often has another routine for a batch of one."""
 ROW_BY_ROW = (1,)
 """Sizes on a CPU for a model whose bits depend on the size of its stack, and on any device for one
@@ -36,12 +36,12 @@ GPU_SIZES = (16, 64, 256, 1024)
 GPU_MOST = 2**26
 """Most parameters of a stack, enough to keep a large GPU busy; the least size may have more."""
 
-WINDOWS_PER_PASS = 256
+STACKED_WINDOWS = 256
 """Windows of one model that are forecast together on a GPU; if too few, the last is repeated."""
-NUMBERS = 2**26
+MOST_GPU_NUMBERS = 2**26
 """Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes, if
 it has enough memory."""
-FEATURES = 4096
+FEATURE_WINDOWS = 4096
 """Most windows whose features are computed together, because a forward pass keeps them all."""
 CLOSE = 1e-6
 """The number that PyTorch adds to the norm of a gradient when it clips."""
@@ -49,7 +49,9 @@ CLOSE = 1e-6
 
 def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
     """The sizes of stacks of rows of `width` parameters."""
-    sizes, most_numbers = (SIZES, MOST_NUMBERS) if device.type == "cpu" else (GPU_SIZES, GPU_MOST)
+    sizes, most_numbers = (
+        (STACK_SIZES, MOST_NUMBERS) if device.type == "cpu" else (GPU_SIZES, GPU_MOST)
+    )
     return sizes[:1] + tuple(size for size in sizes[1:] if size * width <= most_numbers)
 
 
@@ -139,7 +141,7 @@ class Stacked:
         self.device, self.dtype = device, dtype
         self.sizes = sizes_for(network.layout.width, device)
         self.memory = memory_of(device)
-        self.numbers = NUMBERS
+        self.numbers = MOST_NUMBERS
         self.repeat: Callable[[Step, int], None] | None = None
         """Repeats equal steps faster than one by one, with CUDA graphs on a GPU."""
         if device.type == "cuda":
@@ -232,14 +234,14 @@ class Stacked:
         all_starts, begins, end = torch.cat(starts), [], 0
         for row, windows in enumerate(starts):
             begin, end = end, end + len(windows)
-            begins.append(len(parts) * WINDOWS_PER_PASS)
-            parts += [(row, first, end - 1) for first in range(begin, end, WINDOWS_PER_PASS)]
+            begins.append(len(parts) * STACKED_WINDOWS)
+            parts += [(row, first, end - 1) for first in range(begin, end, STACKED_WINDOWS)]
         window = self.look_back.numel() * self.features.shape[1] + self.covariates.shape[1]
-        parts_per_pass = max(1, self.numbers // max(WINDOWS_PER_PASS * window, rows.shape[1]))
-        positions, predictions = torch.arange(WINDOWS_PER_PASS, device=self.device), []
+        parts_per_pass = max(1, self.numbers // max(STACKED_WINDOWS * window, rows.shape[1]))
+        positions, predictions = torch.arange(STACKED_WINDOWS, device=self.device), []
 
         def product(size: int) -> None:
-            copies = torch.zeros(size, WINDOWS_PER_PASS, dtype=torch.int64, device=self.device)
+            copies = torch.zeros(size, STACKED_WINDOWS, dtype=torch.int64, device=self.device)
             self.network.forecasts(rows[copies[:, 0]], *self.inputs(all_starts[copies]))
 
         if self.memory is not None:
@@ -263,7 +265,7 @@ class Stacked:
         features = []
         for s, windows in enumerate(starts):
             row, parts = rows[s : s + 1], []
-            for block in windows.split(FEATURES):
+            for block in windows.split(FEATURE_WINDOWS):
                 _, state = self.network.forward_pass(row, *self.inputs(block[None]), features=True)
                 parts.append(state.penultimate[0].mT)
             features.append(torch.cat(parts))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the workflow lists files without reading any
 else:
     ImageDataset = ImagePool = Any
 
-EXAMPLES = "images"
+EXAMPLE_KIND = "images"
 """The kind of examples that the sources provide and the task needs."""
 
 
@@ -47,7 +47,7 @@ class Skew(Section):
 class Images(Source):
     """A source of labelled images, which are divided among clients in the simulator."""
 
-    examples = EXAMPLES
+    examples = EXAMPLE_KIND
     blocks: ClassVar = {"skew": Skew}
     simulation_only = "its images are divided among clients in the simulator only"
 

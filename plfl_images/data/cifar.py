@@ -24,7 +24,7 @@ from plfl_images.data.pool import ImagePool
 
 CHANNELS, SIDE = 3, 32
 PIXELS = CHANNELS * SIDE * SIDE
-TIMEOUT = 30.0
+DOWNLOAD_TIMEOUT = 30.0
 """Seconds without data after which a download fails."""
 
 Labelled = tuple[NDArray[np.int64], NDArray[np.uint8]]
@@ -88,7 +88,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
 
 def _download(archive: Archive, temporary: Path, path: Path) -> None:
     try:
-        answer = request.urlopen(archive.url, timeout=TIMEOUT)
+        answer = request.urlopen(archive.url, timeout=DOWNLOAD_TIMEOUT)
         with answer, temporary.open("wb") as file:
             shutil.copyfileobj(answer, file)
     except (OSError, ValueError) as error:

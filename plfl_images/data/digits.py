@@ -13,7 +13,7 @@ from plfl_images.data.pool import ImagePool
 PER_CLASS = 120
 """Images of each class to train on; the other 597 are held out."""
 CLASSES = 10
-LEVELS = 16.0
+GREY_LEVELS = 16.0
 """Value of the darkest pixel."""
 
 
@@ -34,5 +34,5 @@ def read() -> ImagePool:
         labels=labels[rows],
         training=PER_CLASS * CLASSES,
         offset=np.zeros(1),
-        scale=np.full(1, LEVELS),
+        scale=np.full(1, GREY_LEVELS),
     )

@@ -18,7 +18,7 @@ from torch.nn import functional
 from plfl.layout import WindowShape
 from plfl_images.models.layers import as_images, channels_of, projection
 
-WIDTHS = (64, 128, 256, 512)
+CHANNELS = (64, 128, 256, 512)
 """Channels of the four stages, of two blocks each."""
 
 
@@ -52,10 +52,10 @@ class Net(nn.Module):
         def norm(channels: int) -> nn.Module:
             return nn.GroupNorm(groups(channels), channels)
 
-        width = WIDTHS[0]
+        width = CHANNELS[0]
         self.conv1 = nn.Conv2d(channels_of(shape), width, 3, padding=1, bias=False)
         self.bn1 = norm(width)
-        for i, stage_width in enumerate(WIDTHS):
+        for i, stage_width in enumerate(CHANNELS):
             first = Block(width, stage_width, 2 if i else 1, norm)
             stages = nn.Sequential(first, Block(stage_width, stage_width, 1, norm))
             self.add_module(f"layer{i + 1}", stages)
@@ -81,7 +81,7 @@ class Net(nn.Module):
     def _pooled(self, sequence: Tensor) -> Tensor:
         """Features (B, 512) of the last block, averaged over the image."""
         x = functional.relu(self.bn1(self.conv1(as_images(sequence))))
-        for i in range(len(WIDTHS)):
+        for i in range(len(CHANNELS)):
             x = self.get_submodule(f"layer{i + 1}")(x)
         pooled: Tensor = x.mean((2, 3))
         return pooled

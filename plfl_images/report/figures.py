@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from plfl.report.figures.style import (
     COLOURS,
     COLUMN,
-    PAGE,
+    PAGE_WIDTH,
     SEQUENTIAL,
     colour,
     fit,
@@ -28,7 +28,7 @@ from plfl.results.tables import Tables, fitting
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Study
 from plfl_images.results import classification
-from plfl_images.results.variants import CURVES, Results
+from plfl_images.results.variants import CURVES_FILE, Results
 
 MOST_PANELS = 12
 """Largest number of panels; if a study has more variants, the first are shown."""
@@ -73,7 +73,7 @@ def curves(study: Study, table: pd.DataFrame) -> Figure:
     )
     lines, columns = list(dict.fromkeys(table["line"])), min(3, len(groups))
     rows = -(-len(groups) // columns)
-    size = PAGE if columns > 1 else COLUMN, 2.1 * rows + 0.9
+    size = PAGE_WIDTH if columns > 1 else COLUMN, 2.1 * rows + 0.9
     figure, axes = panels(rows, columns, size, sharex=True, sharey=True)
     for panel, (_, part) in zip(axes.flat, groups, strict=False):
         sns.lineplot(
@@ -111,7 +111,7 @@ def ends(overview: Overview) -> Figure:
     looks = {name: colour(i) for i, name in enumerate(dict.fromkeys(table["line"]))}
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
-    figure, axes = panels(rows, columns, (PAGE, 2.1 * rows + 0.9), sharey=True)
+    figure, axes = panels(rows, columns, (PAGE_WIDTH, 2.1 * rows + 0.9), sharey=True)
     for panel, (_, part) in zip(axes.flat, groups, strict=False):
         draw_lines(panel, part, "accuracy_tail", looks, numeric)
         panel.set_xticks(list(position.values()), list(position))
@@ -146,7 +146,7 @@ def labels(results: Results) -> Figure:
     study = results.study
     clients = results.clients[results.clients["seed"] == study.grid.seeds[0]]
     counts = clients.pivot(index="label", columns="client", values="images")
-    figure, axes = panels(1, 1, (PAGE, 1.6))
+    figure, axes = panels(1, 1, (PAGE_WIDTH, 1.6))
     sns.heatmap(
         counts.where(counts > 0).astype(float),  # white where there are none
         cmap=SEQUENTIAL,
@@ -183,4 +183,4 @@ def illustrate(results: Path, folder: Path) -> None:
     overview = Overview(results)
     with style(), fitting(results):
         save(ends(overview), folder / "overview")
-        save(curves(overview.study, overview.table(CURVES)), folder / "accuracy")
+        save(curves(overview.study, overview.table(CURVES_FILE)), folder / "accuracy")

@@ -21,11 +21,13 @@ from plfl.results.tables import Tables, fitting
 from plfl.study import Study
 from plfl_images.report import paper
 from plfl_images.report.figures import illustrate, label
-from plfl_images.results.classification import GROUP, TAIL, rows_of
+from plfl_images.results.classification import STANDING_COLUMNS, TAIL_ROUNDS, rows_of
 from plfl_images.results.variants import Results, best
 
 __all__ = ["illustrate", "write"]
-ENDS = "Test accuracy of the global models at the end: mean over seeds, with 95 % intervals."
+ENDS_CAPTION = (
+    "Test accuracy of the global models at the end: mean over seeds, with 95 % intervals."
+)
 """The caption of the figure `overview`."""
 
 
@@ -53,7 +55,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
         study = study_results.study
         captions = reporting.reporting_of(study).captions(study)
         if study.plan.axes:
-            captions = {"overview": ENDS, "accuracy": captions["accuracy"]}
+            captions = {"overview": ENDS_CAPTION, "accuracy": captions["accuracy"]}
         write_page(
             path,
             "page.html.jinja",
@@ -72,7 +74,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
                 if (results / name / "index.html").is_file()
             },
             compared=plot_comparisons(study, compared),
-            tail=TAIL,
+            tail=TAIL_ROUNDS,
             drawings=[
                 (drawing(figures / f"{stem}.svg", caption), caption)
                 for stem, caption in captions.items()
@@ -89,7 +91,11 @@ def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
         "records"
     ):
         is_baseline = row["sharing"] == BASELINE
-        name = label({axis: row[axis] for axis in GROUP}, cell_rows) if not is_baseline else ""
+        name = (
+            label({axis: row[axis] for axis in STANDING_COLUMNS}, cell_rows)
+            if not is_baseline
+            else ""
+        )
         published = column and column.find_accuracy(row["method"], row["server_opt"])
         is_global, reached = row["model"] == "global", row.get("reached", 0)
         yield ForecasterRow(

@@ -29,7 +29,7 @@ class Column(BaseModel, frozen=True):
         return self.accuracy.get(method) if server_opt == "fedavg" else None
 
 
-COLUMNS = TypeAdapter(list[Column]).validate_python(
+PUBLISHED_COLUMNS = TypeAdapter(list[Column]).validate_python(
     tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["column"]
 )
 
@@ -43,7 +43,9 @@ def column_of(study: Study) -> Column | None:
     skew, share = skew_of(study.data), study.federation.participation
     level = skew.s if skew.split == "sort_and_partition" else skew.alpha
     fitting = [
-        c for c in COLUMNS if (c.split, c.level, c.participation) == (skew.split, level, share)
+        c
+        for c in PUBLISHED_COLUMNS
+        if (c.split, c.level, c.participation) == (skew.split, level, share)
     ]
     columns = [c for c in fitting if c.source == study.data.source]
     return next(iter(columns or (fitting if study.data.source == "digits" else [])), None)

@@ -16,14 +16,14 @@ import pandas as pd
 from scipy import stats
 
 from plfl.base.errors import Problem, ResultsError
-from plfl.results.records import CELL, DAMAGE
+from plfl.results.records import CELL, TABLE_DAMAGE
 from plfl.study import Study
 from plfl_images.classify import Classify
 
-TAIL = 4
+TAIL_ROUNDS = 4
 """Number of evaluated rounds at the end whose mean is the final accuracy, because single rounds
 scatter widely if few clients take part."""
-GROUP = [column for column in CELL if column != "seed"]
+STANDING_COLUMNS = [column for column in CELL if column != "seed"]
 """Columns that name a row of the standings: a cell without its seed."""
 _TRAINING = [*CELL, "model"]
 
@@ -58,9 +58,9 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     Returns:
         The cell and `model`; `round`, the last one; `accuracy`, `own_accuracy` and `cross_entropy`
         there; `accuracy_quarter` and `accuracy_half`, those of the evaluated rounds nearest to a
-        quarter and half of all rounds; `accuracy_tail`, the mean of the last `TAIL` evaluated
-        rounds; `validation_accuracy` at the last round; `rounds_to_target` and `bytes_to_target`,
-        both directions; `bytes_down`, `bytes_up`; the tuned hyperparameters.
+        quarter and half of all rounds; `accuracy_tail`, the mean of the last `TAIL_ROUNDS`
+        evaluated rounds; `validation_accuracy` at the last round; `rounds_to_target` and
+        `bytes_to_target`, both directions; `bytes_down`, `bytes_up`; the tuned hyperparameters.
     """
     by_round = curves(records)
     train = records[records["split"] == "train"]
@@ -85,7 +85,7 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
             | {"round": last}
             | test.loc[last, ["accuracy", "own_accuracy", "cross_entropy"]].to_dict()
             | {"accuracy_quarter": _near(test, last / 4), "accuracy_half": _near(test, last / 2)}
-            | {"accuracy_tail": test["accuracy"].tail(TAIL).mean(skipna=False)}
+            | {"accuracy_tail": test["accuracy"].tail(TAIL_ROUNDS).mean(skipna=False)}
             | {"validation_accuracy": validation["accuracy"].get(last, np.nan)}
             | {
                 "rounds_to_target": first,
@@ -108,10 +108,10 @@ def read_summary(folder: Path) -> pd.DataFrame:
         ResultsError: the file is missing or damaged.
     """
     path = folder / "summary.csv"
-    text: Any = dict.fromkeys([*GROUP, "model", "hyperparameters"], str)
+    text: Any = dict.fromkeys([*STANDING_COLUMNS, "model", "hyperparameters"], str)
     try:
         return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
-    except DAMAGE as error:
+    except TABLE_DAMAGE as error:
         raise ResultsError(
             Problem(path, f"cannot be read ({error})", "run the study again")
         ) from None
@@ -138,7 +138,7 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     possible accuracies, so it is cut off at 0 and 1.
     """
     scores = ["accuracy_quarter", "accuracy_half", "accuracy_tail", "own_accuracy"]
-    groups = summary.groupby([*GROUP, "model"], sort=False)
+    groups = summary.groupby([*STANDING_COLUMNS, "model"], sort=False)
     means = groups[scores].agg(_mean)
     spreads = groups[scores].std().add_suffix("_std")
     about: dict[str, Any] = {
@@ -177,10 +177,10 @@ def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, str]]:
-    """Values on `GROUP` of the rows of the grid, in the order of the study."""
+    """Values on `STANDING_COLUMNS` of the rows of the grid, in the order of the study."""
     return [
         {str(axis): str(value) for axis, value in row.items()}
-        for row in table[GROUP].drop_duplicates().to_dict("records")
+        for row in table[STANDING_COLUMNS].drop_duplicates().to_dict("records")
     ]
 
 

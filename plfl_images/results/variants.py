@@ -23,11 +23,11 @@ from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl_images.results import classification
-from plfl_images.results.classification import GROUP
+from plfl_images.results.classification import STANDING_COLUMNS
 
-CURVES = "curves.csv"
-SCORES = {"": "accuracy_tail", "quarter": "accuracy_quarter", "own": "own_accuracy"}
-SCORES["error"] = SCORES[""]
+CURVES_FILE = "curves.csv"
+SCORE_COLUMNS = {"": "accuracy_tail", "quarter": "accuracy_quarter", "own": "own_accuracy"}
+SCORE_COLUMNS["error"] = SCORE_COLUMNS[""]
 """The columns of the summary by the scores of claims: at the end, at a quarter of the rounds, and
 on the clients' own labels; and by the metric of leaderboards."""
 
@@ -67,10 +67,10 @@ class Results(Variant):
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        """Test `accuracy` of the global models by `GROUP`, `seed` and `round`."""
+        """Test `accuracy` of the global models by `STANDING_COLUMNS`, `seed` and `round`."""
         curves = classification.curves(read_table(self.tables.folder / "records.parquet"))
         test = curves[(curves["split"] == "test") & (curves["model"] == "global")]
-        return test[[*GROUP, "seed", "round", "accuracy"]]
+        return test[[*STANDING_COLUMNS, "seed", "round", "accuracy"]]
 
     @cached_property
     def rows(self) -> list[dict[str, str]]:
@@ -79,7 +79,7 @@ class Results(Variant):
 
     def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """The errors in points of every row of the grid, by model and state."""
-        column = SCORES.get(score, SCORES[""])  # what is counted has none
+        column = SCORE_COLUMNS.get(score, SCORE_COLUMNS[""])  # what is counted has none
         return {model: self._scores(model, column) for model in MODELS}
 
     def _scores(self, model: ModelKind, column: str) -> dict[str, list[Forecaster]]:
@@ -114,8 +114,8 @@ def compare_variants(study: Study, variants: Sequence[Variant]) -> dict[str, pd.
     parts = [variant.with_labels(variant.curves) for variant in image_results]
     return {
         BEST: best(image_results),
-        comparisons.FILE: comparisons.table(study, image_results),
-        CURVES: pd.concat(parts, ignore_index=True),
+        comparisons.COMPARISONS_FILE: comparisons.table(study, image_results),
+        CURVES_FILE: pd.concat(parts, ignore_index=True),
     }
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.spreadsheets import as_csv, write_csv, write_workbook
-from plfl.outside.leaderboard import COLUMNS, append
+from plfl.outside.leaderboard import BOARD_COLUMNS, append
 from tests.helpers.repository import ROOT
 
 NAMES = [
@@ -72,7 +72,7 @@ def test_all_tables_for_people_are_written_here() -> None:
 def test_a_row_of_a_leaderboard_is_replaced_under_its_harmless_name(tmp_path: Path) -> None:
     board = tmp_path / "board.csv"
     for score in (0.5, 0.25):
-        row = dict.fromkeys(COLUMNS, "") | {"method": "=1+1", "version": "1", "score": score}
+        row = dict.fromkeys(BOARD_COLUMNS, "") | {"method": "=1+1", "version": "1", "score": score}
         append([row], board)
     (row,) = csv.DictReader(board.open())
     assert (row["method"], row["score"]) == ("'=1+1", "0.25")

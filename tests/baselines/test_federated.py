@@ -23,7 +23,7 @@ from plfl.data.dataset import Dataset
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import server as server_module
 from plfl.federated.collectives.interface import connect, disconnect
-from plfl.federated.collectives.layout import ROOT, SETTINGS
+from plfl.federated.collectives.layout import ROOT_TYPE, SETTINGS
 from plfl.federated.collectives.messages import packed, unpacked
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import Server, SumNoise
@@ -256,7 +256,7 @@ def test_nobody_is_told_the_sums_of_a_single_client(monkeypatch: pytest.MonkeyPa
     grow(parts(), BINS, 15, 0.3)
     counts = [len(part.y) for part in parts()]
     (roots,) = {zlib.decompress(a) for a in answers[:4]}
-    assert np.frombuffer(roots, ROOT)["count"].tolist() == [sum(counts), 0, 0, 0]
+    assert np.frombuffer(roots, ROOT_TYPE)["count"].tolist() == [sum(counts), 0, 0, 0]
 
 
 @pytest.mark.parametrize("leaves_in", ["tree", "collective"])

@@ -18,11 +18,11 @@ from plfl.baselines.mean_received import MeanReceived
 from plfl.baselines.naive_day import NaiveDay
 from plfl.baselines.public import Public, PublicFit
 from plfl.baselines.storage import restore
-from plfl.baselines.trees import LAGGED, MOST_ROWS, PARAMETERS, PATIENCE, TreeWindows
+from plfl.baselines.trees import LAGGED, MOST_ROWS, PARAMETERS, PATIENT_TREES, TreeWindows
 from plfl.config.sections import Baselines, Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.windows import build
-from plfl.federated.collectives.layout import PUBLIC
+from plfl.federated.collectives.layout import BIN_PARAMETERS
 from plfl.interfaces.baseline import FitSettings, Floats
 from plfl.public.inputs import HourlyLoads
 from plfl.public.meter import MeterReadings, forecast_meter
@@ -232,12 +232,12 @@ def test_trees_on_the_public_model_are_those_that_start_from_its_forecasts(horiz
         ]
         return features, targets, np.concatenate(changes)
 
-    parameters = PARAMETERS | PUBLIC | {"num_leaves": 31, "learning_rate": 0.1}
+    parameters = PARAMETERS | BIN_PARAMETERS | {"num_leaves": 31, "learning_rate": 0.1}
     bins = lightgbm.Dataset(windows.public(255), np.zeros(255), params=parameters).construct()
     features, targets, start = rows("train")
     train = lightgbm.Dataset(features, targets, init_score=start, params=parameters, reference=bins)
     valid = lightgbm.Dataset(*(late := rows("validation"))[:2], init_score=late[2], reference=train)
-    stopping = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+    stopping = [lightgbm.early_stopping(PATIENT_TREES, verbose=False)]
     booster = lightgbm.train(parameters, train, SETTINGS.trees, [valid], callbacks=stopping)
     starts = data.starts(1, "test")[:7]
     outputs = [booster.predict(x) for x in windows.all_features(1, starts)]

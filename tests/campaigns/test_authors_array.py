@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.config.named import FEATURES
+from plfl.config.named import FEATURE_UNITS
 from plfl.config.sections import Comstock, Data
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys, paper_buildings
 from plfl.data.comstock.series import LOAD, WEATHER, read
@@ -67,7 +67,7 @@ def test_the_authors_rows_come_out(authors_store: Path, golden: pd.DataFrame, jo
         folder=authors_store, states=["NY"], comstock=Comstock.model_validate({"join": join})
     )
     table = assemble(read(authors_store, data, "NY", [205362])["205362"], data.features)
-    assert list(table) == list(FEATURES)
+    assert list(table) == list(FEATURE_UNITS)
     assert set(table.dtypes) == {np.dtype(float)}
     assert table.index[0] == pd.Timestamp("2018-01-01 00:15")
     np.testing.assert_array_equal(table.to_numpy(), golden.to_numpy())

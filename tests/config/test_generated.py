@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 import plfl
 from plfl.config.sections import Tuning
-from plfl.data.meters.formats.reference import PAGE, reference
+from plfl.data.meters.formats.reference import FORMAT_KEYS_PAGE, reference
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.study import Study
 from plfl.study import generated as schema
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def generated() -> dict[str, str]:
-    return schema.generated() | {PAGE: reference()}
+    return schema.generated() | {FORMAT_KEYS_PAGE: reference()}
 
 
 def test_the_committed_files_are_not_stale(generated: dict[str, str]) -> None:
@@ -70,7 +70,7 @@ def test_the_reference_has_every_key_with_its_meaning(generated: dict[str, str])
 def test_the_reference_of_formats_has_every_key_with_its_meaning(
     generated: dict[str, str],
 ) -> None:
-    rows = re.findall(r"^\| `(\w+).* \| (.*) \|$", generated[PAGE], re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+).* \| (.*) \|$", generated[FORMAT_KEYS_PAGE], re.MULTILINE)
     assert all(meaning for _, meaning in rows)
     keys = {key for key, _ in rows}
     used = {key for form in shipped_formats().values() for key in form.time.model_fields_set}

@@ -41,7 +41,7 @@ def keys_for(sample: FormatSample) -> Meters:
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
 def test_a_sample_is_recognised_and_read_without_options(name: str, sample: FormatSample) -> None:
-    path = schema.FOLDER / sample.file
+    path = schema.FORMATS_FOLDER / sample.file
     exports, study = recognise([path], keys_for(sample))
     assert exports.format_names[path] == name
     assert study["data"]["meters"]["format"] == name
@@ -62,7 +62,9 @@ def test_a_format_has_a_sample_and_a_document(name: str) -> None:
     form = shipped_formats()[name]
     assert form.sample
     assert form.document.startswith("https://")
-    assert len((schema.FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()) < 100
+    assert (
+        len((schema.FORMATS_FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()) < 100
+    )
 
 
 def test_the_page_lists_every_format() -> None:
@@ -402,9 +404,9 @@ def test_what_does_not_fit_is_refused(form: str, words: tuple[str, ...], tmp_pat
 
 def test_keys_that_a_format_says_are_refused(tmp_path: Path) -> None:
     with naming(DataError, "data.meters.stamp", "remove", "plain"):
-        recognise([schema.FOLDER / "nem12.sample.csv"], Meters(format="nem12", stamp="end"))
+        recognise([schema.FORMATS_FOLDER / "nem12.sample.csv"], Meters(format="nem12", stamp="end"))
     with naming(DataError, "there is no format 'nem2'", "did you mean 'nem12'"):
-        recognise([schema.FOLDER / "nem12.sample.csv"], Meters(format="nem2"))
+        recognise([schema.FORMATS_FOLDER / "nem12.sample.csv"], Meters(format="nem2"))
 
 
 def test_a_format_is_written_from_the_answers(here: Path, invoke: Callable[..., Any]) -> None:

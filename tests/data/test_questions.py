@@ -14,14 +14,14 @@ from plfl.config.sections import Meters
 from plfl.data.meters import cleaning
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
-from plfl.public.models import Kind
+from plfl.public.models import MeterKind
 from tests.helpers.refusals import naming
 
 HOURS = pd.date_range("2023-01-02", periods=24 * 20, freq="h")
 LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
 
 
-def read(path: Path, table: pd.DataFrame, kind: Kind | None = "homes", **keys: Any) -> Exports:
+def read(path: Path, table: pd.DataFrame, kind: MeterKind | None = "homes", **keys: Any) -> Exports:
     table.to_csv(path / "a.csv", index=False)
     meters = Meters.model_validate({"timezone": "UTC", **keys})
     return recognise([path / "a.csv"], meters, kind=kind)[0]
@@ -181,7 +181,7 @@ def test_a_unit_that_nothing_says_is_the_only_possible_one_or_asked(
 def test_another_unit_than_kwh_is_asked_about_if_it_may_be_a_building(tmp_path: Path) -> None:
     table = quarters("consumption", (LOADS[:400] * 100).round(4))  # 600 kW or 0.6 kW
     assert read(tmp_path, table).settled_keys["unit"] == "Wh"
-    kinds: list[Kind | None] = ["buildings", None]
+    kinds: list[MeterKind | None] = ["buildings", None]
     for kind in kinds:
         with naming(DataError, "data.meters.unit: kWh", "data.meters.unit: Wh"):
             read(tmp_path, table, kind)

@@ -8,13 +8,13 @@ import pytest
 
 from benchmarks.sample_data import sample_year, statistics, week
 from plfl.base.errors import DataError
-from plfl.config.named import FEATURES
+from plfl.config.named import FEATURE_UNITS
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, ReleaseKeys, paper_buildings
 from plfl.data.features import assemble
 from plfl.data.sample import store as sample
-from plfl.data.sample.buildings import KINDS
+from plfl.data.sample.buildings import BUILDING_KINDS
 from plfl.data.sample.end_uses import STAMPS, simulate
 from plfl.data.sample.places import STATES, buildings
 from plfl.data.sample.weather import TEMPERATURE, weather
@@ -73,7 +73,7 @@ def test_the_store_is_read_as_the_bucket_with_all_features(store: Path) -> None:
     for i in IDS:
         building = sample.describe("IL", i, SEED)
         table = assemble(tables[str(i)], data.features)
-        assert list(table) == list(FEATURES)
+        assert list(table) == list(FEATURE_UNITS)
         assert table.index.equals(STAMPS)
         np.testing.assert_allclose(table["load"], simulate(building, SEED).sum(axis=1), atol=1e-4)
         outdoor = weather("IL", building.county.gisjoin, SEED)
@@ -115,7 +115,7 @@ def test_weather_has_the_form_of_a_file_of_nrel(store: Path) -> None:
 def test_metadata_have_every_building_of_the_state(store: Path) -> None:
     table = pd.read_parquet(store / LAYOUT.metadata("IL"))
     assert list(table.index) == buildings("IL", 1200)
-    assert set(table["in.comstock_building_type"]) == set(KINDS)
+    assert set(table["in.comstock_building_type"]) == set(BUILDING_KINDS)
     assert set(table["in.state"]) == {"IL"}
     assert table["in.upgrade_name"].str.contains("sample data").all()
 
@@ -157,7 +157,7 @@ def test_unknown_buildings_states_and_releases(tmp_path: Path) -> None:
 def test_ids_are_nobody_else_s_and_the_first_twelve_of_twelve_types() -> None:
     for state in STATES:
         kinds = [sample.describe(state, i, SEED).kind for i in buildings(state)]
-        assert len(set(kinds[:12])) == 12 and set(kinds) == set(KINDS)
+        assert len(set(kinds[:12])) == 12 and set(kinds) == set(BUILDING_KINDS)
     ids = [i for state in STATES for i in buildings(state)]
     assert len(set(ids)) == len(ids) == 126
     assert not {*ids} & {i for state in ("CA", "IL", "NY") for i in paper_buildings(state)}

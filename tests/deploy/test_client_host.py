@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError, DataError
-from plfl.config.named import FEATURES
+from plfl.config.named import FEATURE_UNITS
 from plfl.data.features import assemble
 from plfl.deploy import client_host
 from plfl.study import Study
@@ -64,7 +64,7 @@ def put(table: pd.DataFrame, folder) -> None:
 
 
 def test_a_table_of_the_owner_is_used_whatever_is_asked_for(study, folder, tmp_path):
-    own = assemble(series() * 7, list(FEATURES))
+    own = assemble(series() * 7, list(FEATURE_UNITS))
     put(own, folder)
     (tmp_path / "meters" / f"{NAME}.csv").unlink()
     for of in (study(), study({"unit": "Wh"}), study(source="comstock", features=[*own.columns])):

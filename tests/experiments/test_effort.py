@@ -83,7 +83,7 @@ def test_a_window_longer_than_a_year_is_refused() -> None:
 
 
 def test_a_range_is_of_all_training_and_of_each_dataset_once(monkeypatch):
-    monkeypatch.setattr(workload, "BASELINES", 7.0)
+    monkeypatch.setattr(workload, "SECONDS_OF_BASELINES", 7.0)
     monkeypatch.setattr(workload, "SECONDS_AROUND", 11.0)
     monkeypatch.setattr(workload, "cost_of_step", lambda study: study.federation.batch_size)
     study = load_study(grid={"federation.batch_size": [8, 16]})

@@ -9,7 +9,7 @@ import pytest
 
 from plfl.base.errors import PlflError
 from plfl.federated.collectives import self_test
-from plfl.federated.collectives.layout import SPLIT, SPLITS, TESTED
+from plfl.federated.collectives.layout import SPLIT, SPLITS_BYTES, TESTED_VERSIONS
 from plfl.federated.collectives.self_test import check_layout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def test_a_split_whose_numbers_lie_elsewhere_is_noticed(
 
 
 def test_splits_of_another_size_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_test, "SPLITS", SPLITS - 32)
+    monkeypatch.setattr(self_test, "SPLITS_BYTES", SPLITS_BYTES - 32)
     with pytest.raises(PlflError, match="its messages are not known"):
         check_layout()
 
@@ -61,4 +61,4 @@ def test_only_tested_versions_are_installed(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
     least, below = re.findall(r"lightgbm ?>=(\d+\.\d+),<(\d+\.\d+)", text)[0]
     first, last = (int(version.partition(".")[2]) for version in (least, below))
-    assert [f"4.{minor}" for minor in range(first, last)] == [*TESTED]
+    assert [f"4.{minor}" for minor in range(first, last)] == [*TESTED_VERSIONS]

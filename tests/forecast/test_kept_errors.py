@@ -12,7 +12,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
 from plfl.forecast.choice import Forecasters, readings_of
-from plfl.forecast.kept_errors import LEADS, SUMS, KeptErrors, sum_of_meters
+from plfl.forecast.kept_errors import LEAD_COLUMNS, SUM_COLUMNS, KeptErrors, sum_of_meters
 from plfl.forecast.sums import add_up as add_up_readings
 from plfl.pipeline.models import add_up_mixture
 from plfl.report.kept_errors import by_lead, sum_rows
@@ -44,7 +44,7 @@ def test_errors_are_those_of_the_readings() -> None:
     dataset = plfl.load_dataset(study, "XX")
     errors = add_up(study, dataset, "naive_day")
     leads, sums = errors.leads, errors.sums
-    assert list(leads) == [*LEADS] and list(sums) == [*SUMS]
+    assert list(leads) == [*LEAD_COLUMNS] and list(sums) == [*SUM_COLUMNS]
     assert leads["minutes"].tolist() == [15, 30, 45, 60]
     assert (leads["meters"] == 3).all() and (leads["forecaster"] == "naive_day").all()
     loads = pd.DataFrame(

@@ -22,7 +22,7 @@ from plfl.report.kept_errors import describe_as_new
 from plfl.results.assignment import IN_USE
 from plfl.results.collect import JobFiles, collect, write_tables
 from plfl.results.records import RecordFiles, read_arrays, write_models, write_table
-from plfl.results.totals import TOTALS
+from plfl.results.totals import TOTALS_KEY
 from plfl.study import Study
 from tests.helpers.kept_baselines import keep, pack_all, score
 from tests.helpers.meter_models import make_new_meter, make_study, write_readings
@@ -175,7 +175,7 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     assert f"least validation error of all, MASE {errors.min():.3g} (" in choice.why
     assert f"plfl forecast --new takes, {ranked[0]} " in describe_as_new(folder, study)
     arrays, _ = read_arrays(folder / "fitted")
-    without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS)}
+    without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS_KEY)}
     write_models(folder / "fitted", without)
     with naming(ResultsError, "fitted", "--forcerun baselines"):
         files = {"XX": folder / "XX.npz"}, {"XX": folder / "fitted"}

@@ -7,7 +7,7 @@ import pandas as pd
 
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
-from plfl.plugins.registry import KINDS
+from plfl.plugins.registry import ALGORITHM_PACKAGES
 from plfl.study import Cell, Study
 
 
@@ -23,7 +23,7 @@ def study(**blocks: Any) -> Study:
         "grid": {"client_opt": ["adam", "prox"], "server_opt": ["fedavg", "fedyogi"]},
         "federation": {"rounds": 3, "local_steps": 4, "batch_size": 8, "evaluate_every": 2},
     }
-    kinds = {kind: blocks.pop(kind) for kind in KINDS if kind in blocks}
+    kinds = {kind: blocks.pop(kind) for kind in ALGORITHM_PACKAGES if kind in blocks}
     for name, block in (blocks | ({"hyperparameters": kinds} if kinds else {})).items():
         # A model of another name, or of one's own, has other keys.
         raw[name] = block if {"name", "module"} & {*block} else {**raw.get(name, {}), **block}

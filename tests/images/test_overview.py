@@ -16,7 +16,7 @@ from plfl.results.comparisons import table
 from plfl.results.overview import Overview, gather, study_of
 from plfl.study import Cell, Study
 from plfl_images.reporting import ImageReporting
-from plfl_images.results.variants import CURVES, Results, compare_variants
+from plfl_images.results.variants import CURVES_FILE, Results, compare_variants
 from tests.helpers import classified
 from tests.helpers.classified import ROUNDS
 from tests.helpers.image_studies import make_study
@@ -126,7 +126,7 @@ def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
 
 
 def test_curves_have_every_round_of_every_seed(folder: Path) -> None:
-    curves = Overview(folder).table(CURVES)
+    curves = Overview(folder).table(CURVES_FILE)
     assert len(curves) == 6 * 2 * 3 * len(classified.ROUNDS)
     one = curves[(curves["variant"] == "s=1,participation=0.3") & (curves["method"] == "fedopt")]
     one = one[one["seed"].astype(int) == 0]

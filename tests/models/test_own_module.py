@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.models.own_module import SIZES
+from plfl.models.own_module import SIZE_ARGUMENTS
 from plfl.study import Study
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
@@ -50,7 +50,7 @@ def test_arguments_and_groups(tmp_path: Path) -> None:
 
 def test_sizes_have_the_names_on_the_page() -> None:
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
-    for size, others in SIZES.items():
+    for size, others in SIZE_ARGUMENTS.items():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{size}` |")]
         assert re.findall(r"`(\w+)`", row.rpartition(" | ")[2]) == others.split()
 

@@ -86,7 +86,7 @@ def files() -> dict[str, bytes]:
 
 @pytest.fixture
 def server(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(originals, "PATIENCE", 0.0)
+    monkeypatch.setattr(originals, "FIRST_WAIT", 0.0)
     with Server(dict(files)) as running:
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
@@ -136,13 +136,16 @@ def test_what_arrived_stays_for_the_next_command(
     archive: Original, server: Server, here: Path
 ) -> None:
     file = archive.files[0]
-    server.cut[file.path] = [100] * originals.TRIES
+    server.cut[file.path] = [100] * originals.DOWNLOAD_TRIES
     with naming(DataError, file.path, "500 of", "goes on from there"):
         fetch(archive, Path("data"), say=lambda _: None)
     part = next(Path("data").rglob("*.part"))
-    assert part.stat().st_size == 100 * originals.TRIES
+    assert part.stat().st_size == 100 * originals.DOWNLOAD_TRIES
     fetch(archive, Path("data"), say=lambda _: None)
-    assert server.asked[originals.TRIES] == (file.path, f"bytes={100 * originals.TRIES}-")
+    assert server.asked[originals.DOWNLOAD_TRIES] == (
+        file.path,
+        f"bytes={100 * originals.DOWNLOAD_TRIES}-",
+    )
     assert not [*Path("data").rglob("*.part")]
 
 

@@ -19,7 +19,14 @@ from plfl.config.sections import Baselines
 from plfl.data.windows import build
 from plfl.outside.clients import examples
 from plfl.outside.frozen import BenchmarkTask, open_task
-from plfl.outside.leaderboard import COLUMNS, _check_data, append, exchanged_by, row_of, trials_of
+from plfl.outside.leaderboard import (
+    BOARD_COLUMNS,
+    _check_data,
+    append,
+    exchanged_by,
+    row_of,
+    trials_of,
+)
 from plfl.results.collect import describe_clients
 from plfl.study import Study
 from tests.helpers import tiny
@@ -119,14 +126,14 @@ def test_a_leaderboard_is_sorted_by_scores_within_their_intervals(file: Path) ->
     assert numbers["score"].is_monotonic_increasing
     assert numbers["score"].between(numbers["low"], numbers["high"]).all()
     assert (numbers["score"] > 0).all()
-    assert task.metric not in COLUMNS or board[task.metric].equals(board["score"])
+    assert task.metric not in BOARD_COLUMNS or board[task.metric].equals(board["score"])
 
 
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_a_row_of_a_leaderboard_says_how_it_was_made(file: Path) -> None:
     task, board = board_of(file)
     assert task.digest is not None
-    assert list(board) == COLUMNS
+    assert list(board) == BOARD_COLUMNS
     assert board["predictions"].str.fullmatch("[0-9a-f]{64}").all()
     assert set(board["version"]) == {str(task.version)}
     assert board["command"].ne("").all()
@@ -190,7 +197,7 @@ def test_a_row_of_the_sample_task_can_be_made_again(here, invoke):
 def test_rows_of_results_over_the_budget_are_named(
     here: Path, invoke: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+    row: dict[str, Any] = dict.fromkeys(BOARD_COLUMNS, "")
     row |= {"exchanged": "nothing", "version": 1, "seeds": 1, "score": 1.0, "wape": 0.1}
     row |= {"bytes_up": 0, "bytes_down": 0, "command": "make"}
     rows = [row | {"method": "within", "trials": 1}, row | {"method": "over", "trials": 99}]

@@ -174,7 +174,7 @@ def test_predictions_that_are_too_large_are_scored_where_they_are(
 ) -> None:
     for file in (board.parent / "predictions" / "sample").glob("*"):
         file.unlink()
-    monkeypatch.setattr(submissions, "LARGEST", 100)
+    monkeypatch.setattr(submissions, "LARGEST_BYTES", 100)
     assert keep(predictions, board) is None
     assert any(
         "no file of predictions" in str(problem) for problem in faults(task, board, data=data)

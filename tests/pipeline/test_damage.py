@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from plfl.pipeline.damage import remove_damaged
-from plfl.results.checksums import SUMS, write_sums
+from plfl.results.checksums import CHECKSUMS_FILE, write_sums
 from tests.helpers import tiny
 
 
@@ -23,5 +23,5 @@ def test_changed_errors_of_kept_models_are_made_again(
     assert remove_damaged(study) == ""
     (folder / "lead_times.csv").write_text("state\n")
     message = remove_damaged(study)
-    assert "lead_times.csv" in message and "index.csv" in message and SUMS not in message
+    assert "lead_times.csv" in message and "index.csv" in message and CHECKSUMS_FILE not in message
     assert [path.name for path in folder.iterdir()] == ["sums.csv"]

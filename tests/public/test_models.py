@@ -9,15 +9,15 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.public import models, packing
 from plfl.public.inputs import HourlyLoads
-from plfl.public.models import KINDS, Kind
+from plfl.public.models import METER_KINDS, MeterKind
 
 
 def test_they_take_less_than_a_megabyte_together() -> None:
-    assert sum(models.file_of(kind).stat().st_size for kind in KINDS) <= 1_000_000
+    assert sum(models.file_of(kind).stat().st_size for kind in METER_KINDS) <= 1_000_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_quantile_of_both_horizons_is_there(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", METER_KINDS)
+def test_every_quantile_of_both_horizons_is_there(kind: MeterKind) -> None:
     names = {f"{ahead}_{level}" for ahead in ("hour", "day") for level in (10, 50, 90)}
     assert {*models.load(kind).boosters} == names
 
@@ -37,15 +37,15 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     content = bytearray(models.file_of("homes").read_bytes())
     content[100] ^= 1
     (tmp_path / "homes.xz").write_bytes(content)
-    monkeypatch.setattr(models, "FOLDER", tmp_path)
+    monkeypatch.setattr(models, "MODELS_FOLDER", tmp_path)
     models.load.cache_clear()
     with pytest.raises(DataError, match="is not the file that came with plfl"):
         models.load("homes")
     models.load.cache_clear()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_quantiles_ascend(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", METER_KINDS)
+def test_quantiles_ascend(kind: MeterKind) -> None:
     stamps = np.datetime64("2024-01-01T01", "s") + np.arange(400) * np.timedelta64(3600, "s")
     loads = HourlyLoads.ending_at(stamps, np.random.default_rng(0).gamma(2.0, 1.0, 400))
     last = np.arange(50, 370)
@@ -54,8 +54,8 @@ def test_quantiles_ascend(kind: Kind) -> None:
         assert (np.diff(quantiles, axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_card_names_the_data_and_their_licences(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", METER_KINDS)
+def test_the_card_names_the_data_and_their_licences(kind: MeterKind) -> None:
     card = models.card(kind)
     for source in models.TRAINED_ON[kind]:
         assert source.partition(":")[0] in card

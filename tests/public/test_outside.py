@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.public.inputs import CONTEXT, WEEK, HourlyLoads, inputs_of
+from plfl.public.inputs import CONTEXT, HOURS_PER_WEEK, HourlyLoads, inputs_of
 from plfl.public.training import TreeSizes, fit, gather
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "public_model.py"
@@ -48,7 +48,7 @@ def test_it_has_the_error_of_plfl(
     last = np.arange(begin - 1, min(begin + CONTEXT, len(judged)) - 1)
     errors = []
     for one in meters(judged):
-        inputs = inputs_of(one, "hour", last, np.ones_like(last), begin - WEEK)
+        inputs = inputs_of(one, "hour", last, np.ones_like(last), begin - HOURS_PER_WEEK)
         forecast = inputs.in_units(np.asarray(model.predict(inputs.features)))
         truth = one.load[last + 1]
         errors.append(np.abs(forecast - truth).mean() / np.abs(one.load[last] - truth).mean())

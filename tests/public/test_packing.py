@@ -4,7 +4,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from plfl.public.packing import STEP, pack, unpack
+from plfl.public.packing import LEAF_STEP, pack, unpack
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 6)).astype(np.float32)
 ROWS[::5, 2] = np.nan
@@ -27,8 +27,8 @@ def test_forecasts_stay_the_same(columns: int) -> None:
     restored = lightgbm.Booster(model_str=texts["a"])
     rows = ROWS[:, :columns]
     difference = np.abs(restored.predict(rows) - first.predict(rows))
-    assert difference.max() <= trees * STEP / 2 + 1e-6
-    assert np.ptp(first.predict(rows)) > 100 * trees * STEP  # what is compared differs by row
+    assert difference.max() <= trees * LEAF_STEP / 2 + 1e-6
+    assert np.ptp(first.predict(rows)) > 100 * trees * LEAF_STEP  # what is compared differs by row
 
 
 def test_a_tree_without_a_split_is_a_constant() -> None:
@@ -38,7 +38,7 @@ def test_a_tree_without_a_split_is_a_constant() -> None:
     texts, marks = unpack(pack({"a": booster.model_to_string()}, MARKS))
     np.testing.assert_array_equal(marks, MARKS)
     np.testing.assert_allclose(
-        lightgbm.Booster(model_str=texts["a"]).predict(rows), 0.25, atol=STEP
+        lightgbm.Booster(model_str=texts["a"]).predict(rows), 0.25, atol=LEAF_STEP
     )
 
 

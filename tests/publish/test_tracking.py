@@ -75,7 +75,9 @@ def curve(run, key):
 
 
 def test_bytes_are_logged_by_round_to_the_byte(results, monkeypatch):
-    monkeypatch.setattr(tracking, "BATCH", 7)  # a run has more points than a call takes
+    monkeypatch.setattr(
+        tracking, "METRICS_PER_REQUEST", 7
+    )  # a run has more points than a call takes
     track(results)
     client, found = logged()
     run = found["CA-P2 fedopt adam+fedavg"]
@@ -265,8 +267,8 @@ def test_a_database_that_cannot_be_used_is_named_and_left(results):
 @pytest.fixture(params=["refuses", "is silent"])
 def unreachable(request, results, monkeypatch):
     """The address of a server that refuses connections, or accepts them and says nothing."""
-    monkeypatch.setattr(tracking, "PATIENCE", 0.1)
-    monkeypatch.setattr(tracking, "ANSWER", 0.1)
+    monkeypatch.setattr(tracking, "SERVER_PATIENCE", 0.1)
+    monkeypatch.setattr(tracking, "ANSWER_SECONDS", 0.1)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

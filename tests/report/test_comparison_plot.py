@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 from plfl.report.comparison_plot import ComparisonPlot, Scale, plot_comparisons
-from plfl.results.comparisons import COLUMNS, NUMBERS
+from plfl.results.comparisons import COMPARISON_COLUMNS, NUMBER_COLUMNS
 from tests.helpers import tiny
 
 
 def comparisons(*rows: dict[str, Any]) -> pd.DataFrame:
     """A table of comparisons with these values."""
-    numbers = dict.fromkeys(NUMBERS, np.nan) | {"seeds": 3.0, "weeks": 5.0, "clients": 12.0}
-    blank = dict.fromkeys(COLUMNS, "") | numbers
-    return pd.DataFrame([blank | row for row in rows], columns=COLUMNS)
+    numbers = dict.fromkeys(NUMBER_COLUMNS, np.nan) | {"seeds": 3.0, "weeks": 5.0, "clients": 12.0}
+    blank = dict.fromkeys(COMPARISON_COLUMNS, "") | numbers
+    return pd.DataFrame([blank | row for row in rows], columns=COMPARISON_COLUMNS)
 
 
 def test_positions_are_linear_and_zero_is_inside() -> None:

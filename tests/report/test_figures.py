@@ -25,7 +25,7 @@ from matplotlib.text import Text
 
 from plfl.report.figures import available, draw
 from plfl.report.figures.fig3_mase import scale
-from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.report.figures.style import PAGE_WIDTH, fit, panels, save, style
 from plfl.results.ranking import mase_by_client, rank_methods
 from plfl.results.records import MODELS
 from plfl.results.scores import scores
@@ -122,7 +122,7 @@ def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
     if name not in available(results(config, *diverged).study):
         return
     for stem, figure in drawn(name, config, *diverged).items():
-        assert figure.get_size_inches()[0] <= PAGE
+        assert figure.get_size_inches()[0] <= PAGE_WIDTH
         texts = _texts(figure)
         marks = [text for text, _ in texts].count("sample data")
         assert marks == (config in ("TINY", "METHODS")), stem

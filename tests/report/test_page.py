@@ -17,7 +17,7 @@ import yaml
 from plfl.base.errors import ResultsError
 from plfl.report import answer, page
 from plfl.report.figures import available
-from plfl.results.comparisons import FILE, read
+from plfl.results.comparisons import COMPARISONS_FILE, read
 from plfl.results.records import CELL, read_table, write_table
 from plfl.results.selection import use_of
 from plfl.results.tables import Tables
@@ -202,7 +202,7 @@ def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(small, par
     assert len(ids) == len(set(ids))
     assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
     files = {target for target in targets if not target.startswith(("#", "data:"))}
-    assert files == {*page.FILES} - {FILE}, "fake results lack it: it is computed"
+    assert files == {*page.STUDY_FILES} - {COMPARISONS_FILE}, "fake results lack it: it is computed"
     assert all((small.parent / file).is_file() for file in files)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from plfl.base.errors import ResultsError
-from plfl.results.checksums import SUMS, changed_tables, fault_of, write_sums
+from plfl.results.checksums import CHECKSUMS_FILE, changed_tables, fault_of, write_sums
 from plfl.results.records import join_tables, read_table, write_table
 from tests.helpers.refusals import naming
 
@@ -73,7 +73,7 @@ def test_the_sums_of_a_folder_name_what_has_changed(path: Path) -> None:
     for name in ("summary.csv", "study.json"):
         (folder / name).write_text("whole")
     write_sums(folder)
-    lines = [line.split("  ") for line in (folder / SUMS).read_text().splitlines()]
+    lines = [line.split("  ") for line in (folder / CHECKSUMS_FILE).read_text().splitlines()]
     assert [name for _, name in lines] == ["cell.parquet", "study.json", "summary.csv"]
     assert lines[1][0] == hashlib.sha256(b"whole").hexdigest()
     assert not list(changed_tables(folder))
@@ -84,5 +84,5 @@ def test_the_sums_of_a_folder_name_what_has_changed(path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "0f", f"{'0' * 64}  ../other", "\xff"])
 def test_sums_that_are_damaged_are_named_themselves(text: str, tmp_path: Path) -> None:
-    (tmp_path / SUMS).write_text(text + "\n", encoding="latin-1")
-    assert list(changed_tables(tmp_path)) == [tmp_path / SUMS]
+    (tmp_path / CHECKSUMS_FILE).write_text(text + "\n", encoding="latin-1")
+    assert list(changed_tables(tmp_path)) == [tmp_path / CHECKSUMS_FILE]

@@ -163,7 +163,7 @@ def test_joined_tables_are_one_in_groups_of_whole_tables(tmp_path: Path) -> None
         write_table(part, path)
     shown: list[pd.DataFrame] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("plfl.results.records.GROUP", 3)
+        patch.setattr("plfl.results.records.ROWS_PER_GROUP", 3)
         join_tables(paths, tmp_path / "all.parquet", shown.append)
     whole = pd.concat(parts, ignore_index=True)
     read = read_table(tmp_path / "all.parquet")

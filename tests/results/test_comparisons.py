@@ -14,7 +14,7 @@ from plfl.report.answer import _Question, answer
 from plfl.report.overview import describe_places
 from plfl.report.reporting import make
 from plfl.results import words
-from plfl.results.comparisons import FILE, MONTH, gains, lead, read, table
+from plfl.results.comparisons import COMPARISONS_FILE, MONTH, gains, lead, read, table
 from plfl.results.overview import Overview, gather
 from plfl.results.scores import WeeklyScores, pooled
 from plfl.results.selection import use_of
@@ -133,7 +133,7 @@ def test_the_page_says_in_plain_words_where_joining_helps(study: Study) -> None:
 
 def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:
     written = read(study.paths.results, study)
-    path = study.paths.results / FILE
+    path = study.paths.results / COMPARISONS_FILE
     kept = path.read_bytes()
     path.unlink()
     pd.testing.assert_frame_equal(read(study.paths.results, study), written, rtol=1e-4, atol=1e-6)

@@ -14,7 +14,7 @@ from plfl.report.figures.style import colour
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
 from plfl.study import Study
-from plfl.study.checks import USES
+from plfl.study.checks import USE_NAMES
 from tests.helpers import fake_results
 from tests.helpers.fake_results import plausible
 from tests.helpers.refusals import naming
@@ -102,7 +102,7 @@ def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
 def test_best_cells_have_the_scores_of_their_intervals(gathered: Study) -> None:
     best = Overview(gathered.paths.results).table("best.csv")
     best = best[best["variant"] == "batch_size=8,model=gru"]
-    best = best[~best["sharing"].isin(USES)]  # these synthetic records have no intervals
+    best = best[~best["sharing"].isin(USE_NAMES)]  # these synthetic records have no intervals
     is_baseline = best["sharing"] == "baseline"
     crps = best["mase"] / np.where(is_baseline, 3, 2)
     np.testing.assert_allclose(best["scaled_crps"], crps, rtol=1e-3)

@@ -250,6 +250,6 @@ def test_a_window_without_a_forecast_has_no_part_in_adaptive_widths() -> None:
     loads[7] = np.nan
     found = of.task.conformal_widths(dataset, 0, loads)
     scores = np.delete(np.abs(dataset.truth(starts) - loads), 7, axis=0)
-    steps = conformal.STEP * scores.std(axis=0) / dataset.view.scale[0]
+    steps = conformal.WIDTH_STEP * scores.std(axis=0) / dataset.view.scale[0]
     np.testing.assert_allclose(found[1, :, 0], steps)
     assert np.isfinite(found).all()

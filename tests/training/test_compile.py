@@ -12,7 +12,7 @@ from plfl.models.lstm_mlp import LstmMlp
 from plfl.training.engines import choose, make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
-from plfl.training.native.flags import FOLDER, FOREST, SOURCE, stem
+from plfl.training.native.flags import FOREST, NATIVE_FOLDER, SOURCE, stem
 from plfl.training.stacked import Stacked
 from tests.helpers.engine_cases import CPU, SHAPE, SMALL, make_dataset, with_covariates
 from tests.helpers.refusals import naming
@@ -53,7 +53,7 @@ def test_a_compiler_that_fails(fresh_cache, monkeypatch):
 def test_a_build_that_came_with_the_package_needs_no_compiler(fresh_cache, monkeypatch):
     build = fresh_cache / f"{stem('plain')}.so"
     build.touch()
-    monkeypatch.setattr(compile, "FOLDER", fresh_cache)
+    monkeypatch.setattr(compile, "NATIVE_FOLDER", fresh_cache)
     monkeypatch.setenv("PATH", "")
     assert compile.build_kernel("plain") == build
 
@@ -70,8 +70,8 @@ def test_an_old_compiler_that_knows_no_new_instructions(fresh_cache, monkeypatch
 
 def test_every_file_of_the_kernel_is_part_of_its_digest():
     """A header that is not named would change without anything being compiled or run again."""
-    files = {path.name for path in FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
-    assert files == {SOURCE, *compile.HEADERS, FOREST}
+    files = {path.name for path in NATIVE_FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
+    assert files == {SOURCE, *compile.HEADER_FILES, FOREST}
 
 
 def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):

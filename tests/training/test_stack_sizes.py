@@ -58,7 +58,7 @@ def depends_on_company(network: Network, rows: int) -> bool:
     "model", [*MODELS, model_of_class(Convolution)], ids=lambda model: model.name
 )
 def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
-    monkeypatch.setattr(stacked, "SIZES", (2, 8))  # because tracing takes long
+    monkeypatch.setattr(stacked, "STACK_SIZES", (2, 8))  # because tracing takes long
     network = model.network(MODULE_SHAPE)
     assert not depends_on_company(network, rows=20)
     engine, rows = Stacked(network, windows(network), CPU), work(network, 5).rows
@@ -91,7 +91,7 @@ class Products:
 def test_a_processor_may_round_stacks_of_a_size_otherwise(monkeypatch, size, last):
     Products(monkeypatch, size, last)
     assert not depends_on_company(SMALL, rows=70)
-    if size in stacked.SIZES:
+    if size in stacked.STACK_SIZES:
         # The comparison is what notices it.
         monkeypatch.setattr(stacked, "comparable", lambda network, sizes, *_: sizes)
         assert depends_on_company(SMALL, rows=70)
@@ -123,7 +123,7 @@ def test_stacks_hold_every_row_once(rows: int) -> None:
 
 
 def test_stacks_of_large_models_are_small() -> None:
-    assert stacked.sizes_for(97) == stacked.SIZES
+    assert stacked.sizes_for(97) == stacked.STACK_SIZES
     assert stacked.sizes_for(60_276) == (2, 8, 16)
     assert stacked.sizes_for(11_000_000) == (2,)
     assert stacked.sizes_for(60_276, THERE) == stacked.GPU_SIZES
@@ -139,7 +139,7 @@ def test_a_gpu_has_stacks_of_the_sizes_that_agree(monkeypatch, size, left):
 
 
 def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "WINDOWS_PER_PASS", 8)
+    monkeypatch.setattr(stacked, "STACKED_WINDOWS", 8)
     rows = work(SMALL, 4).rows
     starts = [torch.arange(n) for n in (5, 16, 1, 21)]
     expected = Stacked(SMALL, windows(SMALL), CPU).predict(rows, starts)

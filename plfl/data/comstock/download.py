@@ -29,7 +29,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic, sha256, write_text
 from plfl.config.sections import Data
 from plfl.data.comstock import series
-from plfl.data.comstock.releases import BUCKET, REGION, ROOT, ReleaseKeys
+from plfl.data.comstock.releases import BUCKET, BUCKET_ROOT, REGION, ReleaseKeys
 
 WORKERS = 8
 """Number of parallel downloads."""
@@ -138,7 +138,7 @@ class Store:
 
     def _retrieve(self, key: str) -> None:
         """Download a file, unless it is here and as in the bucket."""
-        path, source = self.root / key, {"Bucket": BUCKET, "Key": f"{ROOT}/{key}"}
+        path, source = self.root / key, {"Bucket": BUCKET, "Key": f"{BUCKET_ROOT}/{key}"}
         with _explained(key):
             etag = self._client.head_object(**source)["ETag"].strip('"')
             if not (path.is_file() and _md5(path) == etag):
@@ -156,13 +156,15 @@ class Store:
     def _listing(self, pattern: str) -> list[str]:
         """Keys in the bucket that match a pattern, in which `*` stands for a county, sorted."""
         names = re.compile(re.escape(pattern).replace(r"\*", "[A-Za-z0-9]+"))
-        prefix = f"{ROOT}/{pattern[: pattern.index('*')]}"
+        prefix = f"{BUCKET_ROOT}/{pattern[: pattern.index('*')]}"
         with _explained(pattern):
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=BUCKET, Prefix=prefix
             )
             keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
-        return sorted(filter(names.fullmatch, (key.removeprefix(f"{ROOT}/") for key in keys)))
+        return sorted(
+            filter(names.fullmatch, (key.removeprefix(f"{BUCKET_ROOT}/") for key in keys))
+        )
 
     @cached_property
     def _client(self) -> Any:

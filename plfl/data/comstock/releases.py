@@ -16,7 +16,7 @@ from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
 REGION = "us-west-2"
-ROOT = "nrel-pds-building-stock/end-use-load-profiles-for-us-building-stock"
+BUCKET_ROOT = "nrel-pds-building-stock/end-use-load-profiles-for-us-building-stock"
 """Prefix of all keys in the bucket; other keys here are relative to it."""
 
 STATIC = {
@@ -78,7 +78,8 @@ PAPER_RELEASE = "2023/comstock_amy2018_release_1"
 
 @dataclass(frozen=True)
 class ReleaseKeys:
-    """The keys, relative to `ROOT`, of one scenario (the baseline or an upgrade) of one release."""
+    """The keys, relative to `BUCKET_ROOT`, of one scenario (the baseline or an upgrade) of one
+    release."""
 
     release: str
     upgrade: int

@@ -54,7 +54,7 @@ hour."""
 
 EST = -5
 
-REMEDY = "delete the file and download it again"
+DOWNLOAD_REMEDY = "delete the file and download it again"
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,9 @@ def metadata(
     for key in keys:
         table = _parquet(root / key, columns)
         if not pd.api.types.is_integer_dtype(table["id"]):
-            raise DataError(Problem(root / key, "column 'bldg_id' has no whole numbers", REMEDY))
+            raise DataError(
+                Problem(root / key, "column 'bldg_id' has no whole numbers", DOWNLOAD_REMEDY)
+            )
         if names.state:
             table = table[table["state"] == state]
         tables.append(table.assign(key=key))
@@ -210,7 +212,9 @@ def buildings(
         # It becomes part of a path.
         if not re.fullmatch("[A-Za-z0-9]+", str(county)):
             raise DataError(
-                Problem(metadata_path, f"{county!r} is not the GISJOIN of a county", REMEDY)
+                Problem(
+                    metadata_path, f"{county!r} is not the GISJOIN of a county", DOWNLOAD_REMEDY
+                )
             )
     constants = static.to_dict("index")
     return [
@@ -255,7 +259,7 @@ def _load(path: Path) -> pd.Series:
             Problem(
                 path,
                 f"column 'timestamp' has type {table['timestamp'].dtype}, not naive times",
-                REMEDY,
+                DOWNLOAD_REMEDY,
             )
         )
     with _reading(path):
@@ -289,7 +293,7 @@ def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
                 place,
                 f"row {row + 1} is for {hours[row]}, but the load has {full[row]} "
                 f"({counted(int(wrong.sum()), 'such row')})",
-                REMEDY,
+                DOWNLOAD_REMEDY,
             )
         )
 
@@ -329,4 +333,4 @@ def _reading(path: Path) -> Iterator[None]:
             Problem(path, "does not exist", "fetch it with `plfl study … --forcerun download`")
         ) from None
     except (pa.ArrowException, ValueError, TypeError, OSError) as error:
-        raise DataError(Problem(path, f"cannot be read ({error})", REMEDY)) from None
+        raise DataError(Problem(path, f"cannot be read ({error})", DOWNLOAD_REMEDY)) from None

@@ -33,7 +33,7 @@ from plfl.base.errors import (
 )
 from plfl.base.keys import Key
 from plfl.base.text import counted, counted_names
-from plfl.config.named import FEATURES
+from plfl.config.named import FEATURE_UNITS
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
@@ -319,7 +319,7 @@ def _finished_table(
     table.index = _local_ends(table.index[0], len(table), meter.minutes, meter.zone)
     # Known features first, in their order.
     columns = [*map(str, table)]
-    roles = [role for role in dict.fromkeys([*FEATURES, *columns]) if role in columns]
+    roles = [role for role in dict.fromkeys([*FEATURE_UNITS, *columns]) if role in columns]
     table = table if roles == columns else table[roles]
     table = _fill_gaps(place, table, meters, meter.zone, fills_gaps)
     values = table["load"]

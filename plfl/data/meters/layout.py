@@ -15,7 +15,7 @@ from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.loads import (
-    ROWS,
+    SAMPLE_ROWS,
     WITH_UNIT,
     LoadSearch,
     ask_about_factors,
@@ -531,4 +531,4 @@ def _names_meters(table: RawTable, name: str) -> bool:
     if not is_number(table, name):
         return 1 < text.nunique() <= len(text) / 2
     # Whole numbers under such a name may be loads, too.
-    return is_whole(text[text != ""]) and 1 < text.nunique() <= len(text) / ROWS
+    return is_whole(text[text != ""]) and 1 < text.nunique() <= len(text) / SAMPLE_ROWS

@@ -39,7 +39,7 @@ _MOST_RATIO = 1.25
 """The mean of single powers is up to this multiple, or part, of that of the energy."""
 _ROUNDING = 0.05
 """The part of its mean by which a sum may differ from its rounded parts."""
-ROWS = 24
+SAMPLE_ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
 
 
@@ -230,7 +230,7 @@ def _names_row_numbers(column: str) -> bool:
 
 def _is_few_whole(table: RawTable, column: str) -> bool:
     """Whether a column has a few whole numbers, such as those of marks, weekdays or intervals."""
-    values = as_text(table.cells[column].head(ROWS * _MOST_MARKS))
+    values = as_text(table.cells[column].head(SAMPLE_ROWS * _MOST_MARKS))
     return 1 < len(values.unique()) <= min(_MOST_MARKS, len(values) / 2) and is_whole(values)
 
 
@@ -250,7 +250,7 @@ def _blocks(table: RawTable, column: str) -> list[str]:
     those of meters may; empty if not."""
     values = as_text(table.cells[column])
     names = list(map(str, values.unique()))
-    if not 2 <= len(names) <= len(values) / ROWS or "" in names or DATED.match(names[0]):
+    if not 2 <= len(names) <= len(values) / SAMPLE_ROWS or "" in names or DATED.match(names[0]):
         return []
     if is_number(table, column) and not is_whole(values):
         return []
@@ -281,7 +281,7 @@ def ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
     spans: dict[str, str] = {}
     for column in columns if 1 < len(columns) <= _NARROW else ():
         if _is_few_whole(table, column):
-            values = as_text(table.cells[column].head(ROWS * _MOST_MARKS))
+            values = as_text(table.cells[column].head(SAMPLE_ROWS * _MOST_MARKS))
             numbers = sorted(int(float(value)) for value in values.unique())
             spans[column] = f"{numbers[0]} to {numbers[-1]}"
     other_columns = [column for column in columns if column not in spans]

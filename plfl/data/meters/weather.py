@@ -8,7 +8,7 @@ import pandas as pd
 
 from plfl.base.errors import data_error
 from plfl.base.keys import Key, Wording, word_keys
-from plfl.config.named import FEATURES
+from plfl.config.named import FEATURE_UNITS
 from plfl.config.sections import Meters
 from plfl.data.meters import layout, tables
 from plfl.data.meters.cleaning import rows_in_utc
@@ -70,7 +70,7 @@ def read_weather(path: Path, meters: Meters) -> Weather:
     file = read_file(recognised_file, station)
     ((name, piece),) = file.pieces.items()
     measurements = rows_in_utc(piece, name, zone_named(zone), file.keys, Counter())
-    units = {role: FEATURES[role] for role in roles if role in FEATURES} | meters.units
+    units = {role: FEATURE_UNITS[role] for role in roles if role in FEATURE_UNITS} | meters.units
     roles_and_units = ", ".join(
         f"{role} in {units.get(role, 'a unit of its own')}" for role in roles
     )

@@ -78,9 +78,9 @@ class Kind:
     school: bool = False
 
 
-ALWAYS = (0.0, 24.0)
+ALL_DAY = (0.0, 24.0)
 """Hours of a building that never closes."""
-KINDS = TypeAdapter(dict[str, Kind]).validate_python(
+BUILDING_KINDS = TypeAdapter(dict[str, Kind]).validate_python(
     tomllib.loads(Path(__file__).with_name("building_types.toml").read_text(encoding="utf-8"))
 )
 """The 14 building types of ComStock."""
@@ -114,7 +114,7 @@ class SampleBuilding:
 def draw(state: str, bldg_id: int, kind: str, seed: int) -> SampleBuilding:
     """Draw the building `bldg_id` of type `kind`. The result depends only on the arguments."""
     rng = np.random.default_rng([seed, _BUILDING, STATES[state].fips, bldg_id])
-    model = KINDS[kind]
+    model = BUILDING_KINDS[kind]
     median, spread = model.area
     # The golden ratio spreads the sizes of a state evenly, even if only a few of its buildings are
     # used.
@@ -154,7 +154,7 @@ def _start(state: str, seed: int) -> float:
 
 Array = NDArray[np.float64]
 
-STEP = 0.25
+INTERVAL_HOURS = 0.25
 """Hours of an interval."""
 
 
@@ -173,7 +173,7 @@ class LocalTime:
         cls, stamps: pd.DatetimeIndex, zone: str, kind: Kind, rng: np.random.Generator
     ) -> LocalTime:
         """Draw the hours of every day on which `stamps`, Eastern Standard Time, fall in `zone`."""
-        middle = stamps - pd.Timedelta(hours=STEP / 2)
+        middle = stamps - pd.Timedelta(hours=INTERVAL_HOURS / 2)
         # POSIX zones have the opposite sign: Etc/GMT+5 is five hours behind UTC.
         wall = middle.tz_localize("Etc/GMT+5").tz_convert(zone).tz_localize(None)
         midnight = wall.normalize()
@@ -227,7 +227,7 @@ def _hours(
         hours = None if day in closed else plan[day.weekday()]
         if hours is None:
             hours, share = (9.0, 16.0), rng.choice([0.0, 0.0, 0.08])  # sometimes a caretaker
-        elif hours == ALWAYS:
+        elif hours == ALL_DAY:
             opening[i], closing[i], level[i] = 0.0, 24.0, 1.0
             continue
         else:

@@ -11,7 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.data.sample.buildings import KINDS, STEP, Array, Kind, LocalTime, SampleBuilding
+from plfl.data.sample.buildings import (
+    BUILDING_KINDS,
+    INTERVAL_HOURS,
+    Array,
+    Kind,
+    LocalTime,
+    SampleBuilding,
+)
 from plfl.data.sample.places import STATES
 from plfl.data.sample.weather import (
     RADIATION,
@@ -70,7 +77,7 @@ def air_conditioning(
     """Electric power of the end uses that keep the set points, in W/m² of floor, given the outdoor
     temperature in °C, solar radiation in W/m², the gains of heat from people, lights and equipment
     in W/m² of floor, and when fresh air is supplied."""
-    kind = KINDS[building.kind]
+    kind = BUILDING_KINDS[building.kind]
     walls, windows = building.wall_area / building.area, building.window_area / building.area
     envelope = rng.uniform(0.4, 0.9) * walls + 2.7 * windows + 0.35 / building.stories
     loss = kind.heated * (envelope + 0.33 * 3.5 * rng.uniform(0.1, 0.35))
@@ -86,7 +93,7 @@ def _operate(
     building: SampleBuilding, zone: _Zone, rng: np.random.Generator
 ) -> tuple[_Operation, _Size]:
     """The operation of all units of a building, and their total size."""
-    kind = KINDS[building.kind]
+    kind = BUILDING_KINDS[building.kind]
     warm, cool = rng.uniform(22.8, 24.5), rng.uniform(20.0, 21.5)
     setback = rng.uniform(1.0, 5.0)
     hottest, coldest = np.quantile(zone.outdoor, [0.996, 0.004])
@@ -119,7 +126,7 @@ def _powers(
     rng: np.random.Generator,
 ) -> dict[str, Array]:
     """The electric power that an operation takes, by end use."""
-    kind, outdoor = KINDS[building.kind], zone.outdoor
+    kind, outdoor = BUILDING_KINDS[building.kind], zone.outdoor
     cooling, heating = operation.cooling, operation.heating
     is_central = building.hvac == "central"
     economizer = rng.random() < (0.8 if is_central else 0.5)
@@ -157,7 +164,7 @@ def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, cycles: bool)
     """
     capacity, coupling, mass = 9.0, 4.0, 55.0  # Wh/K, W/K, Wh/K per m²
     # This loop takes half of the time of a building: local variables make it faster.
-    inertia, follows = capacity / STEP, STEP * coupling / mass
+    inertia, follows = capacity / INTERVAL_HOURS, INTERVAL_HOURS * coupling / mass
     coldest, hottest = -size.cooling, size.heating
     weight = inertia + zone.exchange + coupling  # W per kelvin of the air in one step
     constant = zone.exchange * zone.outdoor + zone.heat
@@ -217,7 +224,7 @@ _SERIES = 3  # stream of random numbers
 def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     """A year of the building's electricity: `END_USES` in kWh per 15 minutes at `STAMPS`."""
     place = STATES[building.state]
-    kind = KINDS[building.kind]
+    kind = BUILDING_KINDS[building.kind]
     rng = np.random.default_rng([seed, _SERIES, place.fips, building.bldg_id])
     stamps = pd.date_range(end=STAMPS[-1], periods=len(STAMPS) + _WARM_UP, freq="15min")
     standard = stamps + pd.Timedelta(hours=place.offset + 5)
@@ -255,7 +262,9 @@ def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     }
     kilowatt = building.area / 1000
     # Rounded to 0.1 Wh, so that the files do not depend on the last bit of a math library.
-    energies = {use: (powers[use] * kilowatt * STEP)[_WARM_UP:].round(4) + 0.0 for use in END_USES}
+    energies = {
+        use: (powers[use] * kilowatt * INTERVAL_HOURS)[_WARM_UP:].round(4) + 0.0 for use in END_USES
+    }
     return pd.DataFrame(energies, index=STAMPS)
 
 
@@ -295,7 +304,7 @@ def _refrigeration(
     present: Array,
     rng: np.random.Generator,
 ) -> Array:
-    cold = KINDS[building.kind].refrigeration
+    cold = BUILDING_KINDS[building.kind].refrigeration
     if building.kind.startswith("Retail") and rng.random() < 0.25:
         cold = 15.0 * rng.uniform(0.3, 1.0)  # food
     racks = np.clip(1 + 0.012 * (temperature - 20) + 0.15 * present, 0.6, None) * cold * density
@@ -308,7 +317,7 @@ def _refrigeration(
 def _water(
     building: SampleBuilding, density: float, present: Array, rng: np.random.Generator
 ) -> Array:
-    demand = KINDS[building.kind].water
+    demand = BUILDING_KINDS[building.kind].water
     is_electric = rng.random() < 0.5
     water = demand * density * is_electric * (0.1 + present)
     water *= np.maximum(1 + 0.4 * autoregressive(rng, len(present), 1), 0.1)

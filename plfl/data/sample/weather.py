@@ -20,7 +20,7 @@ TEMPERATURE = "Dry Bulb Temperature [°C]"
 WIND_SPEED = "Wind Speed [m/s]"
 RADIATION = "Global Horizontal Radiation [W/m2]"
 
-MARGIN = pd.Timedelta("4D")
+EXTRA_TIME = pd.Timedelta("4D")
 """Extra time generated before and after 2018, for other time zones and the thermal history."""
 
 _STORMS, _COUNTY = 0, 1  # streams of random numbers
@@ -63,15 +63,17 @@ def elevation(county: County, offset: int, stamps: pd.DatetimeIndex) -> Array:
 @lru_cache(maxsize=16)
 def weather(state: str, gisjoin: str, seed: int) -> pd.DataFrame:
     """The county's weather in ComStock's columns, hourly, indexed by hour-ending standard time, in
-    2018 and `MARGIN` on both sides. It depends on the arguments only."""
+    2018 and `EXTRA_TIME` on both sides. It depends on the arguments only."""
     place = STATES[state]
     county = next(c for c in place.counties if c.gisjoin == gisjoin)
     stamps = pd.date_range(
-        pd.Timestamp("2018-01-01 01:00") - MARGIN, pd.Timestamp("2019-01-01") + MARGIN, freq="h"
+        pd.Timestamp("2018-01-01 01:00") - EXTRA_TIME,
+        pd.Timestamp("2019-01-01") + EXTRA_TIME,
+        freq="h",
     )
     n = len(stamps)
     rng = np.random.default_rng([seed, _COUNTY, int(gisjoin[1:])])
-    hours = np.arange(n) - MARGIN / pd.Timedelta("1h")
+    hours = np.arange(n) - EXTRA_TIME / pd.Timedelta("1h")
     season = np.cos(2 * np.pi * (hours / 24 - county.warmest) / 365)  # 1 in summer, -1 in winter
 
     clouds = 1 / (1 + np.exp(-(1.6 * autoregressive(rng, n, 14) + 4 * (county.clouds - 0.5))))
@@ -127,7 +129,7 @@ def _storms(place: SampleState, seed: int, season: Array) -> Array:
         (place.cold_snaps, (-5, 60), -1.4 * winter),
     ):
         for _ in range(rng.poisson(count)):
-            middle = 24 * rng.uniform(*months) + MARGIN / pd.Timedelta("1h")
+            middle = 24 * rng.uniform(*months) + EXTRA_TIME / pd.Timedelta("1h")
             width = 24 * rng.uniform(1.0, 2.2)
             shape = np.exp(-0.5 * ((np.arange(n) - middle) / width) ** 2)
             spell = size * rng.uniform(0.6, 1.3) * shape

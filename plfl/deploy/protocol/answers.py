@@ -28,7 +28,7 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.federated.codecs.coder import Coder
-from plfl.interfaces.codec import LARGEST, CodecError
+from plfl.interfaces.codec import LARGEST_SENT, CodecError
 from plfl.results.records import MODELS
 from plfl.study import Cell, Study
 
@@ -47,7 +47,7 @@ SCORE = re.compile(
 """Names of scores of the tasks."""
 LONGEST = 1 << 26
 """Most bytes of an array whose length is not known."""
-ROWS = 16
+ARRAYS_PER_ANSWER = 16
 """Arrays of an answer that may be as large as the model."""
 
 
@@ -56,17 +56,17 @@ def largest_answer(parameters: int) -> int:
 
     An answer of one round is checked more closely; this bounds what a server holds before that.
     """
-    return ROOM + max(LONGEST, ROWS * torch.float32.itemsize * parameters)
+    return ROOM + max(LONGEST, ARRAYS_PER_ANSWER * torch.float32.itemsize * parameters)
 
 
 def _not_infinite(score: float) -> float:
-    if abs(score) > LARGEST:
+    if abs(score) > LARGEST_SENT:
         raise ValueError("is implausible")
     return score
 
 
 Count = Annotated[int, Field(ge=0, le=CENTURY)]
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Number = Annotated[float, Field(ge=-LARGEST_SENT, le=LARGEST_SENT)]
 Reading = Annotated[float, Field(ge=-LARGEST_READING, le=LARGEST_READING)]
 Score = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_not_infinite)]
 """A score; NaN if it is undefined, such as a MASE if persistence has no error."""
@@ -245,7 +245,7 @@ def _read(
         f"it has the arrays {received_shapes}, expected {expected_shapes}",
     )
     for n, array in message.arrays.items():
-        sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
+        sound = array.isfinite().all() and (array.double().abs() <= LARGEST_SENT).all()
         _require(bool(sound), f"array {n} has numbers that are implausible, or not finite")
     try:
         if coder is not None:

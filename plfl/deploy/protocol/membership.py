@@ -21,7 +21,7 @@ from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 
-PAUSE = 0.25
+MEMBERSHIP_PAUSE = 0.25
 """Seconds between two checks for connected clients."""
 RETRY = 5.0
 """Seconds until a client that could not join is asked again."""
@@ -102,7 +102,7 @@ class Membership:
                         "start them, or lower --minimum",
                     )
                 )
-            time.sleep(PAUSE)
+            time.sleep(MEMBERSHIP_PAUSE)
 
     def connected(self, invitation: Message) -> list[str]:
         """Names of the connected clients. New ones are sent the `invitation` first."""

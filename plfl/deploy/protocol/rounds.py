@@ -13,7 +13,7 @@ from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round
 
-RELEASES = "releases"
+RELEASES_FILE = "releases"
 """File beside the checkpoint, with the run and the number of each private round on a line each time
 that it drew noise. A round that is repeated after a restart may already have sent its model."""
 

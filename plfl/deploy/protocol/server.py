@@ -51,7 +51,7 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
-from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSummary, record
+from plfl.deploy.protocol.rounds import RELEASES_FILE, Observed, RoundPolicy, RoundSummary, record
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
@@ -66,8 +66,8 @@ from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import Round, run
 from plfl.federated.secure import neighbours
 from plfl.federated.secure.keys import SystemSecrets
-from plfl.federated.secure.shares import SIZE as SHARE
-from plfl.federated.secure.sums import PUBLIC, SEALED, DropoutError, SumServer
+from plfl.federated.secure.shares import SHARE_BYTES as SHARE
+from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES, DropoutError, SumServer
 from plfl.federated.secure.updates import Crowd, fewest_staying
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
@@ -75,12 +75,12 @@ from plfl.training.task import Engine
 
 log = logging.getLogger(__name__)
 
-MODEL = "model.safetensors"
+MODEL_FILE = "model.safetensors"
 """File with the server's state after the last round, and its average with `federation.server_ema`,
 next to the folder of the checkpoint."""
-FEWEST = 2
+FEWEST_CLIENTS = 2
 """Clients that train together: the messages of one would not determine its tree."""
-FEWEST_MASKED = neighbours.FEWEST
+FEWEST_MASKED = neighbours.FEWEST_MASKED
 """The same if messages are masked."""
 
 
@@ -125,7 +125,7 @@ class DeployedServer:
             self.gather()
             self._round(f, t, progress)
             self._save(f, t)
-        with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
+        with atomic(self.checkpoint.folder.parent / MODEL_FILE) as temporary:
             average = f.server_average
             arrays = f.server.state | ({} if average is None else {"average": average.rows})
             temporary.write_bytes(safetensors.torch.save(arrays))
@@ -217,7 +217,7 @@ class DeployedServer:
 
     @property
     def _releases(self) -> Path:
-        return self.checkpoint.folder.parent / RELEASES
+        return self.checkpoint.folder.parent / RELEASES_FILE
 
     def _train(self, cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
         """Let the clients of `cohorts` train; yield the part of each cohort that answered."""
@@ -249,7 +249,7 @@ class DeployedServer:
                 messages[name] = self.message("train", name, rows[name], **about)
             if watch is None and not masked:
                 return self._ask(messages, "train", read)
-            if count < (FEWEST if self.channel.secrets is None else FEWEST_MASKED):
+            if count < (FEWEST_CLIENTS if self.channel.secrets is None else FEWEST_MASKED):
                 for name in asked_clients:
                     self.members.refuse(name, "no other client trains with it")
                 return {}
@@ -275,13 +275,13 @@ class DeployedServer:
         degree = server.neighbours.shape[1]
         crowd = Crowd(len(names), float(f.weights_of_sum.nansum()))
         # 1. The public keys of all clients.
-        answers, publics = self._ask_for_bytes(messages, PUBLIC)
+        answers, publics = self._ask_for_bytes(messages, PUBLIC_KEYS_BYTES)
         if len(answers) < len(names):
             return answers, False
         # 2. Shares of their secrets, sealed for their neighbours.
         introductions = [crowd.pack() + message for message in server.pass_on(publics)]
         requests = self._reply_with(answers, introductions)
-        answers, shared = self._ask_for_bytes(requests, degree * SEALED)
+        answers, shared = self._ask_for_bytes(requests, degree * SEALED_BYTES)
         if len(answers) < len(names):
             return answers, False
         # 3. The masked updates of those that are still there.

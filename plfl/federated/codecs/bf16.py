@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.interfaces.codec import LARGEST, Blocks, Codec, CodecError, Field, Random, Rows
+from plfl.interfaces.codec import LARGEST_SENT, Blocks, Codec, CodecError, Field, Random, Rows
 
 
 class BFloat16(Codec):
@@ -26,6 +26,6 @@ class BFloat16(Codec):
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
         rows: Rows = (fields[0].astype(np.uint32) << 16).view(np.float32)
-        if not (np.abs(rows) <= 2 * LARGEST).all():
+        if not (np.abs(rows) <= 2 * LARGEST_SENT).all():
             raise CodecError("the coded update has numbers that are implausible, or not finite")
         return rows

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.interfaces.codec import LARGEST, CodecError, Field
+from plfl.interfaces.codec import LARGEST_SENT, CodecError, Field
 
 Bytes = NDArray[np.uint8]
 
@@ -39,7 +39,7 @@ def _checked(field: Field, array: NDArray[Any]) -> NDArray[Any]:
         raise CodecError(
             f"the coded update has the code {array.max()}, which is not below {field.levels}"
         )
-    if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST).all():
+    if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST_SENT).all():
         raise CodecError("the coded update has numbers that are implausible, or not finite")
     return array
 

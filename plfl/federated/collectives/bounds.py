@@ -2,7 +2,7 @@
 
 Each window is 1 in counts, and adds one gradient to a sum. So no count is negative or exceeds the
 windows with which a client has joined, and no sum of gradients exceeds a count times the largest
-gradient. Where a loss has no largest gradient, sums are bounded by `LARGEST` alone.
+gradient. Where a loss has no largest gradient, sums are bounded by `LARGEST_SENT` alone.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.interfaces.codec import LARGEST
+from plfl.interfaces.codec import LARGEST_SENT
 
 ROUNDING = 1e-6
 """Difference, also relative, of two numbers of which the terms were added in another order."""
@@ -68,7 +68,7 @@ class Bounds(NamedTuple):
             )
 
     def _hold(self, gradients: Any, counts: Any) -> Any:
-        limits = np.minimum(self.slope * counts, LARGEST)
+        limits = np.minimum(self.slope * counts, LARGEST_SENT)
         return abs(gradients) <= limits * (1 + ROUNDING) + ROUNDING
 
 

@@ -26,7 +26,7 @@ from plfl.federated.collectives.widths import (
     write,
 )
 
-FEWEST = 2 * SETTINGS["min_child_samples"]
+FEWEST_ROWS = 2 * SETTINGS["min_child_samples"]
 """Windows of a leaf that LightGBM may divide."""
 NO_FEATURE = np.iinfo("i4").max
 """Place of no feature in the order of equal gains."""
@@ -127,7 +127,7 @@ class Growth:
             self.leaves.append(right_leaf)
             if len(self.leaves) >= self.most_leaves:
                 break
-            if left_leaf.windows < FEWEST and right_leaf.windows < FEWEST:
+            if left_leaf.windows < FEWEST_ROWS and right_leaf.windows < FEWEST_ROWS:
                 continue
             children = [place, len(self.leaves) - 1]
             self._latest = children if left_leaf.windows < right_leaf.windows else children[::-1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-PUBLIC: dict[str, Any] = {
+BIN_PARAMETERS: dict[str, Any] = {
     "enable_bundle": False,  # bundles of features depend on one client's rows
     "feature_pre_filter": False,
     "min_data_in_bin": 1,
@@ -18,15 +18,15 @@ SETTINGS: dict[str, Any] = {
     "num_threads": 1,
     "deterministic": True,
     "force_row_wise": True,
-    **PUBLIC,
+    **BIN_PARAMETERS,
     "max_cat_threshold": 1,  # there are no categories; this shortens messages
     "pre_partition": True,
     "verbosity": -1,
 }
 """Parameters of the LightGBMs of clients, with which their messages are those below."""
-TESTED = ("4.6", "4.7")
+TESTED_VERSIONS = ("4.6", "4.7")
 """The versions of LightGBM for which this holds, as `self_test` has found."""
-SPLITS = 2 * (94 + 4)
+SPLITS_BYTES = 2 * (94 + 4)
 """Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf."""
 SPLIT = np.dtype(
     {
@@ -37,7 +37,7 @@ SPLIT = np.dtype(
     }
 )
 """What is read of a `SplitInfo`, and where it is there."""
-ROOT = np.dtype(
+ROOT_TYPE = np.dtype(
     {"names": ["hessian", "gradient", "count"], "formats": ["f8", "f8", "i4"], "itemsize": 24}
 )
 """What LightGBM sends of all windows of a client before it grows a tree."""

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.federated.collectives.growth import Growth, Leaf
-from plfl.federated.collectives.layout import ROOT
+from plfl.federated.collectives.layout import ROOT_TYPE
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import LeafWidths, bits_of, place_of, read
-from plfl.federated.secure.keys import SIZE, PrivateKey, Secrets, derive
+from plfl.federated.secure.keys import KEY_BYTES, PrivateKey, Secrets, derive
 from plfl.federated.secure.masks import (
-    CHECK,
+    CHECK_BYTES,
     Fields,
     Lanes,
     Masks,
@@ -85,13 +85,13 @@ class MaskedSums:
     def meet(self, client: int, answer: bytes) -> None:
         """Agree on keys with the neighbours, whose public keys are the `answer`."""
         key = self._keys[client]
-        peers = [answer[begin : begin + SIZE] for begin in range(0, len(answer), SIZE)]
+        peers = [answer[begin : begin + KEY_BYTES] for begin in range(0, len(answer), KEY_BYTES)]
         pair_secrets = {peer: derive(key.agree(peer), "masks") for peer in peers}
         self._masks[client] = pair_masks(key.public, pair_secrets)
         self._leaves[client] = []
 
     def hide_root(self, client: int, root: Any) -> Masked:
-        """A client's numbers of all its windows, a `ROOT`, as a masked message."""
+        """A client's numbers of all its windows, a `ROOT_TYPE`, as a masked message."""
         numbers = [root["gradient"], root["count"], self.flat[client]]
         return self._hide(client, fields_of(ROOT_BITS), _as_integers(np.array(numbers)))
 
@@ -139,7 +139,7 @@ class MaskedSums:
         return [b"".join(publics[peer] for peer in row) for row in neighbours]
 
     def add_roots(self, messages: Sequence[bytes]) -> Any:
-        """The sum of all clients' numbers of all windows, a `ROOT`."""
+        """The sum of all clients' numbers of all windows, a `ROOT_TYPE`."""
         fields = fields_of(ROOT_BITS)
         lanes = fields.add([_lanes(message, fields) for message in messages])
         gradient, count, flat = fields.decode(lanes, np.array([-(2**55), 0, 0])).tolist()
@@ -150,7 +150,7 @@ class MaskedSums:
         ):
             raise SumError(f"{count} windows, {flat} at the target, have the gradients {gradient}")
         self.growth.begin(Leaf(gradient, count), flat > 0)
-        return np.array((count, gradient, count), ROOT)
+        return np.array((count, gradient, count), ROOT_TYPE)
 
     def add(self, messages: Sequence[bytes], count: int, *, are_counts: bool) -> Any:
         """The sum of the clients' numbers (n,), of which there are `count`."""
@@ -195,7 +195,7 @@ class MaskedSums:
 def most_bytes(clients: int, windows: int, inputs: int, bins: int, leaves: int) -> int:
     """About the most bytes of a masked tree that a client sends and receives, if each has so many
     windows: keys, and a histogram for each leaf but the last, as long as that of the root."""
-    keys = SIZE * (1 + degree_of(clients, has_shares=False))
+    keys = KEY_BYTES * (1 + degree_of(clients, has_shares=False))
     bits = 2 * int(bits_of(clients * windows // bins))
     return keys + (leaves - 1) * inputs * bins * bits // 8
 
@@ -212,7 +212,7 @@ def _fields_of_bins(leaf: LeafWidths, count: int) -> Fields:
     """The fields of pairs of so many bins, and of the check number."""
     if len(leaf.widths) not in (1, count):
         raise SumError(f"{count} bins do not fit {len(leaf.widths)} widths")
-    return fields_of(leaf.bits(count).tobytes() + bytes([CHECK]))
+    return fields_of(leaf.bits(count).tobytes() + bytes([CHECK_BYTES]))
 
 
 def _fields_of_parts(bits: bytes, count: int) -> Fields:
@@ -220,7 +220,7 @@ def _fields_of_parts(bits: bytes, count: int) -> Fields:
     if count % len(bits):
         raise SumError(f"{count} numbers do not fit {len(bits)} sizes")
     part_bits = np.repeat(np.frombuffer(bits, np.uint8), count // len(bits))
-    return fields_of(part_bits.tobytes() + bytes([CHECK]))
+    return fields_of(part_bits.tobytes() + bytes([CHECK_BYTES]))
 
 
 def _lanes(message: bytes, fields: Fields) -> Lanes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 
-WIDTHS = ("i1", "i2", "i4", "i8", "f8")
+NUMBER_TYPES = ("i1", "i2", "i4", "i8", "f8")
 """Types of numbers in messages, the shortest first."""
 ABOVE = (2**7, 2**15, 2**31, 2**53)
 """The least numbers that are too large for those of whole numbers."""
@@ -42,7 +42,7 @@ def packed(numbers: Floats) -> Packed:
     """
     largest = max(numbers.max(initial=0), -numbers.min(initial=0))
     kind = bisect_right(ABOVE, largest)
-    short = numbers.astype(WIDTHS[kind])
+    short = numbers.astype(NUMBER_TYPES[kind])
     if not (short == numbers).all():
         kind, short = len(ABOVE), numbers
     stored = short.reshape(-1, 2).T.copy()
@@ -56,7 +56,7 @@ def packed(numbers: Floats) -> Packed:
 
 def stored(content: bytes, kind: int) -> NDArray[Any]:
     """The numbers (N,) in the content of a message of this kind."""
-    width = np.dtype(WIDTHS[kind])
+    width = np.dtype(NUMBER_TYPES[kind])
     by_place = np.frombuffer(content, np.uint8).reshape(width.itemsize, -1)
     stored = by_place.T.copy().view(width).reshape(2, -1)
     if kind < len(ABOVE):

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import GATHER, SCATTER
-from plfl.federated.collectives.layout import ROOT, SPLIT, SPLITS
+from plfl.federated.collectives.layout import ROOT_TYPE, SPLIT, SPLITS_BYTES
 from plfl.federated.collectives.masked import MaskedSums
 from plfl.federated.collectives.messages import (
     EMPTY,
-    WIDTHS,
+    NUMBER_TYPES,
     Floats,
     compressed,
     contents_of,
@@ -167,10 +167,10 @@ class Server:
             if len(message) != len(mine):  # all else is hidden
                 raise ValueError(f"it does not have {len(mine)} bytes")
             return
-        if mine[0] < len(WIDTHS):
-            if not kind or kind[0] >= len(WIDTHS):
+        if mine[0] < len(NUMBER_TYPES):
+            if not kind or kind[0] >= len(NUMBER_TYPES):
                 raise ValueError("it has no numbers")
-            width = np.dtype(WIDTHS[kind[0]])
+            width = np.dtype(NUMBER_TYPES[kind[0]])
             content = inflated(message[1:], len(unpacked(mine)) * width.itemsize)
             numbers = stored(content, kind[0]).astype(float)
             if self._are_counts:
@@ -178,8 +178,8 @@ class Server:
             else:
                 pairs = numbers.reshape(-1, 2)
                 is_sound = self.bounds.hold_for_sums(client, pairs, len(self.bins))
-        elif len(content := inflated(message, len(zlib.decompress(mine)))) == ROOT.itemsize:
-            is_sound = self.bounds.hold_for_root(client, np.frombuffer(content, ROOT)[0])
+        elif len(content := inflated(message, len(zlib.decompress(mine)))) == ROOT_TYPE.itemsize:
+            is_sound = self.bounds.hold_for_root(client, np.frombuffer(content, ROOT_TYPE)[0])
         else:
             is_sound = bool(self._are_sound(np.frombuffer(content, SPLIT)).all())
         if not is_sound:
@@ -201,11 +201,11 @@ class Server:
     def _root(self, messages: Sequence[bytes]) -> list[bytes]:
         """The sum of all clients' numbers in the place of the first one's, since each client adds
         them up; zeros in those of the others."""
-        total = np.zeros(self.clients, ROOT)
+        total = np.zeros(self.clients, ROOT_TYPE)
         if self.masked is not None:
             total[0] = self.masked.add_roots(messages)
             return self._close([compressed(total.tobytes())] * self.clients)
-        roots = np.frombuffer(b"".join(map(zlib.decompress, messages)), ROOT)
+        roots = np.frombuffer(b"".join(map(zlib.decompress, messages)), ROOT_TYPE)
         for name in total.dtype.fields or ():
             for number in roots[name]:  # as LightGBM adds them
                 total[name][0] += number
@@ -282,14 +282,16 @@ class Server:
         ) -> None:
             """The messages of all clients; of splits, the best in the place of each, and of numbers
             of windows the sum."""
-            combine = {SPLITS: self._splits, ROOT.itemsize: self._root}.get(size, _join_messages)
+            combine = {SPLITS_BYTES: self._splits, ROOT_TYPE.itemsize: self._root}.get(
+                size, _join_messages
+            )
             try:
                 content = string_at(data, size)
-                if self.masked is None or size == SPLITS:
+                if self.masked is None or size == SPLITS_BYTES:
                     message = compressed(content)
-                    self._are_splits = size == SPLITS
-                elif size == ROOT.itemsize:
-                    message = self.masked.hide_root(client, np.frombuffer(content, ROOT)[0])
+                    self._are_splits = size == SPLITS_BYTES
+                elif size == ROOT_TYPE.itemsize:
+                    message = self.masked.hide_root(client, np.frombuffer(content, ROOT_TYPE)[0])
                 else:
                     raise ValueError(f"a message of {size} bytes cannot be masked")
                 answer = self._open(client, self.exchange(client, message, combine))

@@ -17,7 +17,7 @@ import numpy as np
 from plfl.base.lazy import aead, exceptions, hashes, hkdf, x25519
 from plfl.training.batches import stream
 
-SIZE = 32
+KEY_BYTES = 32
 """Bytes of a key."""
 TAG = 16
 """Bytes that encryption adds to a text."""
@@ -61,12 +61,12 @@ class SimulatedKey:
     @cached_property
     def public(self) -> bytes:
         """What the other clients see."""
-        return blake2b(self.private, digest_size=SIZE).digest()
+        return blake2b(self.private, digest_size=KEY_BYTES).digest()
 
     def agree(self, public: bytes) -> bytes:
         """The secret of both owners, whichever of them computes it."""
         public_keys = b"".join(sorted((self.public, public)))
-        return blake2b(public_keys, key=self.seed, digest_size=SIZE).digest()
+        return blake2b(public_keys, key=self.seed, digest_size=KEY_BYTES).digest()
 
 
 class Secrets(Protocol):
@@ -90,7 +90,7 @@ class SystemSecrets:
     """Numbers that nobody can guess or repeat, from the operating system's entropy."""
 
     def key(self, purpose: str, client: int) -> CurveKey:
-        return CurveKey(os.urandom(SIZE))
+        return CurveKey(os.urandom(KEY_BYTES))
 
     def restore(self, purpose: str, private: bytes) -> CurveKey:
         return CurveKey(private)
@@ -109,10 +109,10 @@ class SimulatedSecrets:
     seed: int
 
     def key(self, purpose: str, client: int) -> SimulatedKey:
-        return self.restore(purpose, self.read(f"{purpose}/key", client, SIZE))
+        return self.restore(purpose, self.read(f"{purpose}/key", client, KEY_BYTES))
 
     def restore(self, purpose: str, private: bytes) -> SimulatedKey:
-        return SimulatedKey(private, shake_256(f"{self.seed}/{purpose}".encode()).digest(SIZE))
+        return SimulatedKey(private, shake_256(f"{self.seed}/{purpose}".encode()).digest(KEY_BYTES))
 
     def read(self, purpose: str, client: int, size: int) -> bytes:
         return shake_256(f"{self.seed}/{purpose}/{client}".encode()).digest(size)
@@ -124,7 +124,7 @@ class SimulatedSecrets:
 def derive(secret: bytes, purpose: str) -> bytes:
     """The key (32 bytes) for one purpose that follows from a secret."""
     info = f"plfl secure aggregation 1: {purpose}".encode()
-    key: bytes = hkdf.HKDF(hashes.SHA256(), SIZE, salt=None, info=info).derive(secret)
+    key: bytes = hkdf.HKDF(hashes.SHA256(), KEY_BYTES, salt=None, info=info).derive(secret)
     return key
 
 

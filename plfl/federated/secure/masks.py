@@ -19,7 +19,7 @@ Lanes = NDArray[np.unsignedinteger[Any]]
 """Fields as unsigned numbers of 2, 4 or 8 bytes, of which the low bits count."""
 
 
-CHECK = 32
+CHECK_BYTES = 32
 """Bits of the number that depends on all others."""
 
 

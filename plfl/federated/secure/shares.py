@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 PRIME = 2**256 + 297
 """The least prime above all secrets of 32 bytes."""
-SIZE = 33
+SHARE_BYTES = 33
 """Bytes of a share."""
 
 

@@ -25,9 +25,9 @@ from plfl.federated.secure.keys import Secrets, decrypt, derive, encrypt
 from plfl.federated.secure.masks import Fields, Lanes, Masks, Stream, pair_masks
 from plfl.federated.secure.neighbours import degree_of, draw_neighbours, threshold_of
 
-PUBLIC = 2 * keys.SIZE
+PUBLIC_KEYS_BYTES = 2 * keys.KEY_BYTES
 """Bytes of the two public keys of a client."""
-SEALED = 2 * shares.SIZE + keys.TAG
+SEALED_BYTES = 2 * shares.SHARE_BYTES + keys.TAG
 """Bytes of the encrypted shares for a neighbour."""
 
 
@@ -53,7 +53,7 @@ class SumClient:
         self._secrets, self._purpose, self._client = secrets, purpose, client
         self._mask_key = secrets.key(f"{purpose}/masks", client)
         self._seal_key = secrets.key(f"{purpose}/seals", client)
-        self._seed = self._read("own", keys.SIZE)
+        self._seed = self._read("own", keys.KEY_BYTES)
         self._publics: list[bytes] = []
         self._received_shares: list[tuple[bytes, bytes]] = []
         self._is_told = False
@@ -64,7 +64,7 @@ class SumClient:
 
     def share(self, publics: bytes) -> bytes:
         """Step 2: sealed shares for the neighbours with these public keys, one after the other."""
-        self._publics = _cut(publics, PUBLIC)
+        self._publics = _cut(publics, PUBLIC_KEYS_BYTES)
         count, parts = len(self._publics), []
         for purpose, secret in (("key", self._mask_key.private), ("seed", self._seed)):
             draw = partial(self._read, f"shares/{purpose}")
@@ -72,17 +72,21 @@ class SumClient:
             parts.append(shares.split(secret_number, count, threshold_of(count), draw))
         sealed = []
         for public, key_part, seed_part in zip(self._publics, *parts, strict=True):
-            text = b"".join(n.to_bytes(shares.SIZE, "little") for n in (key_part, seed_part))
+            text = b"".join(n.to_bytes(shares.SHARE_BYTES, "little") for n in (key_part, seed_part))
             sealed.append(encrypt(self._seal(public, self._seal_key.public), text))
         return b"".join(sealed)
 
     def hide(self, sealed: bytes, fields: Fields, numbers: NDArray[np.int64]) -> bytes:
         """Step 3: the masked `numbers` (n,), after the sealed shares of the neighbours."""
-        for public, text in zip(self._publics, _cut(sealed, SEALED), strict=True):
-            opened = decrypt(self._seal(public, public[keys.SIZE :]), text)
-            self._received_shares.append((opened[: shares.SIZE], opened[shares.SIZE :]))
+        for public, text in zip(self._publics, _cut(sealed, SEALED_BYTES), strict=True):
+            opened = decrypt(self._seal(public, public[keys.KEY_BYTES :]), text)
+            self._received_shares.append(
+                (opened[: shares.SHARE_BYTES], opened[shares.SHARE_BYTES :])
+            )
         pair_secrets = {
-            public[: keys.SIZE]: derive(self._mask_key.agree(public[: keys.SIZE]), "masks")
+            public[: keys.KEY_BYTES]: derive(
+                self._mask_key.agree(public[: keys.KEY_BYTES]), "masks"
+            )
             for public in self._publics
         }
         lanes = pair_masks(self._mask_key.public, pair_secrets).hide(fields, fields.encode(numbers))
@@ -108,7 +112,7 @@ class SumClient:
     def _seal(self, public: bytes, sender: bytes) -> bytes:
         """The key of shares to or from a neighbour with these public keys; `sender`: the second
         public key of who sends them."""
-        secret = self._seal_key.agree(public[keys.SIZE :])
+        secret = self._seal_key.agree(public[keys.KEY_BYTES :])
         return derive(secret, f"shares of {sender.hex()}")
 
 
@@ -133,7 +137,7 @@ class SumServer:
 
     def deliver(self, sealed: Sequence[bytes]) -> list[bytes]:
         """Step 2: the sealed shares from the neighbours of each client."""
-        chunks = [_cut(client_shares, SEALED) for client_shares in sealed]
+        chunks = [_cut(client_shares, SEALED_BYTES) for client_shares in sealed]
         return [
             b"".join(chunks[j][self._places[j][i]] for j in row)
             for i, row in enumerate(self.neighbours)
@@ -169,16 +173,18 @@ class SumServer:
         assert self._masked is not None
         shares_by_client: list[dict[int, int]] = [{} for _ in self.neighbours]
         for client, answer in answers.items():
-            for j, share in zip(self.neighbours[client], _cut(answer, shares.SIZE), strict=True):
+            for j, share in zip(
+                self.neighbours[client], _cut(answer, shares.SHARE_BYTES), strict=True
+            ):
                 shares_by_client[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
-        total, publics = self._masked.copy(), [public[: keys.SIZE] for public in self._publics]
+        total, publics = self._masked.copy(), [public[: keys.KEY_BYTES] for public in self._publics]
         for client, client_shares in enumerate(shares_by_client):
             if len(client_shares) < self.threshold:
                 raise DropoutError(f"{len(client_shares)} of {self.threshold} neighbours have told")
             secret = shares.recover(dict([*client_shares.items()][: self.threshold]))
-            if secret >= 2 ** (8 * keys.SIZE):
+            if secret >= 2 ** (8 * keys.KEY_BYTES):
                 raise ValueError("shares do not belong together")
-            private = secret.to_bytes(keys.SIZE, "little")
+            private = secret.to_bytes(keys.KEY_BYTES, "little")
             if client in self.present:
                 total -= Stream(private).draw(fields)
                 continue

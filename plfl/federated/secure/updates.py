@@ -4,7 +4,8 @@ client:  q_i = the whole numbers near w_i D_i / g, at random without bias;  up: 
 server:  D̄ = g Σ q_i / Σ w_i over those whose numbers have arrived;  x ← ServerOpt(x, D̄)
 
 w_i is 1, or a client's number of windows. The step g of the grid is a power of two, such that no
-sum of updates between −`LARGEST` and `LARGEST` exceeds `BITS` bits; larger ones are clipped.
+sum of updates between −`LARGEST_UPDATE` and `LARGEST_UPDATE` exceeds `BITS` bits; larger ones are
+clipped.
 
 With `federation.privacy` each client clips its update to the norm C, as without masks, and adds
 Gaussian noise, rounded to the grid. The noise of those who neither collude with the server nor drop
@@ -37,18 +38,18 @@ from torch import Tensor
 
 from plfl.base.errors import ConfigError, Problem
 from plfl.base.keys import Key
-from plfl.federated.secure.masks import CHECK
+from plfl.federated.secure.masks import CHECK_BYTES
 from plfl.federated.secure.neighbours import COLLUDING, DROPPING, degree_of
-from plfl.federated.secure.shares import SIZE as SHARE
-from plfl.federated.secure.sums import PUBLIC, SEALED
+from plfl.federated.secure.shares import SHARE_BYTES as SHARE
+from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES
 
 log = logging.getLogger(__name__)
 
 BITS = 32
 """Bits of a number of a sum."""
-LARGEST = 64.0
+LARGEST_UPDATE = 64.0
 """Largest magnitude of a parameter's update without `federation.privacy`."""
-TAIL = 40
+NOISE_DEVIATIONS = 40
 """Standard deviations of noise that a sum has room for."""
 FEWEST_STEPS = 10
 """Steps of the grid in the deviation of a client's noise, at least."""
@@ -87,8 +88,10 @@ class Crowd(NamedTuple):
 def sum_bytes(clients: int, numbers: int) -> tuple[int, int]:
     """Bytes that each of some clients sends and receives for a masked sum of this many numbers."""
     degree = degree_of(clients, has_shares=True)
-    sent_bytes = PUBLIC + degree * (SEALED + SHARE) + BITS // 8 * numbers + CHECK // 8
-    return sent_bytes, CROWD_BYTES + degree * (PUBLIC + SEALED) + -(-degree // 8)
+    sent_bytes = (
+        PUBLIC_KEYS_BYTES + degree * (SEALED_BYTES + SHARE) + BITS // 8 * numbers + CHECK_BYTES // 8
+    )
+    return sent_bytes, CROWD_BYTES + degree * (PUBLIC_KEYS_BYTES + SEALED_BYTES) + -(-degree // 8)
 
 
 class UpdateNoise(NamedTuple):
@@ -120,9 +123,9 @@ class UpdateGrid:
     def step(self, crowd: Crowd) -> float:
         """The step g."""
         if self.noise is None:
-            largest = LARGEST * crowd.weight
+            largest = LARGEST_UPDATE * crowd.weight
         else:
-            largest = self.noise.clip * crowd.weight + TAIL * self._deviation(
+            largest = self.noise.clip * crowd.weight + NOISE_DEVIATIONS * self._deviation(
                 crowd.clients
             ) * math.sqrt(crowd.clients)
         return float(2.0 ** (math.ceil(math.log2(largest)) + 1 - BITS))
@@ -167,7 +170,7 @@ class UpdateGrid:
         """
         self.check(crowd)
         step = self.step(crowd)
-        limit = LARGEST if self.noise is None else self.noise.clip
+        limit = LARGEST_UPDATE if self.noise is None else self.noise.clip
         numbers = np.empty(updates.shape, np.int64)
         for i, (update, weight, generator) in enumerate(zip(updates, weights, random, strict=True)):
             finite_update = np.nan_to_num(update, nan=0, posinf=0, neginf=0)

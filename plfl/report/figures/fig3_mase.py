@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
+from plfl.report.figures.style import ACCENT, PAGE_WIDTH, SEQUENTIAL, fit, panels
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, client_side, server_label
@@ -72,7 +72,7 @@ def _heat_maps(
     servers = {s: grid.server_opt[:1] if is_local[s] else grid.server_opt for s in schemes}
     widths = [max(len(servers[scheme]), 2) for scheme in schemes] + [1.6] * (len(baselines) > 0)
     height = max(len(clients) * _ROW, 0.14 * len(baselines.columns)) + 0.15
-    width = min(_LABELS + 0.42 * sum(widths), PAGE)
+    width = min(_LABELS + 0.42 * sum(widths), PAGE_WIDTH)
     inches = (width - _LABELS) / sum(widths)
     figure, axes = panels(
         len(states), len(widths), (width, height * len(states) + 1.5), width_ratios=widths

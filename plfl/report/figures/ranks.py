@@ -7,7 +7,7 @@ from functools import partial
 import scikit_posthocs
 from matplotlib.figure import Figure
 
-from plfl.report.figures.style import ACCENT, PAGE, fit, panels
+from plfl.report.figures.style import ACCENT, PAGE_WIDTH, fit, panels
 from plfl.results.ranking import mase_by_client, rank_methods
 from plfl.results.records import MODELS
 from plfl.results.scores import scores
@@ -22,7 +22,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         rank_methods(mase_by_client(tables.study, scores(tables, model), shorten))
         for model in MODELS
     ]
-    size = PAGE, len(MODELS) * (0.9 + 0.11 * len(rankings[0].ranks))
+    size = PAGE_WIDTH, len(MODELS) * (0.9 + 0.11 * len(rankings[0].ranks))
     figure, axes = panels(len(MODELS), 1, size)
     for axis, model, ranked in zip(axes[:, 0], MODELS, rankings, strict=True):
         # Numbers instead of names: the order of sets of names differs from process to process.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from plfl.base.files import atomic
 
 COLUMN = 3.5
-PAGE = 7.16
+PAGE_WIDTH = 7.16
 """Widths in inches."""
 
 COLOURS = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
@@ -34,7 +34,7 @@ ACCENT = "#d55e00"
 """Colour of highlights (vermilion of the palette by Okabe and Ito)."""
 SEQUENTIAL = "cividis_r"
 """Colour map of amounts: darker is more; its lightness decreases monotonically."""
-REFERENCE: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": ":", "zorder": 1}
+REFERENCE_LINE: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": ":", "zorder": 1}
 """The line of persistence."""
 
 _STYLE: dict[str, Any] = {

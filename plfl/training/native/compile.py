@@ -21,7 +21,15 @@ from typing import Any
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic, user_cache
 from plfl.base.lazy import torch
-from plfl.training.native.flags import FLAGS, FOLDER, HEADERS, INSTRUCTIONS, SOURCE, digest, stem
+from plfl.training.native.flags import (
+    FLAGS,
+    HEADER_FILES,
+    INSTRUCTIONS,
+    NATIVE_FOLDER,
+    SOURCE,
+    digest,
+    stem,
+)
 
 
 class CompileError(PlflError):
@@ -58,7 +66,7 @@ def build_kernel(instructions: str, source: str = SOURCE) -> Path:
     compiler, as on some nodes of a cluster, an earlier build of the same source is used.
     CompileError: there is none, the compiler fails, or the cache folder cannot be used."""
     name = stem(instructions, source)
-    if (shipped := FOLDER / f"{name}.so").exists():
+    if (shipped := NATIVE_FOLDER / f"{name}.so").exists():
         return shipped
     flags = [*FLAGS, *INSTRUCTIONS[instructions]]
     try:
@@ -73,7 +81,7 @@ def build_kernel(instructions: str, source: str = SOURCE) -> Path:
         path = folder / f"{name}-{digest(*compiler, _run(*compiler, '--version'))}.so"
         if not path.exists():
             with atomic(path) as temporary:
-                _run(*compiler, *flags, str(FOLDER / source), "-o", str(temporary))
+                _run(*compiler, *flags, str(NATIVE_FOLDER / source), "-o", str(temporary))
     except CompileError:
         raise
     except (PlflError, OSError, RuntimeError) as error:  # RuntimeError: the user has no home
@@ -107,7 +115,7 @@ class Mirrored(Structure):
 def structure(name: str) -> type[Mirrored]:
     """The structure of this name. ValueError: no header declares it in the form
     `extern "C" struct name { … };`, or a field has a type that is not known."""
-    text = "\n".join((FOLDER / header).read_text("utf-8") for header in HEADERS)
+    text = "\n".join((NATIVE_FOLDER / header).read_text("utf-8") for header in HEADER_FILES)
     match = re.search(rf'extern "C" struct {name} {{(.*?)\n}};', text, re.DOTALL)
     if match is None:
         raise ValueError(f"no header of the kernel declares {name}")

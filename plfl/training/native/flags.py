@@ -7,9 +7,9 @@ import hashlib
 import platform
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+NATIVE_FOLDER = Path(__file__).parent
 SOURCE = "kernel.cpp"
-HEADERS = (
+HEADER_FILES = (
     *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
     *("optimisers.h", "training.h", "prediction.h", "draws.h"),
 )
@@ -30,8 +30,8 @@ BUILDS = (*((SOURCE, name) for name in INSTRUCTIONS), (FOREST, "plain"))
 
 def stem(instructions: str, source: str = SOURCE) -> str:
     """The name of a build for one of INSTRUCTIONS, made from source, flags and kind of machine."""
-    files = (source, *HEADERS) if source == SOURCE else (source,)
-    content = ((FOLDER / name).read_bytes() for name in files)
+    files = (source, *HEADER_FILES) if source == SOURCE else (source,)
+    content = ((NATIVE_FOLDER / name).read_bytes() for name in files)
     code = digest(*content, *FLAGS, *INSTRUCTIONS[instructions], platform.machine())
     return f"{Path(source).stem}-{instructions}-{code}"
 

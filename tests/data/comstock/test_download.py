@@ -18,7 +18,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Data
 from plfl.data import sources
 from plfl.data.comstock import download, series
-from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, ReleaseKeys
+from plfl.data.comstock.releases import BUCKET, BUCKET_ROOT, PAPER_RELEASE, REGION, ReleaseKeys
 from tests.helpers.comstock_files import study, write_store
 from tests.helpers.refusals import naming
 from tests.helpers.s3 import empty, serving
@@ -61,11 +61,13 @@ class Bucket:
     def put(self, key: str, content: bytes) -> None:
         """Store a file."""
         self.files[key] = content
-        self.s3.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL="public-read")
+        self.s3.put_object(
+            Bucket=BUCKET, Key=f"{BUCKET_ROOT}/{key}", Body=content, ACL="public-read"
+        )
 
     def delete(self, key: str) -> bytes:
         """Remove a file; return its content."""
-        self.s3.delete_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
+        self.s3.delete_object(Bucket=BUCKET, Key=f"{BUCKET_ROOT}/{key}")
         return self.files.pop(key)
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
-from plfl.federated.secure.shares import SIZE
-from plfl.federated.secure.sums import PUBLIC, SEALED
+from plfl.federated.secure.shares import SHARE_BYTES
+from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES
 from plfl.study import Study
 from tests.helpers import loopback
 from tests.helpers.loopback import Deployment, assert_equal_bits, by_split, replayed, study, trees
@@ -153,7 +153,7 @@ def test_only_keys_shares_and_masks_cross(tmp_path: Path) -> None:
     deployed.loopback.forged = noted
     deployed.run()
     width = deployed.server.channel.shared
-    assert sizes == {PUBLIC, 4 * SEALED, 4 * width + 4, 4 * SIZE}
+    assert sizes == {PUBLIC_KEYS_BYTES, 4 * SEALED_BYTES, 4 * width + 4, 4 * SHARE_BYTES}
     assert len({*arrays}) == len(arrays) == 5 * 4 * 3
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
-from plfl.federated.collectives.layout import ROOT, SPLIT
+from plfl.federated.collectives.layout import ROOT_TYPE, SPLIT
 from plfl.federated.collectives.messages import compressed, packed, unpacked
 from tests.helpers.loopback import NAMES, Deployment, assert_equal_bits, by_split, replayed, trees
 
@@ -181,13 +181,13 @@ SUMS |= {
     "sum above the count": numbers(226),
 }
 ROOTS = {
-    "count below 0": field(ROOT, count=-(10**9)),
-    "no window": field(ROOT, count=0, hessian=0, gradient=0),
-    "another count": field(ROOT, count=226, hessian=226),
-    "hessian": field(ROOT, hessian=-1e9),
-    "sum above the count": field(ROOT, gradient=226),
+    "count below 0": field(ROOT_TYPE, count=-(10**9)),
+    "no window": field(ROOT_TYPE, count=0, hessian=0, gradient=0),
+    "another count": field(ROOT_TYPE, count=226, hessian=226),
+    "hessian": field(ROOT_TYPE, hessian=-1e9),
+    "sum above the count": field(ROOT_TYPE, gradient=226),
     "bomb": lambda message: compressed(bytes(10**7)),
-    "nan": field(ROOT, gradient=np.nan),
+    "nan": field(ROOT_TYPE, gradient=np.nan),
     "sums": lambda message: packed(np.zeros(4)),
 }
 SPLITS = {

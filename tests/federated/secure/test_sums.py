@@ -10,8 +10,14 @@ from scipy.stats import chisquare
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets, derive
 from plfl.federated.secure.masks import Fields, Masks, pair_masks
 from plfl.federated.secure.neighbours import threshold_of
-from plfl.federated.secure.shares import SIZE, recover
-from plfl.federated.secure.sums import PUBLIC, SEALED, DropoutError, SumClient, SumServer
+from plfl.federated.secure.shares import SHARE_BYTES, recover
+from plfl.federated.secure.sums import (
+    PUBLIC_KEYS_BYTES,
+    SEALED_BYTES,
+    DropoutError,
+    SumClient,
+    SumServer,
+)
 
 FIELDS = Fields(np.full(40, 32, np.uint8))
 NUMBERS = np.random.default_rng(0).integers(-(2**20), 2**20, size=(26, 40))
@@ -27,8 +33,8 @@ def total(
     publics = server.pass_on([client.introduce() for client in clients])
     shared = [client.share(public) for client, public in zip(clients, publics, strict=True)]
     sealed, degree = server.deliver(shared), server.neighbours.shape[1]
-    assert {len(some) for some in publics} == {degree * PUBLIC}
-    assert {len(some) for some in sealed} == {degree * SEALED}
+    assert {len(some) for some in publics} == {degree * PUBLIC_KEYS_BYTES}
+    assert {len(some) for some in sealed} == {degree * SEALED_BYTES}
     masked = {
         number: client.hide(sealed[number], FIELDS, NUMBERS[number])
         for number, client in enumerate(clients)
@@ -38,7 +44,7 @@ def total(
     told = {
         number: clients[number].tell(bits) for number, bits in asked.items() if number not in untold
     }
-    assert {len(some) for some in told.values()} == {degree * SIZE}
+    assert {len(some) for some in told.values()} == {degree * SHARE_BYTES}
     lanes = server.unmask(told, FIELDS)
     return server.present, FIELDS.decode(lanes, -(2**31))
 
@@ -81,7 +87,7 @@ def test_a_share_for_somebody_else_cannot_be_read() -> None:
     sealed = server.deliver([c.share(p) for c, p in zip(clients, publics, strict=True)])
     with pytest.raises(ValueError, match="not encrypted with the agreed key"):
         clients[0].hide(sealed[1], FIELDS, NUMBERS[0])
-    for changed in (sealed[0][:-1], sealed[0] + sealed[0][:SEALED]):
+    for changed in (sealed[0][:-1], sealed[0] + sealed[0][:SEALED_BYTES]):
         with pytest.raises(ValueError, match=r"not some of|shorter|longer"):
             clients[0].hide(changed, FIELDS, NUMBERS[0])
 
@@ -127,7 +133,7 @@ def remainders(colluding: Sequence[int], seed: int) -> dict[int, "np.ndarray[Any
             if number != client:
                 place = server.neighbours[number].tolist().index(client)
                 where = server.neighbours[client].tolist().index(number) + 1
-                share = text[place * SIZE : (place + 1) * SIZE]
+                share = text[place * SHARE_BYTES : (place + 1) * SHARE_BYTES]
                 shares_of_client[where] = int.from_bytes(share, "little")
         return (recover(shares_of_client) % 2**256).to_bytes(32, "little")
 

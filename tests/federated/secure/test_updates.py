@@ -13,7 +13,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.secure.updates import (
-    LARGEST,
+    LARGEST_UPDATE,
     Crowd,
     UpdateGrid,
     UpdateNoise,
@@ -96,7 +96,7 @@ def test_rounding_has_no_bias_and_no_sum_is_too_long() -> None:
         crowd, [0], np.array([[1e9, -1e9, np.nan]]), np.ones(1), [np.random.default_rng(1)]
     )
     assert largest[0, 2] == 0 and -largest[0, 1] == largest[0, 0] <= 2**31 // crowd.clients
-    assert largest[0, 0] * UpdateGrid().step(crowd) == LARGEST
+    assert largest[0, 0] * UpdateGrid().step(crowd) == LARGEST_UPDATE
 
 
 def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:

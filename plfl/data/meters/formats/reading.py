@@ -13,7 +13,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Place, Problem, collect_problems, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
-from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
+from plfl.config.named import FEATURE_UNITS, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import rises_like_register
 from plfl.data.meters import numbers, quantities, stamps
@@ -25,7 +25,7 @@ from plfl.data.meters.formats.recognition import (
     normalise,
     star_of,
 )
-from plfl.data.meters.formats.schema import PLAIN, Format, Names, is_fixed
+from plfl.data.meters.formats.schema import PLAIN_FORMAT, Format, Names, is_fixed
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.selection import is_chosen, meter_of
@@ -154,7 +154,7 @@ class _Reader:
                 self.path,
                 f"has no column {' or '.join(map(repr, names))} ({key} of the format "
                 f"{self.recognised_file.name})",
-                f"name another format in {Key('data.meters.format')}, or {PLAIN!r} for none",
+                f"name another format in {Key('data.meters.format')}, or {PLAIN_FORMAT!r} for none",
             )
         return None
 
@@ -377,7 +377,7 @@ class _Reader:
             ends = f"between {lowest:g} and {highest:g}"
             span = f"from {lowest:g} on" if highest == np.inf else ends
             units = f", or set {Key(f'data.meters.units.{role}')} ({', '.join(UNITS[role])})"
-            words = f"is no {role}, which is {span} {FEATURES[role]}"
+            words = f"is no {role}, which is {span} {FEATURE_UNITS[role]}"
             raise self._refusal_of_input(raw_values, is_impossible, words, units)
         marks = raw_values.isin(_MARKS)
         measured = raw_values[~marks].dropna()

@@ -14,7 +14,7 @@ from plfl.base.keys import Key
 from plfl.config.sections import NOT_INPUTS, Meters
 from plfl.data.meters.formats import records, trees
 from plfl.data.meters.formats.schema import (
-    PLAIN,
+    PLAIN_FORMAT,
     Format,
     Names,
     Recognition,
@@ -99,7 +99,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
         DataError: the file is not in the named format, several fit equally well, or the file is
             damaged.
     """
-    if meters.format == PLAIN or (meters.format is None and not is_by_format(meters)):
+    if meters.format == PLAIN_FORMAT or (meters.format is None and not is_by_format(meters)):
         return None
     if meters.format is not None:
         form = load_format(meters.format)
@@ -111,7 +111,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
             raise data_error(
                 key,
                 f"the format {meters.format!r} says it",
-                f"remove {key}, or write {Key('data.meters.format', repr(PLAIN))}",
+                f"remove {key}, or write {Key('data.meters.format', repr(PLAIN_FORMAT))}",
             )
         if recognised_file := _read(raw, form, meters.format, _headers(raw)):
             return recognised_file
@@ -121,7 +121,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
         raise data_error(
             raw.path,
             f"is not in the format {meters.format!r} ({form.name}){missing_columns}",
-            f"name another one in {Key('data.meters.format')}, or {PLAIN!r} for none",
+            f"name another one in {Key('data.meters.format')}, or {PLAIN_FORMAT!r} for none",
         )
     headers = _headers(raw)
     fitting = {

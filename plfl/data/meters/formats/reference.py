@@ -8,7 +8,7 @@ from plfl.data.meters.formats.schema import Format
 from plfl.plugins.registry import Section
 from plfl.study.generated import table_of_keys
 
-PAGE = "docs/format-keys.md"
+FORMAT_KEYS_PAGE = "docs/format-keys.md"
 """Its path from the root of the repository."""
 _HEAD = """\
 # Keys of a format file

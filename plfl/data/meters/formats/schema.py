@@ -20,8 +20,8 @@ from plfl.config.messages import explain, refusal
 from plfl.config.sections import Zone
 from plfl.plugins.registry import Section
 
-FOLDER = Path(__file__).parent
-PLAIN = "plain"
+FORMATS_FOLDER = Path(__file__).parent
+PLAIN_FORMAT = "plain"
 """The name in `data.meters.format` of no format: the columns are found by their names."""
 
 
@@ -339,7 +339,7 @@ def _value(value: object) -> str:
 @cache
 def shipped_formats() -> dict[str, Format]:
     """The formats of this package, by the names of their files, in their order."""
-    return {path.stem: parse(path) for path in sorted(FOLDER.glob("*.toml"))}
+    return {path.stem: parse(path) for path in sorted(FORMATS_FOLDER.glob("*.toml"))}
 
 
 def load_format(name: str) -> Format:
@@ -355,6 +355,6 @@ def load_format(name: str) -> Format:
         raise data_error(
             Key("data.meters.format"),
             f"there is no format {name!r}",
-            f"name one of docs/own-data.md, a file that ends in .toml, or {PLAIN!r} for "
+            f"name one of docs/own-data.md, a file that ends in .toml, or {PLAIN_FORMAT!r} for "
             f"none{did_you_mean(name, shipped_formats())}",
         ) from None
