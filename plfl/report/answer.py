@@ -140,6 +140,12 @@ class _Question:
         )
 
     @cached_property
+    def latest(self) -> Variant:
+        """The variant whose models forecast."""
+        label = self.study.plan.latest_variant
+        return next(variant for variant in self.variants if variant.label == label)
+
+    @cached_property
     def in_use(self) -> list[Contender]:
         """What `plfl forecast` uses, in each state, or would have used at each origin; empty if
         nothing has a score."""
@@ -302,8 +308,8 @@ class _Question:
             for number, (text, error) in enumerate(naive_errors.items())
         ]
         naive_clause = f"; repeating {words.join_words(naive_texts)}" if naive_texts else ""
-        latest = [contender for contender in self.in_use if contender.variant is self.variants[-1]]
-        labels = dict.fromkeys(contender.label_with_name for contender in latest)
+        used = [contender for contender in self.in_use if contender.variant is self.latest]
+        labels = dict.fromkeys(contender.label_with_name for contender in used)
         yield (
             f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
             f"In use: {'; '.join(labels)}."
@@ -380,7 +386,7 @@ class _Question:
         yield self.difference
         yield _gainers_and_losers(self.clients, self.study.client_word)
         yield from _explain_new_clients(self.study, self.comparisons)
-        if text := describe_as_new(Path(self.variants[-1].tables.folder), self.study):
+        if text := describe_as_new(Path(self.latest.tables.folder), self.study):
             yield f"{text} Tested on the last weeks." if len(self.variants) > 1 else text
         yield from dict.fromkeys(
             text for variant in self.variants for text in left_out(variant.tables)

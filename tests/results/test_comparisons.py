@@ -1,6 +1,7 @@
 """The table of comparisons, the map and the gains, on results of which the truth is known."""
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,25 @@ def test_a_study_of_origins_answers_an_owner_over_all_of_them(here: Path) -> Non
     make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
     page = (study.paths.results / "index.html").read_text("utf-8")
     assert told.verdict in page and f"plfl forecast {study.paths.results.as_posix()} NEW" in page
+
+
+def test_what_is_in_use_is_that_of_the_latest_origin_in_any_order(here: Path) -> None:
+    grid = {key: value for key, value in CONFIG["grid"].items() if key != "windows.history"}
+    data = CONFIG["data"] | {"origins": ["2018-10-01", "2018-06-01"]}
+    study = Study.parse(CONFIG | {"grid": grid, "data": data, "claims": USE}, "named")
+    for variant in study.variants.values():
+        is_late = variant.data.cut == date(2018, 10, 1)
+        fake_results.write(
+            variant.paths.results,
+            variant.description(),
+            lambda cell, *_, best="P1" if is_late else "P3": 0.5 + (cell["sharing"] != best),
+            baseline=lambda _: 1.0,
+        )
+    gather(study, study.paths.results, None)
+    results = study.paths.results
+    told = answer(study, Variant.all_of(study, results), read(results, study))
+    assert told is not None
+    assert "In use: P1 (everything shared)." in " ".join(told.sentences)
 
 
 def test_the_page_says_places_in_words(study: Study) -> None:
