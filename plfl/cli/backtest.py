@@ -88,9 +88,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     """Print the errors of a study's forecasters."""
     keys = first_day.keys_for_study(options, forecasters.results)
     with word_keys(first_day.word_for_study):
-        tables, problems = forecasters.any_model.read_all(
-            new, keys=keys, earlier=forecasters.recent
-        )
+        _, tables, problems = forecasters.read(new, keys=keys)
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)

@@ -201,12 +201,10 @@ def _read(
     # The meters that a study selects are not the new ones.
     selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
     with word_keys(first_day.word_for_study):
-        readings, problems = reader.read_raw(options.new, client, selection | keys)
-    if kept_forecasters is None:
-        return readings, reader.resample_all(readings, None, problems), problems
-    tables = reader.resample_all(readings, kept_forecasters.recent, problems)
-    for stranger in tables.keys() - kept_forecasters.clients.keys():  # nothing of it is known
-        tables[stranger] = reader.bridge(tables[stranger], reader.interval)
+        if kept_forecasters is None:
+            tables, problems = reader.read_all(options.new, client, selection | keys)
+            return tables, tables, problems
+        readings, tables, problems = kept_forecasters.read(options.new, client, selection | keys)
     files = raw_files(options.new, with_subfolders=True)
     if client is None and not options.newcomer and len(files) < len(readings):
         absent_names = _absent(kept_forecasters.clients, tables, problems)

@@ -71,7 +71,7 @@ class Forecasts:
         forecasters = Forecasters(self.model, self.accepts_misfits)
         model = forecasters.model(forecasters.choose(self.name).file)
         keys = read_remembered(self.model)
-        tables, problems = model.read_all([self.readings], self.name, keys, forecasters.recent)
+        _, tables, problems = forecasters.read([self.readings], self.name, keys)
         if problems:
             raise DataError(*problems)
         readings = forecasters.read_by_next(model, self.name, tables[self.name])

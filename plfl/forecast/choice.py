@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem, ResultsError, did_you_mean
+from plfl.base.errors import DataError, Problem, ResultsError, collect_problems, did_you_mean
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.config.named import STANDARD
@@ -19,6 +20,7 @@ from plfl.data.meters.stamps import standard_offset
 from plfl.data.meters.tables import NO_READING
 from plfl.data.windows import scalings
 from plfl.forecast.contents import AS_RECEIVED
+from plfl.forecast.meter_files import NO_KEYS
 from plfl.forecast.misfits import (
     check_fit,
     check_overlap,
@@ -29,6 +31,7 @@ from plfl.forecast.misfits import (
 from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.forecast.recent import RECENT_FILE as RECENT
 from plfl.forecast.recent import keep_recent, read_recent
+from plfl.forecast.repeated_hour import place_lone
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about
 from plfl.results.tables import Tables
@@ -342,6 +345,34 @@ class Forecasters:
     def keep(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
         keep_recent(self.results, new, self.reach, self.any_model.form_of_readings)
+
+    def read(
+        self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
+    ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], list[Problem]]:
+        """The readings in new files as they are, and over the intervals of the study, by meter, and
+        the problems of others; see `MeterFiles.read_raw`. Short gaps are filled in those of meters
+        that did not take part; of the others, readings may be known."""
+        model = self.any_model
+        readings, problems = model.read_raw(paths, client, keys)
+        for name in [name for name in readings if name in self.clients]:
+            if "lone" in (table := readings.pop(name)).attrs:
+                with collect_problems(problems):
+                    readings[name] = place_lone(name, table, self._known_load(name))
+            else:
+                readings[name] = table
+        tables = model.resample_all(readings, self.recent, problems)
+        for name in tables.keys() - self.clients.keys():
+            tables[name] = model.bridge(tables[name], model.interval)
+        return readings, tables, problems
+
+    def _known_load(self, client: str) -> pd.Series[float]:
+        """The known loads of a client that are not resampled, without gaps."""
+        model, parts = self.any_model, [self.recent.get(client)]
+        if model.raw_interval == model.interval:
+            parts.insert(0, self.readings[client])
+        loads = [part["load"].dropna() for part in parts if part is not None]
+        load = pd.concat(loads) if loads else pd.Series(dtype=float, index=pd.DatetimeIndex([]))
+        return load[~load.index.duplicated(keep="last")]
 
     def _known_readings(self, client: str) -> pd.DataFrame:
         """The readings of a client in the study, and the recent ones, which replace them."""

@@ -58,12 +58,11 @@ class MeterFiles(Contents):
         paths: Sequence[Path],
         client: str | None = None,
         keys: Mapping[str, Any] = NO_KEYS,
-        earlier: Mapping[str, pd.DataFrame] | None = None,
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders over the intervals of the study, and the
         problems of others; see `read_raw` and `resample_all`."""
         readings, problems = self.read_raw(paths, client, keys)
-        return self.resample_all(readings, earlier, problems), problems
+        return self.resample_all(readings, None, problems), problems
 
     def read_raw(
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
@@ -84,7 +83,10 @@ class MeterFiles(Contents):
             fills_gaps=False,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
-            table.index += _offset(self._layout, name) - _offset(layout, name)
+            shift = _offset(self._layout, name) - _offset(layout, name)
+            table.index += shift
+            if "lone" in table.attrs:
+                table.attrs["lone"] = [time + shift for time in table.attrs["lone"]]
             table.attrs["max_gap"] = layout.max_gap
         return tables, problems
 

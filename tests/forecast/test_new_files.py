@@ -892,6 +892,48 @@ def test_kept_corrections_of_readings_of_the_study_count(results: Path, invoke: 
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "hours"), expected)
 
 
+HOUR = pd.Timedelta(hours=1)
+AUTUMN = pd.date_range("2024-10-26 23:00", periods=5, freq="h", tz="UTC").tz_convert(ZONE)
+"""Hours of which two end, and two begin, at 02:00 local time."""
+
+
+def write_hour(end: pd.Timestamp, mark: str, factor: float = 1) -> None:
+    """Write files of the single hour with this end."""
+    Path("new").mkdir(exist_ok=True)
+    stamp = end - HOUR if mark == "Start" else end
+    for name in NAMES:
+        load = factor * make_load(name, pd.DatetimeIndex([end]))
+        table = pd.DataFrame({mark: [stamp.strftime(DAY_FIRST)], "kWh": load})
+        table.to_csv(f"new/{name}.csv", index=False)
+
+
+@pytest.mark.parametrize("mark", ["End", "Start"])
+def test_of_the_hour_that_clocks_repeat_a_lone_reading_is_the_one_that_is_not_known(
+    mark: str, invoke: Callable
+) -> None:
+    export("exports", "2024-09-10", "2024-10-27")
+    for file in Path("exports").iterdir():
+        table = pd.read_csv(file)
+        ends = make_hours("2024-09-10", "2024-10-27")
+        stamps = ends - HOUR if mark == "Start" else ends
+        table = table.assign(time=stamps.strftime(DAY_FIRST)).rename(columns={"time": mark})
+        table.to_csv(file, index=False)
+    results = write_results_of("autumn", "exports", timezone=ZONE)
+    arguments = (results, "new", "--keep-readings")
+    for end in AUTUMN:
+        write_hour(end, mark)
+        for _ in range(2):  # a file may not have changed since the last call
+            table = print_forecasts(invoke, *arguments)
+            assert {*table["made_at"]} == {str(end)}
+    write_hour(AUTUMN[2], mark, factor=1.1)
+    printed = invoke("forecast", *arguments, "--with", "naive_day", status=2)
+    assert printed.err.count("of neither hour that are known; give the readings of both") == 3
+    kept_readings = pd.read_parquet(results / "data/recent.parquet")
+    attic = kept_readings[kept_readings["client"] == "attic"].set_index("timestamp")["load"]
+    assert [*attic.index] == [*AUTUMN.tz_convert("Etc/GMT-1").tz_localize(None)]
+    np.testing.assert_allclose(attic, make_load("attic", AUTUMN))
+
+
 def test_readings_without_a_forecast_are_kept_too(results: Path, invoke: Callable) -> None:
     """After a gap that is longer than a forecast looks back, files of some hours add up."""
     arguments = ("--with", "naive_day", "--keep-readings")

@@ -132,7 +132,8 @@ def read_files(
     Several such files may be of several meters, and are refused if they differ where they overlap.
     `with_later`: also the rows after the last load in which the inputs are known; their load is
     NaN. `fills_gaps`: short gaps are filled; otherwise the caller does it, after it has added what
-    it knows of them.
+    it knows of them. `attrs["lone"]`: see `Meter.lone`, here in standard time; only if there are
+    such readings.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -272,7 +273,10 @@ def _new_series(
 ) -> pd.DataFrame:
     """The series of a meter in a new file, which may not be what the study has read."""
     series = _series(exports, name, meters, notes, fills_gaps)
-    load = series["load"]
+    meter, load = exports.meters[name], series["load"]
+    lone = meter.lone.tz_localize(None) + standard_offset(meter.zone)
+    if (is_there := lone.isin(series.index)).any():
+        series.attrs["lone"] = [*lone[is_there]]
     if load.diff().count() >= ENOUGH_CHANGES and is_register(load):  # fewer rise by chance
         text = "the load hardly ever decreases, like a cumulative register"
         remedy = f"set {Key('data.meters.cumulative')}, which uses its differences"

@@ -98,6 +98,9 @@ class Meter:
     """The inputs in the rows after the last load, such as a forecast of the weather."""
     step: int = 0
     """Minutes between the readings in the files, of which each interval has one or several."""
+    lone: pd.DatetimeIndex = field(default_factory=lambda: pd.DatetimeIndex([]))
+    """The ends of intervals with readings whose local time clocks repeat, but which are there once:
+    they are taken for those of the first hour."""
 
     @property
     def summary(self) -> str:
@@ -268,13 +271,13 @@ def rows_in_utc(
     """The rows of a meter in a piece at their stamps in UTC, in any order.
 
     They have the reading (`_load`), the inputs, the `_line` and the stamp as written, without an
-    offset (`_wall`). Padding in the hour that clocks skip in spring is left out; readings in it
-    are refused.
+    offset (`_wall`), and whether it is there once though clocks repeat it (`_lone`). Padding in the
+    hour that clocks skip in spring is left out; readings in it are refused.
     """
     load = piece.readings[name]
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[load.index])
     walls = stamps.tz_localize(None) + (piece.times.offset or timedelta(0))
-    rows = piece.inputs.assign(_load=load, _line=load.index, _wall=walls)
+    rows = piece.inputs.assign(_load=load, _line=load.index, _wall=walls, _lone=False)
     steps = np.diff(stamps.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
         changes["newest first"] += len(stamps)
@@ -314,6 +317,7 @@ def rows_in_utc(
     changes["padding of the hour that clocks skip dropped"] += int((moments.skipped & ~real).sum())
     changes["readings of the hour that clocks skip dropped"] += int(real.sum())
     changes["readings of the repeated hour that are there once"] += int(moments.lone.sum())
+    rows["_lone"] = moments.lone
     has_instant = ~moments.skipped
     # The first of two equal stamps is the earlier one if the rows are in order.
     is_ordered = moments.utc[has_instant].is_monotonic_increasing or stamps.is_monotonic_increasing
@@ -617,7 +621,8 @@ class _Readings:
         changes["missing"] += int(gaps.sum())
         changes["gaps"] += len(gaps)
         later_inputs = self._inputs_after(index, inputs, weather)
-        return Meter(load, inputs, self.target, self.zone, +changes, later_inputs, self.raw)
+        lone = self._rows_of(self.known_rows.index[self.known_rows["_lone"]]).unique()
+        return Meter(load, inputs, self.target, self.zone, +changes, later_inputs, self.raw, lone)
 
     def _inputs_after(
         self, index: pd.DatetimeIndex, inputs: pd.DataFrame, weather: pd.DataFrame | None
