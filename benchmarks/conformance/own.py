@@ -20,7 +20,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl_reproductions.methods.apfl import APFL
 from plfl_reproductions.methods.fedala import FedALA
 from plfl_reproductions.methods.fedamp import FedAMP
-from plfl_reproductions.methods.fedamp import State as FedAMPState
+from plfl_reproductions.methods.fedamp import FedAMPState as FedAMPState
 from plfl_reproductions.methods.fedbabu import FedBABU
 from plfl_reproductions.methods.fedfomo import FedFomo
 from plfl_reproductions.methods.fedrep import FedRep

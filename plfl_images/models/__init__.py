@@ -79,9 +79,9 @@ class Cnn(ImageModel):
         return self.name + "-".join(map(str, (*sizes, *self.hidden)))
 
     def build(self, shape: WindowShape) -> Module:
-        from plfl_images.models.cnn import Net  # imports torch
+        from plfl_images.models.cnn import CNNNet  # imports torch
 
-        return Net(shape, self.blocks, self.hidden, self.projection)
+        return CNNNet(shape, self.blocks, self.hidden, self.projection)
 
 
 class Cnn44(Cnn):
@@ -121,9 +121,9 @@ class ResNet18Gn(ImageModel):
         return f"{self.name}{self.group}"
 
     def build(self, shape: WindowShape) -> Module:
-        from plfl_images.models.resnet18_gn import Net  # imports torch
+        from plfl_images.models.resnet18_gn import ResNet18Net  # imports torch
 
-        return Net(shape, self.groups_of, self.projection)
+        return ResNet18Net(shape, self.groups_of, self.projection)
 
     def groups_of(self, channels: int) -> int:
         """The number of groups of a normalisation over this many channels."""

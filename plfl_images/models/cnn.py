@@ -30,7 +30,7 @@ class Halved(nn.Module):
         return torch.maximum(*rows.unflatten(-2, (-1, 2)).unbind(-2))
 
 
-class Net(nn.Module):
+class CNNNet(nn.Module):
     """The module of `cnn` and `cnn44`."""
 
     def __init__(

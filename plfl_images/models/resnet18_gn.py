@@ -22,7 +22,7 @@ CHANNELS = (64, 128, 256, 512)
 """Channels of the four stages, of two blocks each."""
 
 
-class Block(nn.Module):
+class ResNet18Block(nn.Module):
     """Two 3 × 3 convolutions with a shortcut."""
 
     def __init__(self, width: int, to: int, stride: int, norm: Callable[[int], nn.Module]):
@@ -43,7 +43,7 @@ class Block(nn.Module):
         return functional.relu(self.bn2(self.conv2(hidden)) + self.downsample(x))
 
 
-class Net(nn.Module):
+class ResNet18Net(nn.Module):
     """The module of `resnet18_gn`."""
 
     def __init__(self, shape: WindowShape, groups: Callable[[int], int], projected: int):
@@ -56,8 +56,8 @@ class Net(nn.Module):
         self.conv1 = nn.Conv2d(channels_of(shape), width, 3, padding=1, bias=False)
         self.bn1 = norm(width)
         for i, stage_width in enumerate(CHANNELS):
-            first = Block(width, stage_width, 2 if i else 1, norm)
-            stages = nn.Sequential(first, Block(stage_width, stage_width, 1, norm))
+            first = ResNet18Block(width, stage_width, 2 if i else 1, norm)
+            stages = nn.Sequential(first, ResNet18Block(stage_width, stage_width, 1, norm))
             self.add_module(f"layer{i + 1}", stages)
             width = stage_width
         self.fc: nn.Module = nn.Linear(projected or width, shape.outputs)

@@ -35,7 +35,7 @@ from plfl.methods.fedopt import FedOpt
 
 
 @dataclass
-class State(MethodState):
+class APFLState(MethodState):
     v: Tensor
     """Personal model v_i (N, P) of each client."""
     share: Tensor
@@ -61,10 +61,12 @@ class APFL(FedOpt):
     steps: int | None = Field(None, ge=0)
     """Steps K of a round, each with two gradients; null: `federation.local_steps`."""
 
-    def init(self, f: Federation) -> State:
-        return State(v=f.local.clone(), share=f.local.new_full((len(f.local),), self.alpha))
+    def init(self, f: Federation) -> APFLState:
+        return APFLState(v=f.local.clone(), share=f.local.new_full((len(f.local),), self.alpha))
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: APFLState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         from plfl.training.task import sums
 
         instructions = super().broadcast(f, state, t, clients)
@@ -87,7 +89,7 @@ class APFL(FedOpt):
         instructions.routine = Routine(run, minibatches=K)
         return instructions
 
-    def scored(self, f: Federation, state: State) -> Tensor:
+    def scored(self, f: Federation, state: APFLState) -> Tensor:
         return mix_rows(state.share, state.v, f.local)
 
 

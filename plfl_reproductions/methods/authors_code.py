@@ -43,7 +43,7 @@ from plfl.optimizers.server.fedadagrad import FedAdagrad
 
 
 @dataclass
-class State(MethodState):
+class AuthorsCodeState(MethodState):
     before: Tensor
     """Models (n, P) from which the update of the current round is measured."""
 
@@ -82,7 +82,7 @@ class AuthorsCode(Method):
                 "set its initial to common, or remove federation.start"
             )
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> AuthorsCodeState:
         if self.iterate == "kept" and (f.client_data.steps(f.everyone) < 2).any():
             raise ConfigError.at_key(
                 "federation.local_steps",
@@ -97,7 +97,7 @@ class AuthorsCode(Method):
                 copies[i] = f.draw(f.seed + i)
         if self.server == "twice" and isinstance(f.server.opt, FedAdagrad):
             f.server.state["v"].fill_(1)
-        return State(before=f.local)
+        return AuthorsCodeState(before=f.local)
 
     def _renew_moments(self, f: Federation, clients: Tensor) -> None:
         fresh = f.client_opt.init(f.local[clients])
@@ -109,7 +109,9 @@ class AuthorsCode(Method):
             else:
                 f.moments.rows[name] = rows
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: AuthorsCodeState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         x = f.server.send(clients).double()
         server_rows = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         local = f.local[clients]
@@ -155,7 +157,7 @@ class AuthorsCode(Method):
         return TrainInstructions(stepped, skip=1)
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: AuthorsCodeState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         D = (f.local[clients] - state.before).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
@@ -177,5 +179,5 @@ class AuthorsCode(Method):
             v.copy_(b2 * v - (1 - b2) * lr * square * torch.sign(v - square))
         server_state["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
-    def global_parameters(self, f: Federation, state: State) -> Tensor:
+    def global_parameters(self, f: Federation, state: AuthorsCodeState) -> Tensor:
         return torch.where(f.sharing, f.server.send(f.everyone), f.local)

@@ -40,7 +40,7 @@ from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
-class State(MethodState):
+class CCFedAdagradState(MethodState):
     m: Tensor
     """First moment (d_s,)."""
     v_hat: Tensor
@@ -81,10 +81,10 @@ class CCFedAdagrad(FedOpt):
             return "its normalisation assumes plain gradient steps; use sgd or prox"
         return super().refuses(client_opt, server_opt)
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> CCFedAdagradState:
         zero = f.x0.new_zeros(f.x0.shape)
         rows = zero.expand(len(f.everyone), -1).clone()
-        return State(m=zero, v_hat=zero.clone(), update=rows, due=f.everyone * 0)
+        return CCFedAdagradState(m=zero, v_hat=zero.clone(), update=rows, due=f.everyone * 0)
 
     def draws(self, f: Federation, t: int, clients: Tensor) -> Tensor:
         """For each of `clients` in round `t`: whether it joins (0 or 1), its delay and its steps,
@@ -103,7 +103,7 @@ class CCFedAdagrad(FedOpt):
         ]
         return f.everyone.new_tensor(step_counts).reshape(len(clients), 3)
 
-    def select(self, f: Federation, state: State, t: int, drawn: Tensor) -> Tensor:
+    def select(self, f: Federation, state: CCFedAdagradState, t: int, drawn: Tensor) -> Tensor:
         # If no client stayed to the end of the last round, `aggregate` was not called.
         self._take_in(f, state, t - 1)
         idle = drawn[state.due[drawn] == 0]
@@ -113,13 +113,15 @@ class CCFedAdagrad(FedOpt):
             self._take_in(f, state, t)
         return joining
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: CCFedAdagradState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         x = f.server.send(clients)
         x, _ = f.channel.send("down", clients, x, [float(t)])
         return TrainInstructions(x, steps=self.draws(f, t, clients)[:, 2] if self.steps else None)
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: CCFedAdagradState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         normalised = result.update / result.steps[:, None]
         # The bytes of an update count in the round in which it is computed.
@@ -128,7 +130,7 @@ class CCFedAdagrad(FedOpt):
         state.due[clients] = t + self.draws(f, t, clients)[:, 1]
         self._take_in(f, state, t)
 
-    def _take_in(self, f: Federation, state: State, t: int) -> None:
+    def _take_in(self, f: Federation, state: CCFedAdagradState, t: int) -> None:
         """Step along the updates that have arrived by the end of round `t`."""
         has_arrived = (state.due > 0) & (state.due <= t)
         if not has_arrived.any():
@@ -140,6 +142,6 @@ class CCFedAdagrad(FedOpt):
         f.server.step(m / (v_hat.sqrt() + self.eps))
         state.due[has_arrived] = 0
 
-    def second_moment(self, state: State, square: Tensor) -> Tensor:
+    def second_moment(self, state: CCFedAdagradState, square: Tensor) -> Tensor:
         """The next v̂ (d_s,), given Δ² (d_s,)."""
         return state.v_hat + square

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.interfaces.method import Sizes
-from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad, State
+from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad, CCFedAdagradState
 
 
 class CCFedAdam(CCFedAdagrad):
@@ -23,5 +23,5 @@ class CCFedAdam(CCFedAdagrad):
     gamma: float = Field(0.99, ge=0, lt=1)
     """Decay γ of the second moment (ours; the paper names none)."""
 
-    def second_moment(self, state: State, square: Tensor) -> Tensor:
+    def second_moment(self, state: CCFedAdagradState, square: Tensor) -> Tensor:
         return self.gamma * state.v_hat + (1 - self.gamma) * square

@@ -17,7 +17,7 @@ from plfl_reproductions.methods.cc_fedadam import CCFedAdam
 
 
 @dataclass
-class State(cc_fedadagrad.State):
+class CCFedAMSState(cc_fedadagrad.CCFedAdagradState):
     v: Tensor
     """Second moment (d_s,) whose largest value so far is v̂."""
 
@@ -28,9 +28,9 @@ class CCFedAMS(CCFedAdam):
     name = "cc_fedams"
     sends = Sizes("d_s + 1", "d_s + 1")
 
-    def init(self, f: Federation) -> State:
-        return State(**vars(super().init(f)), v=f.x0.new_zeros(f.x0.shape))
+    def init(self, f: Federation) -> CCFedAMSState:
+        return CCFedAMSState(**vars(super().init(f)), v=f.x0.new_zeros(f.x0.shape))
 
-    def second_moment(self, state: State, square: Tensor) -> Tensor:  # type: ignore[override]
+    def second_moment(self, state: CCFedAMSState, square: Tensor) -> Tensor:  # type: ignore[override]
         v = state.v.mul_(self.gamma).add_(square, alpha=1 - self.gamma)
         return state.v_hat.maximum(v)

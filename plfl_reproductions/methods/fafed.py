@@ -57,7 +57,7 @@ from plfl.optimizers.server import ServerOpt, weighted_sum
 
 
 @dataclass
-class State(MethodState):
+class FaFedState(MethodState):
     m: Tensor
     """Mean (d_s,) of the participants' momenta."""
     v: Tensor
@@ -95,17 +95,17 @@ class FaFed(FedOpt):
             return "its momentum has no weight decay; set that of sgd to 0"
         return super().refuses(client_opt, server_opt)
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FaFedState:
         gradients = f.client_data.gradients(f.local, f.everyone, 0, 1)[:, f.columns]
         f.charge(f.everyone, 1.0)
         g, square = f.channel.send_extras("up", f.everyone, [gradients, gradients**2])
         weights = f.weights_of(f.everyone)
         v = weighted_sum(weights, (1 - self.beta) * square)
-        state = State(m=weighted_sum(weights, g), v=v, m_i=gradients, v_i=gradients**2)
+        state = FaFedState(m=weighted_sum(weights, g), v=v, m_i=gradients, v_i=gradients**2)
         self._step(f, state, f.x0)
         return state
 
-    def _step(self, f: Federation, state: State, x: Tensor) -> None:
+    def _step(self, f: Federation, state: FaFedState, x: Tensor) -> None:
         """Let the server step from x̄ (d_s,)."""
         f.server.x = x - f.client_opt.lr * state.m / self._root(state.v)
 
@@ -113,7 +113,9 @@ class FaFed(FedOpt):
         """Diagonal of A."""
         return v.sqrt() + self.rho
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FaFedState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         x, m, v = (row.expand(len(clients), -1) for row in (f.server.x, state.m, state.v))
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
         eta, K = f.client_opt.lr, int(f.client_data.steps(clients).max())
@@ -141,7 +143,7 @@ class FaFed(FedOpt):
         return TrainInstructions(x, routine=Routine(run, minibatches=K))
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FaFedState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         mine = [state.m_i[clients], state.v_i[clients]]
         D, (m, v) = f.channel.send("up", clients, result.update, mine)

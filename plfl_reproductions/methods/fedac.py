@@ -44,7 +44,7 @@ from plfl_reproductions.methods.clusters import check_count, k_means, mean_of
 
 
 @dataclass
-class State(ClusterState):
+class FedACState(ClusterState):
     omega: Tensor
     """Shared parameters ω_i (N, d_s) that each client last sent."""
     Phi: Tensor
@@ -80,7 +80,7 @@ class FedAC(Method):
     split_above: float | None = Field(None, gt=0)
     """Threshold b: a cluster with a larger G is split (no default in the source); null: never."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedACState:
         check_count(f, self.clusters)
         for pattern in self.embedding:
             if not f.layout.mask([pattern]).any():
@@ -88,7 +88,7 @@ class FedAC(Method):
                 text = f"{pattern!r} matches no parameter"
                 raise ConfigError.at_key(key, text, allowed(pattern, f.layout.slices))
         f.server.state = {"x": f.x0[None]}
-        return State(
+        return FedACState(
             cluster=torch.zeros_like(f.everyone),
             omega=f.x0.expand(len(f.local), -1).clone(),
             Phi=f.x0[self._embedding(f)],
@@ -98,7 +98,9 @@ class FedAC(Method):
         """Mask (d_s,) of the embedding."""
         return torch.from_numpy(f.layout.mask(self.embedding)).to(f.x0.device)[f.shared]
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedACState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         common = state.Phi.expand(len(clients), -1)
         Omega, (Phi,) = f.channel.send("down", clients, self._models(f, state, clients), [common])
         start = f.local[clients][:, f.columns]
@@ -109,7 +111,7 @@ class FedAC(Method):
         return TrainInstructions(start, pull=pull, constant=constant)
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedACState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         sent_rows, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
         state.omega[clients] = sent_rows
@@ -129,7 +131,7 @@ class FedAC(Method):
         if len(f.server.x) > 1 and (self.merge_below or self.split_above):
             self.tune(f, state)
 
-    def _centre(self, f: Federation, state: State, clients: Tensor, cluster: Tensor) -> None:
+    def _centre(self, f: Federation, state: FedACState, clients: Tensor, cluster: Tensor) -> None:
         """Assign `clients` to `cluster` (n,), renumbered without gaps; Ω become their means."""
         numbers, cluster = cluster.unique(return_inverse=True)
         state.cluster[clients] = cluster
@@ -139,7 +141,7 @@ class FedAC(Method):
         ]
         f.server.x = torch.stack(means)
 
-    def tune(self, f: Federation, state: State) -> None:
+    def tune(self, f: Federation, state: FedACState) -> None:
         """Merge and split clusters by their G."""
         omega, cluster = state.omega, state.cluster.clone()
         G, apart = spread(omega, f.server.x, cluster)
@@ -156,10 +158,10 @@ class FedAC(Method):
                 cluster[members[half == 1]] = cluster.max() + 1
         self._centre(f, state, f.everyone, cluster)
 
-    def global_parameters(self, f: Federation, state: State) -> Tensor:
+    def global_parameters(self, f: Federation, state: FedACState) -> Tensor:
         return self._models(f, state, f.everyone)
 
-    def _models(self, f: Federation, state: State, clients: Tensor) -> Tensor:
+    def _models(self, f: Federation, state: FedACState, clients: Tensor) -> Tensor:
         return f.server.x[state.cluster[clients]]
 
 

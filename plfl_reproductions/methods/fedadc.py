@@ -43,7 +43,7 @@ from plfl.optimizers.server import weighted_sum
 
 
 @dataclass
-class State(MethodState):
+class FedADCState(MethodState):
     m: Tensor
     """The server's momentum (d_s,)."""
     server_steps: Tensor
@@ -89,8 +89,8 @@ class FedADC(FedOpt):
             return "with downlink 'tracking' the server must know which messages arrived"
         return "with downlink 'overlapped' a round begins before the one before has ended"
 
-    def init(self, f: Federation) -> State:
-        state = State(
+    def init(self, f: Federation) -> FedADCState:
+        state = FedADCState(
             m=f.x0.new_zeros(f.x0.shape),
             server_steps=f.everyone.new_zeros(()),
             last_eta=torch.tensor(f.client_opt.lr, dtype=torch.float64),
@@ -101,7 +101,9 @@ class FedADC(FedOpt):
             state.known_steps = f.everyone * 0 - 1
         return state
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedADCState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         x, m = self._sent(f, state, clients)
         eta = f.client_opt.lr
         K = self._steps(f, clients).double()[:, None]
@@ -113,7 +115,7 @@ class FedADC(FedOpt):
         """Local steps K (n,) of a round of `clients`."""
         return f.client_data.steps(clients)
 
-    def _sent(self, f: Federation, state: State, clients: Tensor) -> tuple[Tensor, Tensor]:
+    def _sent(self, f: Federation, state: FedADCState, clients: Tensor) -> tuple[Tensor, Tensor]:
         """x and m (n, d_s) of `clients`, after the server has sent them what they lack."""
         server_rows = f.server.send(clients)
         m = state.m.expand(len(clients), -1)
@@ -146,7 +148,7 @@ class FedADC(FedOpt):
         return x, m
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedADCState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
         mean = weighted_sum(f.weights_of(clients), D)

@@ -38,7 +38,7 @@ from plfl_reproductions.methods import fedadc
 
 
 @dataclass(kw_only=True)
-class State(fedadc.State):
+class FedADCPlusState(fedadc.FedADCState):
     edges: Tensor
     """Inner edges (bins − 1,) of the bins, in units of the scaled target."""
     ratios: Tensor
@@ -64,12 +64,12 @@ class FedADCPlus(fedadc.FedADC):
     """Temperature τ of a classifier's self-distillation (ours; at 1 the loss has the property that
     the paper states)."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedADCPlusState:
         edges, ratios = f.client_data.agreed_bins(self.bins)
-        return State(**vars(super().init(f)), edges=edges, ratios=ratios)
+        return FedADCPlusState(**vars(super().init(f)), edges=edges, ratios=ratios)
 
     def broadcast(  # type: ignore[override] # it gets the state that its own `init` returns
-        self, f: Federation, state: State, t: int, clients: Tensor
+        self, f: Federation, state: FedADCPlusState, t: int, clients: Tensor
     ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)

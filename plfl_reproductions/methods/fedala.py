@@ -41,7 +41,7 @@ from plfl.methods.fedopt import FedOpt
 
 
 @dataclass
-class State(MethodState):
+class FedALAState(MethodState):
     W: Tensor
     """Weights W_i (N, d) of each client, for the parameters of the subset."""
     rounds: Tensor
@@ -82,11 +82,15 @@ class FedALA(FedOpt):
     def _subset(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> NDArray[np.bool_]:
         return shared if self.subset == "shared" else head_mask(layout, self.subset)
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedALAState:
         width = int(self._subset(f.shared.cpu().numpy(), f.layout).sum())
-        return State(W=f.local.new_ones(len(f.local), width), rounds=torch.zeros_like(f.everyone))
+        return FedALAState(
+            W=f.local.new_ones(len(f.local), width), rounds=torch.zeros_like(f.everyone)
+        )
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedALAState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         K = f.settings.local_steps if self.steps is None else self.steps
         mask = self._subset(f.shared.cpu().numpy(), f.layout)

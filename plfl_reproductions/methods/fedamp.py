@@ -35,7 +35,7 @@ from plfl.interfaces.method import Method, MethodState, Sizes
 
 
 @dataclass
-class State(MethodState):
+class FedAMPState(MethodState):
     w: Tensor
     """Shared parameters w_i (N, d_s) of every client, as the server knows them."""
 
@@ -64,7 +64,7 @@ class FedAMP(Method):
     self_weight: float = Field(0.5, ge=0, le=1)
     """ξ_ii of the heuristic, the weight of a client's own model."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedAMPState:
         clients = len(f.local)
         if self.attention == "distance" and (clients - 1) * self.alpha > self.sigma:
             raise ConfigError.at_key(
@@ -73,21 +73,23 @@ class FedAMP(Method):
                 "more than 1, so that a client's own model could have a negative weight",
                 f"raise sigma to at least {(clients - 1) * self.alpha:g}, or lower alpha",
             )
-        return State(w=f.x0.expand(clients, -1).clone())
+        return FedAMPState(w=f.x0.expand(clients, -1).clone())
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedAMPState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         u, _ = f.channel.send("down", clients, self.global_parameters(f, state)[clients])
         w = f.local[clients][:, f.columns]
         pull = self.lam / self.alpha
         return TrainInstructions(start=w, pull=pull, constant=pull * (w - u))
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedAMPState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
         state.w[clients] += D
 
-    def global_parameters(self, f: Federation, state: State) -> Tensor:
+    def global_parameters(self, f: Federation, state: FedAMPState) -> Tensor:
         w = state.w
         attention = self._weights(w.double())
         u = (1 - attention.sum(1, keepdim=True)) * w.double() + attention @ w.double()

@@ -35,7 +35,7 @@ from plfl.optimizers.server import weighted_sum
 
 
 @dataclass
-class State(MeanState):
+class FedDynState(MeanState):
     h: Tensor
     """Mean (d_s,) of all h_i."""
     h_i: Tensor
@@ -55,17 +55,19 @@ class FedDyn(FedOpt):
     """Strength α of the regulariser, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedDynState:
         zero = f.x0.new_zeros(f.x0.shape)
-        return State(h=zero, h_i=zero.expand(len(f.everyone), -1).clone())
+        return FedDynState(h=zero, h_i=zero.expand(len(f.everyone), -1).clone())
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedDynState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         instructions.pull, instructions.constant = self.alpha, state.h_i[clients].neg_()
         return instructions
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedDynState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         state.h_i[clients] -= self.alpha * result.update
         D, _ = f.channel.send("up", clients, result.update)

@@ -40,7 +40,7 @@ from plfl.interfaces.method import Method, MethodState, Sizes
 
 
 @dataclass
-class State(MethodState):
+class FedFomoState(MethodState):
     models: Tensor
     """θ_n (N, d_s) of every client, as the server knows them."""
     affinity: Tensor
@@ -83,15 +83,17 @@ class FedFomo(Method):
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client evaluates the models (ours); null: all."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedFomoState:
         if len(f.local) < 2:
             text = "there are no others' models to send to a single client"
             raise ConfigError.at_key("grid.method", text, "remove the method")
         rows = f.x0.expand(len(f.local), -1)
         affinity = f.x0.double().new_zeros(len(rows), len(rows))
-        return State(rows.clone(), affinity, rows.clone(), rows.clone())
+        return FedFomoState(rows.clone(), affinity, rows.clone(), rows.clone())
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> Instructions:
+    def broadcast(
+        self, f: Federation, state: FedFomoState, t: int, clients: Tensor
+    ) -> Instructions:
         epsilon = max(0.0, self.epsilon - self.epsilon_decay * (t - 1))
         model_numbers = self._sent(f, state, t, clients, epsilon)
         first, *other_models = state.models[model_numbers].unbind(1)
@@ -103,7 +105,7 @@ class FedFomo(Method):
         return Instructions(start, before=work, sent=model_numbers, worth=worth)
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedFomoState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         instructions = result.instructions
         assert isinstance(instructions, Instructions)
@@ -115,11 +117,13 @@ class FedFomo(Method):
         state.models[clients] += D
         state.affinity[clients[:, None], instructions.sent] += worth.double()
 
-    def global_parameters(self, f: Federation, state: State) -> Tensor:
+    def global_parameters(self, f: Federation, state: FedFomoState) -> Tensor:
         models = state.models[self._sent(f, state, 0, f.everyone, 0.0)]
         return self._mixture(f, state, 0, f.everyone, models.unbind(1))[0]
 
-    def _sent(self, f: Federation, state: State, t: int, clients: Tensor, epsilon: float) -> Tensor:
+    def _sent(
+        self, f: Federation, state: FedFomoState, t: int, clients: Tensor, epsilon: float
+    ) -> Tensor:
         """The clients (n, M) whose models each of `clients` receives in round `t`."""
         affinity, model_numbers = state.affinity.cpu().numpy(), []
         # In the order of their names: results must not depend on the order of the clients.
@@ -135,7 +139,7 @@ class FedFomo(Method):
     def _mixture(
         self,
         f: Federation,
-        state: State,
+        state: FedFomoState,
         t: int,
         clients: Tensor,
         models: Sequence[Tensor],

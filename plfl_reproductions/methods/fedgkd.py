@@ -34,7 +34,7 @@ from plfl.methods.fedopt import FedOpt
 
 
 @dataclass
-class State(MethodState):
+class FedGKDState(MethodState):
     models: Tensor
     """The latest global models (at most `buffer`, ...), oldest first; none before round 1."""
 
@@ -57,10 +57,12 @@ class FedGKD(FedOpt):
     def sends(self) -> Sizes:  # type: ignore[override]
         return Sizes("2 d_s" if self.buffer > 1 else "d_s")
 
-    def init(self, f: Federation) -> State:
-        return State(models=f.server.x[None][:0])
+    def init(self, f: Federation) -> FedGKDState:
+        return FedGKDState(models=f.server.x[None][:0])
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedGKDState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         if t == 1:
             return super().broadcast(f, state, t, clients)
         stored_models = state.models
@@ -79,7 +81,7 @@ class FedGKD(FedOpt):
         )
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedGKDState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         super().aggregate(f, state, t, clients, result)
         state.models = torch.cat([state.models, f.server.x[None]])[-self.buffer :]

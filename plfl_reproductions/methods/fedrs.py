@@ -22,7 +22,7 @@ from plfl.methods.fedopt import FedOpt
 
 
 @dataclass
-class State(MethodState):
+class FedRSState(MethodState):
     present: Tensor
     """Mask (N, classes) of the classes that each client has; its own knowledge, never sent."""
 
@@ -38,10 +38,12 @@ class FedRS(FedOpt):
     """α, by which the logits of missing classes are multiplied (the paper and FedADC's baseline:
     0.5)."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> FedRSState:
         _, ratios = f.client_data.agreed_bins(bins=0)
-        return State(present=ratios > 0)
+        return FedRSState(present=ratios > 0)
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedRSState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         return replace(instructions, term=Restriction(self.alpha, state.present))

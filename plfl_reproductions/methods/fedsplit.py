@@ -30,7 +30,7 @@ from plfl.methods.fedopt import FedOpt
 
 
 @dataclass
-class State(MethodState):
+class FedSplitState(MethodState):
     z: Tensor
     """z_i (N, d_s) of each client."""
 
@@ -48,17 +48,19 @@ class FedSplit(FedOpt):
     """Step size s of the proximal operator; in theory 1/√(ℓL) for ℓ-strongly convex, L-smooth
     losses."""
 
-    def init(self, f: Federation) -> State:
-        return State(z=f.x0.expand(len(f.everyone), -1).clone())
+    def init(self, f: Federation) -> FedSplitState:
+        return FedSplitState(z=f.x0.expand(len(f.everyone), -1).clone())
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: FedSplitState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         x, _ = f.channel.send("down", clients, f.server.send(clients))
         # (u − v) / s is the sum of a pull towards the start x and a constant.
         constant = (state.z[clients] - x) / self.s
         return TrainInstructions(x, pull=1 / self.s, constant=constant)
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: FedSplitState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         U = 2 * result.update
         state.z[clients] += U

@@ -26,10 +26,10 @@ class Itransformer(Transformer):
     label = "iTransformer"
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self)
+        return ITransformerNet(shape, self)
 
 
-class Net(nn.Module):
+class ITransformerNet(nn.Module):
     """The module of `itransformer`."""
 
     def __init__(self, shape: WindowShape, sizes: Itransformer):

@@ -40,10 +40,10 @@ class Nhits(Model):
         return f"{self.name}{len(self.pooling)}x{'-'.join(map(str, self.hidden))}"
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self)
+        return NHitsNet(shape, self)
 
 
-class Net(nn.Module):
+class NHitsNet(nn.Module):
     """The module of `nhits`."""
 
     def __init__(self, shape: WindowShape, sizes: Nhits):
@@ -51,7 +51,7 @@ class Net(nn.Module):
         last = len(sizes.pooling) - 1
         self.blocks = nn.ModuleList(
             # No block reads what the last block leaves unexplained.
-            Block(shape, pooling, sizes.hidden, leaves=i < last)
+            NHitsBlock(shape, pooling, sizes.hidden, leaves=i < last)
             for i, pooling in enumerate(sizes.pooling)
         )
 
@@ -66,7 +66,7 @@ class Net(nn.Module):
         return forecast.squeeze(1)
 
 
-class Block(nn.Module):
+class NHitsBlock(nn.Module):
     """A block: the part (B, T) of the load that it leaves unexplained; its forecast (B, O)."""
 
     def __init__(self, shape: WindowShape, pooling: int, hidden: Sequence[int], leaves: bool):

@@ -33,10 +33,10 @@ class Patchtst(Transformer):
     """Steps from one patch to the next."""
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self)
+        return PatchTSTNet(shape, self)
 
 
-class Net(nn.Module):
+class PatchTSTNet(nn.Module):
     """The module of `patchtst`."""
 
     def __init__(self, shape: WindowShape, sizes: Patchtst):

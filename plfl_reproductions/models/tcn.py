@@ -46,17 +46,17 @@ class Tcn(Model):
     """Widths of the hidden layers of the head."""
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self)
+        return TCNNet(shape, self)
 
 
-class Net(nn.Module):
+class TCNNet(nn.Module):
     """The module of `tcn`."""
 
     def __init__(self, shape: WindowShape, sizes: Tcn):
         super().__init__()
         widths = [shape.inputs, *[sizes.channels] * sizes.levels]
         self.body = nn.Sequential(
-            *(Block(*pair, sizes.kernel) for pair in itertools.pairwise(widths))
+            *(TCNBlock(*pair, sizes.kernel) for pair in itertools.pairwise(widths))
         )
         self.head = head_of(sizes.channels + shape.covariates, sizes.mlp, shape.outputs)
         # Number of steps that the last one depends on, including itself.
@@ -69,7 +69,7 @@ class Net(nn.Module):
         return outputs.squeeze(1)
 
 
-class Block(nn.Module):
+class TCNBlock(nn.Module):
     """A residual block: (C, T, B) becomes (C', T', B), every other step counted from the last."""
 
     def __init__(self, channels: int, out_channels: int, kernel: int):

@@ -31,10 +31,10 @@ class Tsmixer(Model):
     """Width of the hidden layer that mixes features."""
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self)
+        return TSMixerNet(shape, self)
 
 
-class Net(nn.Module):
+class TSMixerNet(nn.Module):
     """The module of `tsmixer`."""
 
     def __init__(self, shape: WindowShape, sizes: Tsmixer):
