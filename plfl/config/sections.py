@@ -1152,7 +1152,7 @@ class Claim(Section):
     """The other side."""
     each: list[Literal["state", "variant", "sharing", "method", "client_opt", "server_opt"]] = []
     """For each of these."""
-    where: dict[str, list[Any] | str | int | float] = {}
+    where: dict[str, list[Any] | str | int | float | None] = {}
     """Axes: `{windows.history: [1, 4]}`."""
     score: str = ""
     """Instead of the error: `bytes`."""

@@ -92,7 +92,7 @@ def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, Forecaster]
             Problem(
                 tables.folder,
                 f"has no cell {cell!r}",
-                f"name one of best.csv{did_you_mean(cell, cells)}",
+                f"name one of {list_names(list(cells), 3)}{did_you_mean(cell, cells)}",
             )
         )
     return {cell: cells[cell]} if cell else cells

@@ -235,7 +235,12 @@ class Contender(NamedTuple):
         return rows.groupby("client")[score].mean()
 
     def counted(self, column: str) -> float:
-        """A cost of a training in the summary, mean over seeds."""
+        """A cost of a training in the summary, mean over seeds; NaN if it is not known, such as
+        what clients receive for baselines."""
+        if column == "bytes_down" and self.is_mixture:
+            return sum(part.counted(column) for part, _ in self.parts)
+        if column == "bytes_down" and self.crosses == "nothing":
+            return 0.0
         rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
         if column not in rows:
             raise NotInStudyError("the study does not simulate time (federation.simulation)")

@@ -24,6 +24,7 @@ OF_DATA = ("data", "windows", "task")
 baselines predict on them."""
 FIXED = {
     "name": "names the results of the whole study",
+    "plugins": "is imported once for the whole study",
     "grid": "lists its axes itself; write its keys directly under `grid`",
     "tuning": "gives every cell the same trials",
     "baselines": "describes what all variants are compared with",

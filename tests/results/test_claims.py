@@ -160,6 +160,7 @@ def methods(tmp_path_factory: pytest.TempPathFactory) -> Variant:
         ({"better": "P2", "than": "P1", "score": "waiting"}, "holds"),
         ({"better": "*-ifca", "than": "*-fedopt", "score": "bytes_down", "share": 3}, "holds"),
         ({"better": "*-ifca", "than": "*-fedopt", "score": "bytes", "share": 2}, "does not hold"),
+        ({"better": "in use", "than": "P1-fedopt", "score": "bytes_down"}, "holds"),
         ({"better": "best federation", "than": "best alone"}, "does not hold"),
         ({"score": "loads", "share": 2}, "holds"),
     ],
@@ -307,6 +308,12 @@ def test_claims_about_what_the_study_lacks_are_refused() -> None:
     ]
     with naming(ConfigError, *told):
         Study.parse(config() | {"claims": wrong}, "wrong")
+
+
+def test_a_claim_can_be_about_the_whole_history() -> None:
+    claim = {"better": "P1", "than": "P2", "where": {"windows.history": None}}
+    of = Study.parse(config(grid={"windows.history": [1, None]}) | {"claims": [claim]}, "of")
+    assert words.claim(of, of.claims[0]).startswith("With the whole history: ")
 
 
 def test_claims_have_scores_of_the_task_and_numbers_of_the_score() -> None:

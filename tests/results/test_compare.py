@@ -123,12 +123,13 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
         ("{0}", "{0}:" + FL, "one is a study, the other a cell"),
         ("{0}:" + FL, "{0}:NY-P2-fedopt-adam-fedavx", "did you mean 'NY-P2-fedopt-adam-fedavg'"),
         ("{0}:NY-baseline-rigde", "{0}:" + PL, "NY-baseline-ridge"),
+        ("{0}:CA", "{0}:" + PL, "name one of NY-P1-fedopt-adam-fedavg, NY-P2-fedopt-adam-fedavg, "),
         ("{0}", "{0}/none", "holds no study"),
         ("{0}", "{1}", "have no cell in common"),
         ("{0}:" + FL, "{2}:" + FL, "have no client in common"),
         ("{0}:" + FL, "{3}:" + FL, "have no seed in common"),
     ],
-    ids=["mixed", "cell", "baseline", "folder", "cells", "clients", "seeds"],
+    ids=["mixed", "cell", "baseline", "state", "folder", "cells", "clients", "seeds"],
 )
 def test_what_cannot_be_compared_says_why(a, b, message, folder, others):
     folders = folder, *others

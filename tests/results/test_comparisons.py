@@ -239,6 +239,7 @@ def test_what_is_in_use_is_that_of_the_latest_origin_in_any_order(here: Path) ->
 def test_the_page_says_places_in_words(study: Study) -> None:
     page = (study.paths.results / "index.html").read_text("utf-8")
     assert "16 weeks of history" in page
+    assert "Variants with other clients or other test sets are not compared." in page
     assert "does not hold" in page and "2 origins" in page
     assert "with 6 clients only large differences are decided" in page
 

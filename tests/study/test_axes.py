@@ -104,6 +104,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"federation.particpation": [1]}, "did you mean 'participation'?"),
     ({"participation": [1]}, "unknown key"),
     ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
+    ({"plugins": {"a": []}}, "cannot be an axis: `plugins` is imported once for the whole study"),
     ({"data.states": [["NY"]]}, "is an axis already"),
     ({"federation.rounds": 4}, "4 is not a list; list its values, such as [4]"),
     ({"federation.rounds": [2, 2]}, "lists a value twice"),
