@@ -185,7 +185,9 @@ class Meters(Section):
     """A load is a gap if it differs by more than this multiple of the meter's median load from the
     median of the five readings before it. null: no load is."""
     duplicates: Literal["first", "last", "mean"] | None = None
-    """Which of several different readings for the same time counts. null: they are an error."""
+    """Which of several different readings for the same time counts; of several files, the `first`
+    is in the one that ends first, and the `last` in the one that ends last. null: they are an
+    error."""
     allow_negative: bool = False
     """Accept negative loads, for example of a meter with generation behind it."""
     max_gap: int = Field(60, ge=0)
