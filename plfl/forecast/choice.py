@@ -269,14 +269,14 @@ class Forecasters:
         return replace(choice, why=f"{choice.why}; of {state}, one of {len(states)} states")
 
     @cached_property
-    def validation(self) -> dict[str, float]:
+    def _validation(self) -> dict[str, float]:
         """See `errors_on_validation`."""
         return errors_on_validation(self.tables)
 
     def _best_for_age(self, readings: pd.DataFrame) -> Choice | None:
         """What is best for meters of this age; None if nothing of it is kept."""
         weeks = len(readings) * self.any_model.interval / WEEK
-        ranking = rank_for_new({*self.index["name"]}, weeks, self.validation)
+        ranking = rank_for_new({*self.index["name"]}, weeks, self._validation)
         return next((self._choice(self.index, *item) for item in ranking.items()), None)
 
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
