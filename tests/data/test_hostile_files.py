@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -147,3 +148,21 @@ def test_too_little_memory_is_no_damage(tmp_path: Path) -> None:
     with naming(DataError, "a.npz", "too little memory") as caught:
         arrays.load(path, make)
     assert "damaged" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("mark", "separator"), [(".", ","), (".", ";"), (",", ";"), (",", "\t")])
+def test_a_number_that_was_cut_off_is_no_reading(mark: str, separator: str, tmp_path: Path) -> None:
+    lines = [line.replace(",", separator).replace(".", mark) for line in LINES]
+    path = tmp_path / "school.csv"
+    last = f"2020-03-02 00:00{separator}0"
+    for end in (f"{mark}\n", ""):
+        path.write_text("\n".join([*lines, last + end]))
+        exports, _ = recognise([path], Meters(timezone="UTC"), origins=1)
+        assert exports.meters["school"].load.iloc[-1] == 0
+    path.write_text("\n".join([*lines, last + mark]))
+    with naming(DataError, f"school.csv: line {len(LINES) + 1}", "within a number", "copy it"):
+        recognise([path], Meters(timezone="UTC"))
+    whole_numbers = [re.sub(r"[.,]\d$", mark, line) for line in lines]
+    path.write_text("\n".join(whole_numbers))  # it is how they are written
+    exports, _ = recognise([path], Meters(timezone="UTC"), origins=1)
+    assert exports.meters["school"].load.iloc[-1] == 3

@@ -57,6 +57,8 @@ _FORMULA_TEXT = re.compile(
     r'(?:^|(?<=[;,|\t]))(?:"=""([^"\n]*)"""|="([^"\n]*)")(?=[;,|\t\r]|$)', re.MULTILINE
 )
 """A cell such as `="00123"`, which keeps spreadsheets from reading a number."""
+_CUT_NUMBER = re.compile(r"[;,|\t]\s*[+-]?\d+\.$|[;|\t]\s*[+-]?\d+,$")
+"""The end of a line whose last number ends with its decimal mark."""
 NO_READING = "no reading yet"
 """What is wrong with a file, or a meter in it, that an hourly export may have just begun."""
 _SAMPLE = 300  # lines in which the header must be
@@ -316,9 +318,20 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
         return RawFile(path, "JSON", content=content)
     lines, encoding = _lines(path, content, meters)
+    _refuse_cut(path, lines)
     if line_protocol.is_protocol(lines):
         return RawFile(path, line_protocol.NAME, {"": lines}, encoding=encoding)
     return RawFile(path, "text", {"": lines}, encoding=encoding)
+
+
+def _refuse_cut(path: Path, lines: Sequence[str]) -> None:
+    """Refuse a text that ends within a number: at a decimal mark, with which no other line ends."""
+    if _CUT_NUMBER.search(lines[-1]) and not any(map(_CUT_NUMBER.search, lines[:-1])):
+        raise data_error(
+            Place(path, f"line {len(lines)}"),
+            f"the file ends within a number, {lines[-1][-20:]!r}",
+            "copy it again when it is whole, or complete its last line",
+        )
 
 
 def _too_large(path: Path, max_size: float) -> DataError:
