@@ -49,11 +49,13 @@ WAYS = {
 STYLES = {
     "alone": ("own readings only", "#333333", "-"),
     "received": ("the others' model", "#0072B2", "-"),
-    "combined": ("weighted mean of own models and the others'", "#009E73", "-"),
     "received, pooled": ("the same, if the others pool their readings", "#0072B2", ":"),
+    "combined": ("weighted mean of own models and the others'", "#009E73", "-"),
     "combined, pooled": ("the same, if the others pool their readings", "#009E73", ":"),
+    "baseline-combined_public": ("weighted mean of own models and the public one", "#D55E00", "-"),
 }
-"""The name, colour and line of each way."""
+"""The name, colour and line of each line that the figure draws of the table."""
+PUBLIC_NAME = "a model of public meters of other places"
 NEW = {"map": {"2017-05-07", "2017-09-24"}}
 """Dates, at which a test begins, that were in no earlier run with trees."""
 NEW_SITE = "a new site"
@@ -126,7 +128,7 @@ def table(results: Path) -> pd.DataFrame:
 def predict_new_site(rows: pd.DataFrame) -> pd.DataFrame:
     """The leads that one more site would have, with the interval of a prediction from those of four
     sites (Student's t distribution, 3 degrees of freedom)."""
-    told = []
+    predictions = []
     for (study, weeks, way), three in rows[rows["study"].isin(FOURTH)].groupby(
         ["study", "weeks", "way"], sort=False
     ):
@@ -138,8 +140,9 @@ def predict_new_site(rows: pd.DataFrame) -> pd.DataFrame:
             half = student(3).ppf(0.975) * leads.std() * math.sqrt(1 + 1 / len(leads))
             low, high = leads.mean() - half, leads.mean() + half
             interval = {"lead": leads.mean(), "low": low, "high": high}
-            told.append({"site": NEW_SITE, "study": study, "weeks": weeks, "way": way} | interval)
-    return pd.DataFrame(told)
+            place = {"site": NEW_SITE, "study": study, "weeks": weeks, "way": way}
+            predictions.append(place | interval)
+    return pd.DataFrame(predictions)
 
 
 def draw(rows: pd.DataFrame, public: pd.DataFrame, path: Path) -> None:
@@ -150,17 +153,16 @@ def draw(rows: pd.DataFrame, public: pd.DataFrame, path: Path) -> None:
         for title in dict.fromkeys(STUDIES.values())
         if title and title in set(rows["study"].map(STUDIES))
     ]
-    figure, panels = pyplot.subplots(1, len(titles), figsize=(11, 4), sharey=True, squeeze=False)
+    figure, panels = pyplot.subplots(1, len(titles), figsize=(11, 4.4), sharey=True, squeeze=False)
     for panel, title in zip(panels[0], titles, strict=True):
-        of = rows[(rows["study"].map(STUDIES) == title) & (rows["site"] == "all")]
-        weeks = sorted(of["weeks"].unique())
-        for k, way in enumerate(WAYS):
-            line = of[of["way"] == way].sort_values("weeks")
-            places = [weeks.index(week) + 0.06 * (k - 1.5) for week in line["weeks"]]
+        shown = rows[(rows["study"].map(STUDIES) == title) & (rows["site"] == "all")]
+        weeks = sorted(shown["weeks"].unique())
+        for k, (way, (label, colour, dash)) in enumerate(STYLES.items()):
+            line = shown[shown["way"] == way].sort_values("weeks")
+            places = [weeks.index(week) + 0.05 * (k - 2.5) for week in line["weeks"]]
             bars = None
-            if STYLES[way][2] == "-" and way != "alone":
+            if dash == "-" and way != "alone":
                 bars = [line["high"] - line["lead"], line["lead"] - line["low"]]
-            label, colour, dash = STYLES[way]
             panel.errorbar(
                 places, line["mase"], bars, color=colour, linestyle=dash, label=label,
                 marker="o", markersize=4, capsize=3,
@@ -168,8 +170,8 @@ def draw(rows: pd.DataFrame, public: pd.DataFrame, path: Path) -> None:
         line = public[(public["study"].map(STUDIES) == title) & (public["site"] == "all")]
         line = line.sort_values("weeks")
         panel.plot(
-            [weeks.index(week) for week in line["weeks"]], line["mase"], color="#D55E00",
-            marker="s", markersize=4, label="a model of public meters of other places",
+            [weeks.index(week) for week in line["weeks"]], line["mase"], color="#CC79A7",
+            marker="s", markersize=4, label=PUBLIC_NAME,
         )  # fmt: skip
         panel.set_title(title, fontsize=11)
         panel.set_xticks(range(len(weeks)), [str(week) for week in weeks])
@@ -177,16 +179,16 @@ def draw(rows: pd.DataFrame, public: pd.DataFrame, path: Path) -> None:
         panel.grid(axis="y", alpha=0.3)
     panels[0][0].set_ylabel("error (1: repeat the last reading)")
     handles, labels = panels[0][0].get_legend_handles_labels()
-    # Columns of two: without others, then each way with its dotted line.
-    names = [STYLES["alone"][0], "a model of public meters of other places"]
-    names += [STYLES[way][0] for way in ("received", "received, pooled")]
-    order = [labels.index(name) for name in names]
+    # Columns: without others, what others send, and its weighted mean with own models.
+    order = [labels.index(name) for name in (STYLES["alone"][0], PUBLIC_NAME)]
+    order.append(labels.index(STYLES["baseline-combined_public"][0]))
     order += [k for k in range(len(labels)) if k not in order]
+    # A legend fills its columns from the top: the first has three names, the others two.
     figure.legend(
         [handles[k] for k in order], [labels[k] for k in order],
-        loc="lower center", ncols=3, frameon=False,
+        loc="lower center", ncols=3, frameon=False, fontsize=9,
     )  # fmt: skip
-    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    figure.tight_layout(rect=(0, 0.17, 1, 1))
     figure.savefig(path, dpi=110)
 
 
