@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
+from plfl.config.claim_scores import COUNTED
 from plfl.results import comparisons
 from plfl.results.overview import BEST
 from plfl.results.records import MODELS, ModelKind, read_table
@@ -79,7 +80,7 @@ class Results(Variant):
 
     def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """The errors in points of every row of the grid, by model and state."""
-        column = SCORE_COLUMNS.get(score, SCORE_COLUMNS[""])  # what is counted has none
+        column = SCORE_COLUMNS["" if score in COUNTED else score]
         return {model: self._scores(model, column) for model in MODELS}
 
     def _scores(self, model: ModelKind, column: str) -> dict[str, list[Forecaster]]:
