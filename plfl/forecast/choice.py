@@ -354,22 +354,22 @@ class Forecasters:
         that did not take part; of the others, readings may be known."""
         model = self.any_model
         readings, problems = model.read_raw(paths, client, keys)
-        for name in [name for name in readings if name in self.clients]:
-            if "lone" in (table := readings.pop(name)).attrs:
-                with collect_problems(problems):
-                    readings[name] = place_lone(name, table, self._known_load(name))
-            else:
-                readings[name] = table
+        for name, table in list(readings.items()):
+            known_load = self._known_load(name)
+            del readings[name]
+            with collect_problems(problems):
+                placed_table = place_lone(name, table, known_load)
+                readings[name] = model.without_jumps(name, placed_table, known_load)
         tables = model.resample_all(readings, self.recent, problems)
         for name in tables.keys() - self.clients.keys():
             tables[name] = model.bridge(tables[name], model.interval)
-        return readings, tables, problems
+        return {name: table for name, table in readings.items() if len(table)}, tables, problems
 
     def _known_load(self, client: str) -> pd.Series[float]:
-        """The known loads of a client that are not resampled, without gaps."""
+        """The known loads of a client that are not resampled, without gaps; none of others."""
         model, parts = self.any_model, [self.recent.get(client)]
         if model.raw_interval == model.interval:
-            parts.insert(0, self.readings[client])
+            parts.insert(0, self.readings.get(client))
         loads = [part["load"].dropna() for part in parts if part is not None]
         load = pd.concat(loads) if loads else pd.Series(dtype=float, index=pd.DatetimeIndex([]))
         return load[~load.index.duplicated(keep="last")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, timezone
@@ -14,15 +15,18 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import digest
+from plfl.base.text import counted
 from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
 from plfl.data import meters
 from plfl.data.features import resampled
-from plfl.data.meters.faults import fill_short
+from plfl.data.meters.faults import READINGS_BEFORE, fill_short, mask_jumps
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.forecast.contents import Contents
 from plfl.forecast.output import localise
+
+log = logging.getLogger(__name__)
 
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 """New files that are read like those of the study."""
@@ -62,21 +66,22 @@ class MeterFiles(Contents):
         """The readings of all meters in files and folders over the intervals of the study, and the
         problems of others; see `read_raw` and `resample_all`."""
         readings, problems = self.read_raw(paths, client, keys)
+        readings = {name: self.without_jumps(name, table) for name, table in readings.items()}
         return self.resample_all(readings, None, problems), problems
 
     def read_raw(
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
-        study reads its own, before they are resampled and gaps are filled, and the problems of
-        others; DataError if nothing of a name exists. `client`: the only meter to read; a file of
-        one meter is taken for it. `keys`: of `data.meters`, where these files differ from those of
-        the study."""
+        study reads its own, before jumps are left out, they are resampled and gaps are filled, and
+        the problems of others; DataError if nothing of a name exists. `client`: the only meter to
+        read; a file of one meter is taken for it. `keys`: of `data.meters`, where these files
+        differ from those of the study."""
         layout = self._layout_with(keys)
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
             files,
-            layout,
+            layout.model_copy(update={"max_jump": None}),
             client,
             by_file=not layout.exports,
             with_later=bool(self._future_features),
@@ -87,8 +92,27 @@ class MeterFiles(Contents):
             table.index += shift
             if "lone" in table.attrs:
                 table.attrs["lone"] = [time + shift for time in table.attrs["lone"]]
-            table.attrs["max_gap"] = layout.max_gap
+            table.attrs |= {"max_gap": layout.max_gap, "max_jump": layout.max_jump}
         return tables, problems
+
+    def without_jumps(
+        self, client: str, readings: pd.DataFrame, known_load: pd.Series | None = None
+    ) -> pd.DataFrame:
+        """Readings of a client of which those become gaps that jump by more than
+        `attrs["max_jump"]` allows, among the known loads and those of the file. If most of many
+        jump, they are no faults, but on another scale, and stay."""
+        limit, load = readings.attrs.get("max_jump"), readings["load"].dropna()
+        if limit is None:
+            return readings
+        loads = load if known_load is None else pd.concat([known_load, load])
+        loads = loads[~loads.index.duplicated(keep="last")].sort_index()
+        is_jump = mask_jumps(loads, limit).reindex(load.index).isna()
+        if not is_jump.any() or is_jump.sum() > max(READINGS_BEFORE, len(load) / 2):
+            return readings
+        log.warning("%s: %s made a gap (max_jump)", client, counted(int(is_jump.sum()), "reading"))
+        table = readings.assign(load=load[~is_jump])
+        table.attrs = dict(readings.attrs)
+        return table if self._future_features else table.dropna(subset=["load"])
 
     def resample_all(
         self,
@@ -103,7 +127,7 @@ class MeterFiles(Contents):
         tables: dict[str, pd.DataFrame] = {}
         for name, table in readings.items():
             whole_table = table
-            if earlier is not None and name in earlier:
+            if earlier is not None and name in earlier and len(table):
                 whole_table = self._with_known(table, earlier[name])
             if earlier is None or self._resampled_minutes is not None:
                 whole_table = self.bridge(whole_table, self.raw_interval)

@@ -525,6 +525,33 @@ def test_a_fault_of_a_few_hours_is_refused_until_it_is_made_a_gap(
     assert len(print_forecasts(invoke, results, "march", "--max-jump", "20")) == 3 * 24
 
 
+@pytest.mark.parametrize("hours", [1, 3])
+def test_a_fault_in_a_small_file_is_found_among_the_known_readings(
+    hours: int, results: Path, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a night, most readings are far below the usual ones: they say nothing of a jump."""
+    clock = pd.Timestamp("2024-03-29 01:00", tz="UTC")
+    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    export("night", LAST, "2024-03-30")
+    for name in NAMES:
+        table = pd.read_csv(f"night/{name}.csv")[:hours]
+        table.loc[hours - 1, "kWh"] = 65535
+        table.to_csv(f"night/{name}.csv", index=False)
+    assert "far above" in invoke("forecast", results, "night", *EMPTY, status=2).err
+    options = ("night", *EMPTY, "--max-jump", "20", "--keep-readings")
+    printed = invoke("forecast", results, *options)
+    assert printed.err.count("1 reading made a gap") == 3
+    made_at = pd.Timestamp(LAST, tz=ZONE) + (hours - 1) * pd.Timedelta(hours=1)
+    assert {*pd.read_csv(io.StringIO(printed.out))["made_at"]} == {str(made_at)}
+    if hours > 1:
+        assert pd.read_parquet(results / "data/recent.parquet")["load"].max() < 10
+    export("night", LAST, "2024-03-30")
+    for name in NAMES:  # a rise that a median of these few readings takes for a jump
+        table = pd.read_csv(f"night/{name}.csv")[:4].assign(kWh=[0.01, 0.01, 0.01, 2.0])
+        table.to_csv(f"night/{name}.csv", index=False)
+    assert "made a gap" not in invoke("forecast", results, *options).err
+
+
 @pytest.mark.parametrize(
     ("first", "last"), [("2026-04-01", "2026-04-10"), ("2022-03-01", "2022-03-20")]
 )
