@@ -681,6 +681,14 @@ def check_sums(
             f"{SECURE} it sees sums only",
             "remove one of them",
         )
+    own_draws = federation.selection in ("poisson", "allocation") and federation.participation < 1
+    if federation.privacy.noise and own_draws:
+        yield Problem(
+            Key("federation.selection"),
+            f"{federation.selection!r} promises to hide whether a client takes part, but the noise "
+            f"of those who do, which with {SECURE} only they add, tells how many they are",
+            "set it to uniform",
+        )
     for kind, algorithm in algorithms:
         if isinstance(algorithm, Method):
             reasons = [*algorithm.reasons_against_sums(task, federation)]

@@ -60,8 +60,9 @@ def threat(study: Study) -> str:
         return THREAT
     bound = bound_of_known_draws(study)
     return (
-        "Who sees the server's parameters learns little about whether a client took part. Nor does "
-        f"the server, which sees sums with the clients' noise: for it ε = {bound.epsilon:.3g} at "
+        "Who sees the server's parameters learns little about the data of a client. That it took "
+        "part is no secret: the noise tells how many clients add it. Nor learns the server much, "
+        f"which sees sums with the clients' noise: for it ε = {bound.epsilon:.3g} at "
         f"δ = {block.delta:g}, since it knows the draws, if it follows the protocol, at most "
         f"{COLLUDING:.0%} of the clients of a round tell it their noise, and at most "
         f"{DROPPING:.0%} drop out."
@@ -108,7 +109,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     `has_known_draws`: ε for whoever knows who took part in which round.
 
     Columns: `cell`; `epsilon`, the least valid bound, infinite without `federation.privacy` and 0
-    where nothing is sent; `delta`; `accountant`; `relation`, between the sets of clients that ε
+    where nothing is sent; `delta`; `accountant`; `relation`, between the clients that ε
     compares; `noise`, the norm of the noise on the mean update as a multiple of C; `clients`, the
     number of clients that the noise is set for.
     """
@@ -132,13 +133,19 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
             row |= {"accountant": "no federation.privacy"}
         else:
             row |= {"epsilon": bound.epsilon, "accountant": bound.accountant}
-            row |= {"relation": rounds.relation, "clients": rounds.clients}
+            row |= {"relation": _relate(study, rounds), "clients": rounds.clients}
             expected = settings.participants(rounds.clients)
             width = _count_noisy(method, layout, shared)
             row |= {"noise": math.sqrt(width) * settings.update_noise(clients) / expected}
         rows.append(row)
     columns = ["cell", "epsilon", "delta", "accountant", "relation", "noise", "clients"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _relate(study: Study, rounds: Rounds) -> str:
+    """What ε compares: with masks the noise tells how many clients take part."""
+    masks_all = study.channel.secure and rounds.draw == "all"
+    return "replace one client's data by none" if masks_all else rounds.relation
 
 
 def _count_noisy(method: Method, layout: ParameterLayout, shared: Mask) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from plfl.base.errors import ConfigError
 from plfl.federated.privacy.accounting import bounds, unamplified
 from plfl.federated.privacy.statement import (
     THREAT,
@@ -131,10 +132,26 @@ def test_the_command_prints_variants(tmp_path: Path, invoke):
 def test_with_masks_epsilon_holds_against_the_server() -> None:
     """It knows the draws, so its ε is that of known draws."""
     blocks = {"clip": 1.0, "noise": 4.0, "delta": 1e-3}
-    drawn = {"selection": "poisson", "participation": 0.8}
+    drawn = {"participation": 0.8}
     plain = study(privacy=blocks, federation=drawn)
     masked = study(privacy=blocks, federation=drawn, channel={"secure": True})
     assert threat(plain) == THREAT
     known = bound_of_known_draws(masked).epsilon
     assert f"for it ε = {known:.3g} at δ = 0.001" in threat(masked)
     assert least_bound(masked, 1e-3).epsilon <= known
+
+
+def test_with_masks_the_number_of_participants_is_no_secret() -> None:
+    """Their noise tells it. So ε compares other data, and draws that hide it are refused."""
+    block, secure = {"clip": 1.0, "noise": 4.0, "delta": 1e-3}, {"secure": True}
+    masked = study(privacy=block, channel=secure)
+    assert "took part is no secret" in threat(masked)
+    assert statements(masked)["relation"].dropna().unique() == "replace one client's data by none"
+    drawn = study(privacy=block, channel=secure, federation={"participation": 0.5})
+    assert statements(drawn)["relation"].dropna().unique() == "replace one client"
+    for selection in ("poisson", "allocation"):
+        federation = {"selection": selection, "participation": 0.5}
+        with pytest.raises(ConfigError, match=rf"federation.selection: '{selection}' promises"):
+            study(privacy=block, channel=secure, federation=federation)
+        study(privacy=block, channel=secure, federation=federation | {"participation": 1})
+        study(privacy=block | {"noise": 0.0}, channel=secure, federation=federation)
