@@ -130,6 +130,12 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
         meters.files(data(tmp_path, clients=3), "A")
 
 
+def test_lock_files_and_hidden_files_are_no_exports(tmp_path: Path) -> None:
+    for name in ("home.xlsx", "~$home.xlsx", ".home.xlsx", "notes.txt"):
+        (tmp_path / name).touch()
+    assert meters.raw_files([tmp_path]) == [tmp_path / "home.xlsx"]
+
+
 # -- forms of files ------------------------------------------------------------------------------
 
 

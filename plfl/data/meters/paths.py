@@ -20,10 +20,13 @@ _ENDING = re.compile(rf"({_ENDINGS})$", re.IGNORECASE)
 
 
 def is_series(path: Path) -> bool:
-    """Whether a file in a folder is one of meters, by its name. Hidden files are not, and neither
-    are text files (`.txt`), which may be notes about the meters."""
+    """Whether a file in a folder is one of meters, by its name. Hidden files are not, nor those of
+    Excel beside a workbook that is open (`~$`), nor text files (`.txt`), which may be notes about
+    the meters."""
     name = path.name.lower()
-    return name.endswith(SUFFIXES) and not name.endswith(".txt") and not name.startswith(".")
+    return (
+        name.endswith(SUFFIXES) and not name.endswith(".txt") and not name.startswith((".", "~$"))
+    )
 
 
 def keys_of_state(data: Data, state: str) -> Meters:
