@@ -107,3 +107,9 @@ def test_registers_that_take_turns_are_named() -> None:
     (line,) = told(high=loads() * is_day, low=loads() * ~is_day)
     assert "high, low): only one of them counts at a time" in line
     assert told(high=loads() * is_day, low=loads(1)) == []
+
+
+def test_of_a_file_and_its_copy_the_copy_is_left_out() -> None:
+    copies = {"home1 (1)": loads(), "home1 (2)": loads(), "home1": loads(), "home2": loads(2)}
+    assert any("[home1 (1), home1 (2)]" in line for line in told(**copies))
+    assert any("[other]" in line for line in told(home1=loads(), other=loads()))

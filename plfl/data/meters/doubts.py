@@ -225,9 +225,10 @@ def _parts_of_sums(loads: Mapping[str, NDArray[np.float64]]) -> dict[str, Sequen
 
 
 def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]) -> list[str]:
-    """The meters with the loads of an earlier one wherever both are known. Equal days, of each
+    """The meters with the loads of an earlier one wherever both are known, or of one whose name is
+    part of theirs. Equal days, of each
     seventh date, or of all dates of short series, say which ones to compare."""
-    copies: list[str] = []
+    copies: set[str] = set()
     meter_of_day: dict[tuple[int, int, bytes], str] = {}
     first_rows = {
         name: int(pd.DatetimeIndex(meter.load.index[:1]).as_unit("s").asi8[0] // 60)
@@ -258,9 +259,11 @@ def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]
             meter_of_day.setdefault((meter.minutes, int(number), day.tobytes()), name)
             for number, day in zip(numbers[is_looked_at], days[is_looked_at], strict=True)
         }
-        if any(is_copy(name, original) for original in originals - {name}):
-            copies.append(name)
-    return copies
+        for original in sorted(originals - {name}):
+            if is_copy(name, original):  # home (1) is one of home, though it comes first
+                copies.add(original if name in original else name)
+                break
+    return [name for name in meters if name in copies]
 
 
 def is_all_but_constant(load: NDArray[np.float64]) -> bool:
