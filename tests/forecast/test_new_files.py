@@ -372,6 +372,21 @@ def test_of_several_files_only_those_of_a_client_are_taken_for_it() -> None:
     assert len(tables["school"]) == 48
 
 
+def test_a_client_with_a_hyphen_is_no_meter_with_another_character(here: Path) -> None:
+    days = pd.date_range("2024-01-01 01:00", periods=48, freq="h")
+    for name in ("school-1", "school_1"):
+        load = 1 + np.arange(48) % 5
+        pd.DataFrame({"time": days, "load": load}).to_csv(f"{name}.csv", index=False)
+    keys = Meters(timezone="UTC", unit="kWh", stamp="end", interval=60)
+    paths = [Path("school-1.csv"), Path("school_1.csv")]
+    for _ in range(2):
+        tables, problems = read_files(paths, keys, "school-1")
+        assert [*tables] == ["school-1"] and not problems
+        paths[1].write_text(  # now it is damaged
+            "time,load\n" + "2024-01-01 01:00,1\n2024-01-01 01:20,2\n" * 3
+        )
+
+
 def test_a_file_of_a_stranger_without_a_reading_is_not_of_all() -> None:
     """Where a file is that of a participant, the others are each of one meter, too."""
     no_reading, damaged = (

@@ -157,6 +157,9 @@ def read_files(
     if client is not None and not any(is_chosen(name, meters) for name in named):
         meters = meters.model_copy(update=rule_of_meter)
         exports = read_new(meters=meters, names=names, are_of_one=True)
+    if client is not None:  # its pattern may fit others, such as school_1 beside school-1
+        others = [name for name in exports.names if client_names([name])[name] != client]
+        exports.leave_out(others)
     remedies = {
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "

@@ -94,6 +94,12 @@ class Exports:
         """What is wrong or ambiguous for a study, which needs one interval."""
         return [*self.problems, *self.intervals]
 
+    def leave_out(self, names: Sequence[str]) -> None:
+        """Leave out some meters and their problems."""
+        for name in names:
+            self.meters.pop(name, None)
+        self.problems = [problem for problem in self.problems if problem.meter not in names]
+
     def refuse(self, *head: str) -> None:
         """Refuse the exports for a study if there are problems, of which the first are listed below
         `head`, those that many files share once."""
