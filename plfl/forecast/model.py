@@ -418,12 +418,17 @@ class ForecastModel(MeterFiles):
             check_finite(client, frame[name], gaps=True)
         needed_rows = self.study.windows.look_back
         if len(frame) < needed_rows:
+            how_to_keep = (
+                " (with a results folder, `plfl forecast --keep-readings` keeps those of each call)"
+                if client in self.clients  # of a new meter, nothing is kept
+                else ""
+            )
             raise DataError(
                 Problem(
                     client,
                     f"has {len(frame)} readings, but a forecast needs {needed_rows} in a row, "
                     f"{self.interval} minutes apart",
-                    "add earlier ones (`plfl forecast --keep-readings` keeps those of each call)",
+                    f"add earlier ones{how_to_keep}",
                 )
             )
         if client in self.clients:
