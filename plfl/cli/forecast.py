@@ -159,7 +159,8 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
                 fitting_readings[name] = readings_read[name]
         table = _forecasts(model, name, readings, first, options)
         if not (kept_forecasters or is_new or options.accept_misfits):
-            check_fit(name, readings["load"], None, model.highest_load(name))
+            highest = model.highest_load(name)
+            check_fit(name, readings["load"], None, highest, model.local_time)
         return table, model.short_name
 
     try:

@@ -63,7 +63,8 @@ class Forecasts:
         readings = model.read(self.readings, self.name)
         forecasts = self._following(model, readings)
         if not self.accepts_misfits:
-            check_fit(self.name, readings["load"], None, model.highest_load(self.name))
+            highest = model.highest_load(self.name)
+            check_fit(self.name, readings["load"], None, highest, model.local_time)
         return model, forecasts
 
     def _from_results(self) -> tuple[ForecastModel, pd.DataFrame]:

@@ -421,7 +421,8 @@ class Forecasters:
             check_overlap(client, readings["load"], known_readings["load"])
         model.check_unit(readings["load"], client)
         if not self.accepts_misfits:
-            check_fit(client, readings["load"], known_readings["load"], model.highest_load(client))
+            loads = readings["load"], known_readings["load"]
+            check_fit(client, *loads, model.highest_load(client), model.local_time)
         self._check_grid(client, readings, known_readings)
         load = readings["load"].dropna()
         if load.empty:

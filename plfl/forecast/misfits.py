@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 
+LocalTime = Callable[[pd.Timestamp, str], pd.Timestamp]
+"""`MeterFiles.local_time`."""
 ONE_DAY = pd.Timedelta(days=1)
 LONGEST_GAP = pd.Timedelta(days=300)
 """A longer time without readings is more likely a wrong year than a rest: a file of up to two
@@ -50,11 +54,18 @@ FEWEST_CHANGED = 3 * ONE_DAY
 """In less time all readings may be estimates that are replaced later."""
 
 
-def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highest: float) -> None:
+def check_fit(
+    client: str,
+    load: pd.Series,
+    known_load: pd.Series | None,
+    highest: float,
+    local_time: LocalTime,
+) -> None:
     """Refuse loads of a client that do not fit those of the study.
 
     `load` and `known_load`, that of the study, are in kWh, indexed by the ends of intervals; NaN in
     gaps. `highest`: the largest load of the training, the only one that files of models have.
+    `local_time`: what a time is in the client's zone, for messages.
 
     Raises:
         DataError: the loads are on another scale, or more than `LONGEST_GAP` is without readings.
@@ -63,7 +74,7 @@ def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highes
     if load.empty:
         return  # `ForecastModel.predict` says so
     if known_load is None:
-        _refuse_far_loads(client, load, highest)
+        _refuse_far_loads(client, load, highest, local_time)
         return
     known_load = known_load.dropna()
     _refuse_another_year(client, load, known_load)
@@ -71,7 +82,7 @@ def check_fit(client: str, load: pd.Series, known_load: pd.Series | None, highes
     recent_load = known_load[known_load.index > _begin(known_load)]
     for part in (new_load, new_load[new_load.index > load.index[-1] - ONE_DAY]):
         _refuse_another_scale(client, part, recent_load)
-    _refuse_far_loads(client, new_load, highest)
+    _refuse_far_loads(client, new_load, highest, local_time)
 
 
 def gap_before(load: pd.Series, known_load: pd.Series) -> pd.Timedelta:
@@ -277,7 +288,7 @@ def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -
     raise DataError(Problem(client, text, meter=client, kind="another scale"))
 
 
-def _refuse_far_loads(client: str, load: pd.Series, highest: float) -> None:
+def _refuse_far_loads(client: str, load: pd.Series, highest: float, local_time: LocalTime) -> None:
     """Refuse loads far above the largest one of the training, or days of which half are above."""
     if load.empty or highest <= 0:
         return
@@ -289,8 +300,9 @@ def _refuse_far_loads(client: str, load: pd.Series, highest: float) -> None:
         part = last_day
     else:
         return
+    time = local_time(part.index[int(part.argmax())], client)
     text = (
-        f"{part.max():.4g} kWh at {part.index[int(part.argmax())]} is far above all loads of its "
+        f"{part.max():.4g} kWh at {time} is far above all loads of its "
         f"training data, up to {highest:.4g} kWh"
     )
     remedy = (

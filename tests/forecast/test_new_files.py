@@ -536,7 +536,7 @@ def test_a_fault_of_a_few_hours_is_refused_until_it_is_made_a_gap(
     table.loc[len(table) - 40, "kWh"] = 65535
     table.to_csv("march/barn.csv", index=False)
     printed = invoke("forecast", results, "march", "--with", "naive_day", status=3)
-    assert "barn: 6.554e+04 kWh at 2024-03-30 08:00:00 is far above all loads" in printed.err
+    assert "barn: 6.554e+04 kWh at 2024-03-30 08:00:00+01:00 is far above all loads" in printed.err
     assert len(print_forecasts(invoke, results, "march", "--max-jump", "20")) == 3 * 24
 
 
@@ -1056,6 +1056,10 @@ def test_meters_that_took_part_are_not_new(results: Path, invoke: Callable) -> N
     assert table.loc[is_new, "forecast"].tolist() == truth  # yesterday's load of the same readings
     kept_readings = pd.read_parquet(results / "data/recent.parquet")
     assert {*kept_readings["client"]} == {*NAMES}
+    shutil.copy("april/barn.csv", "april/dairy.csv")  # three hours of a new meter
+    refused = invoke(*arguments, "--client", "dairy", status=2).err
+    assert "dairy: has 3 readings, but a forecast needs 24 in a row" in refused
+    assert "add earlier ones" in refused and "--keep-readings" not in refused
     refused = invoke(*arguments, "--client", "barn", "--save", "barn.safetensors", status=2)
     assert "--save: keeps the model of a new meter, but barn took part" in refused.err
 
