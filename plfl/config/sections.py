@@ -23,6 +23,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PositiveInt,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -157,10 +158,10 @@ class Meters(Section):
     interval: Literal[15, 30, 60] = 15
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
     reading is a gap. `plfl init meters` writes the interval of the files if it is not given."""
-    step: int | None = Field(None, gt=0)
-    """Minutes between the readings in the files. A later file with a single reading does not tell
-    how long it is: it is taken to be this long. null: such a file is refused. `plfl init meters`
-    writes it."""
+    step: PositiveInt | dict[str, PositiveInt] | None = None
+    """Minutes between the readings in the files, of all meters or by name (`*` and `?` are
+    wildcards). A later file with a single reading does not tell how long it is: it is taken to be
+    this long. null: such a file is refused. `plfl init meters` writes it."""
     since: str | None = None
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None
@@ -268,6 +269,13 @@ class Meters(Section):
     def inputs(self) -> dict[str, str]:
         """The columns of a model's inputs other than the load and the calendar, by role."""
         return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
+
+    def step_of(self, client: str) -> int | None:
+        """The minutes between the readings of a meter, if they are known."""
+        if not isinstance(self.step, dict):
+            return self.step
+        fitting_steps = (step for name, step in self.step.items() if fnmatchcase(client, name))
+        return next(fitting_steps, None)
 
     def timezone_of(self, client: str) -> str:
         """The zone of a meter."""

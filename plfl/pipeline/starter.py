@@ -225,7 +225,8 @@ def _study(
     if outsiders := [*too_short(exports), *absent_names]:
         keys["leave_out"] = [*meters.leave_out, *map(escape, outsiders)]
     client_count = len(exports.meters) - len(outsiders)
-    keys["step"] = min(meter.step for meter in exports.meters.values())
+    steps = {escape(name): meter.step for name, meter in exports.meters.items()}
+    keys["step"] = steps if len({*steps.values()}) > 1 else next(iter(steps.values()))
     federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
     if client_count // 2 >= neighbours.FEWEST_MASKED:  # of each half
         federated["secure"] = True

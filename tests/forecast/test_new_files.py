@@ -757,6 +757,23 @@ def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
         assert made_at == [f"2024-03-29 0{hours}:00:00+01:00"]
 
 
+def test_a_lone_reading_is_as_long_as_the_others_of_its_meter(invoke: Callable) -> None:
+    for folder, first, last in (("exports", FIRST, LAST), ("new", LAST, "2024-04-10")):
+        export(folder, first, last)
+        ends = pd.date_range(first, last, freq="15min", tz=ZONE)[1:]
+        loads = make_load("attic", ends) / 4
+        table = pd.DataFrame({"time": ends.strftime(DAY_FIRST), "kWh": loads})
+        table.to_csv(f"{folder}/attic.csv", index=False)
+    results = write_results_of("meters", "exports", timezone=ZONE, interval=60)
+    steps = {"attic": 15, "barn": 60, "cellar": 60}
+    assert Study.load("meters.yaml").data.meters.step == steps
+    for file in Path("new").iterdir():
+        pd.read_csv(file)[: 4 if file.stem == "attic" else 1].to_csv(file, index=False)
+    table = print_forecasts(invoke, results, "new")
+    assert {*table["client"]} == {*NAMES}
+    assert {*table["made_at"]} == {"2024-03-29 01:00:00+01:00"}
+
+
 def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
     results: Path, invoke: Callable
 ) -> None:

@@ -177,7 +177,7 @@ def clean(
 ) -> Meter:
     """The series of a meter every `interval` minutes (None: at the steps of the readings). The
     `weather` has further inputs, indexed by the time in UTC from which they are known.
-    `may_be_lone`: a single reading is enough if `keys.step` says how long it is.
+    `may_be_lone`: a single reading is enough if `keys` say how long it is (`step_of`).
 
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
@@ -192,7 +192,7 @@ def clean(
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
     rows = _rows_in_order(place, rows, keys, changes)
-    fewest = 1 if may_be_lone and keys.step else 2
+    fewest = 1 if may_be_lone and keys.step_of(name) else 2
     if rows["_load"].count() < fewest:
         meter_place = Place(pieces[0].table.path, name)
         raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
@@ -482,7 +482,7 @@ class _Readings:
         if keys.cumulative and (minutes := _minutes_for_irregular(rows, interval)):
             self.rows = rows = self._on_grid(rows, minutes)
         self.known_rows = rows[rows["_load"].notna()]
-        self.raw = self._interval(keys.step)
+        self.raw = self._interval(keys.step_of(place.name))
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
