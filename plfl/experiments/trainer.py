@@ -82,11 +82,16 @@ class Trainer:
         return Evaluator(cast(Dataset, dataset), self.engine, self.task)
 
     def federation(
-        self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None
+        self,
+        cell: Cell,
+        candidate: Candidate,
+        client_data: ClientData | None = None,
+        size: int | None = None,
     ) -> Federation:
-        """A cell before its first round; cells of one seed may share their `client_data`."""
+        """A cell before its first round; cells of one seed may share their `client_data`. `size`:
+        the number of its clients, if only some are here."""
         data = client_data or self.client_data(cell.seed)
-        return federation_of(self.study, cell, candidate, self.network, data)
+        return federation_of(self.study, cell, candidate, self.network, data, size)
 
 
 def place_computation(study: Study) -> Compute:
@@ -102,9 +107,15 @@ def network_of(study: Study, shape: WindowShape) -> Network:
 
 
 def federation_of(
-    study: Study, cell: Cell, candidate: Candidate, network: Network, client_data: ClientData
+    study: Study,
+    cell: Cell,
+    candidate: Candidate,
+    network: Network,
+    client_data: ClientData,
+    size: int | None = None,
 ) -> Federation:
-    """A cell of the study before its first round, trained with the rates of a candidate."""
+    """A cell of the study before its first round, trained with the rates of a candidate. `size`:
+    the number of its clients, if only some are here."""
     mask = network.layout.mask(study.plan.schemes.patterns[cell.sharing])
     start = study.federation.start
     return Federation(
@@ -116,4 +127,5 @@ def federation_of(
         network=network,
         codecs=study.channel,
         start=None if start is None else torch.from_numpy(read_start(start, study)),
+        size=size,
     )

@@ -104,6 +104,8 @@ class Federation:
     """The codecs of the channel, if any."""
     start: Tensor | None = None
     """Parameters (P,) that replace every draw of initial ones."""
+    size: InitVar[int | None] = None
+    """Number of clients of the federation, if only some are here."""
 
     initial: Tensor = field(init=False)
     """Parameters (P,) that the server and, but for `federation.initial: local`, every client start
@@ -133,7 +135,9 @@ class Federation:
     best: Best | None = field(init=False, default=None)
     """With `federation.keep: best`, each client's best model so far."""
 
-    def __post_init__(self, server_opt: ServerOpt, codecs: ChannelSettings | None) -> None:
+    def __post_init__(
+        self, server_opt: ServerOpt, codecs: ChannelSettings | None, size: int | None
+    ) -> None:
         settings, names = self.settings, self.client_data.names
         self._client_opt = self.client_opt
         self.initial = self.draw(self.seed)
@@ -157,11 +161,11 @@ class Federation:
         share, rounds = settings.participation, settings.rounds
         self.selection = Selection(self.seed, names, share, rule, rounds=rounds)
         if self.channel.shared and settings.privacy.clip is not None:
-            self.privacy = Privacy(settings, len(names), self.seed, self.x0)
+            self.privacy = Privacy(settings, len(names), self.seed, self.x0, size)
         self.adds_masked = secrets is not None and not self.method.adds_numbers
         if self.adds_masked and self.privacy is not None:
             # Too little noise is reported before training.
-            crowd = Crowd(int(self.privacy.participants), float(self.weights_of_sum.nansum()))
+            crowd = Crowd(int(self.privacy.participants), self.privacy.clients)
             UpdateGrid(self.privacy.noise_of_sum(1, names)).check(crowd)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:

@@ -301,7 +301,9 @@ class DeployedClient:
         wanted_round = int(message.about["from"])
         if self._f is None or self._round != wanted_round:
             rates = agreement.candidate(self.study, self.cell)
-            self._f, self._round = self.trainer.federation(self.cell, rates), wanted_round
+            size = self.study.data.clients_of(self.cell.state)
+            self._f = self.trainer.federation(self.cell, rates, size=size)
+            self._round = wanted_round
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
             self._f.channel = ClientChannel(
                 self._f.channel.shared, 1, self._f.channel.coder, secrets

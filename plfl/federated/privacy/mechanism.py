@@ -79,21 +79,28 @@ RATE = 0.2
 class Privacy:
     """Makes the server's steps private in one federation of N clients, whose study sets
     `privacy.clip`. `seed`: that of the simulated noise; `x0`: shared parameters (d_s,), whose type
-    the bounds have."""
+    the bounds have; `size`: N, if only some `clients` are here."""
 
-    def __init__(self, settings: FederationSettings, clients: int, seed: int, x0: Tensor):
-        self.settings, self.clients = settings, clients
+    def __init__(
+        self,
+        settings: FederationSettings,
+        clients: int,
+        seed: int,
+        x0: Tensor,
+        size: int | None = None,
+    ):
+        self.settings, self.clients = settings, size or clients
         self.block = block = settings.privacy
-        self.participants = settings.participants(clients)
+        self.participants = settings.participants(self.clients)
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
         """The server's bound C."""
         self.received_bounds = self.clip.expand(clients).clone()
-        """The bound (N,) that each client has received."""
+        """The bound that each client that is here has received."""
         self.normals: RoundNormals = seeded(seed)
         self.client_normals: ClientNormals = seeded_of_clients(seed)
         """The noise of single clients, with `channel.secure`."""
-        self.scale = self.participants / settings.participants(block.noise_as_of or clients)
+        self.scale = self.participants / settings.participants(block.noise_as_of or self.clients)
         """Factor of all noise; below 1 if that is for more clients (`privacy.noise_as_of`)."""
 
     @property

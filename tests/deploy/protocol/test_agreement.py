@@ -17,6 +17,7 @@ SEPTEMBER = {"data": {"origins": ["2018-09-01"]}}
         (SEPTEMBER, {}),
         ({}, {"data": {"resample": 60}}),
         ({}, {"data": {"features": ["load"]}}),
+        ({}, {"data": {"clients": 11}}),
         ({}, {"windows": {"look_ahead": 5}}),
         ({}, {"federation": {"rounds": 4}}),
     ],

@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
+from plfl.deploy.protocol.server import MODEL_FILE
 from plfl.federated.secure.shares import SHARE_BYTES
 from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES
 from plfl.study import Study
@@ -191,3 +193,15 @@ def test_a_forged_message_ends_the_round_and_not_the_run(
     else:
         assert {*refused[1]} == {*FIVE}
         assert "the sum over it and others is impossible" in refused[1][DYING][0]
+
+
+def test_clients_add_the_noise_of_the_study_and_not_of_one_client(tmp_path: Path) -> None:
+    """With a bound of noise that is set for more clients. Without learning only noise is left."""
+    privacy = {"clip": 1.0, "noise": 1.0, "noise_as_of": 400}
+    of = networks(federation={"rounds": 1, "privacy": privacy}, client_opt={"adam": {"lr": 1e-9}})
+    deployed = deployment(of, "P1", tmp_path)
+    deployed.run()
+    start = deployed.server.initial_federation().x0
+    moved = load_file(tmp_path / "server" / MODEL_FILE)["x"]
+    # z C for 4 of 400 clients, over all 4.
+    assert (moved - start).std().item() == pytest.approx(4 / 400 / 4, rel=0.1)
