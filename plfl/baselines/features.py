@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plfl.baselines import naive
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.named import CALENDAR
 from plfl.data.dataset import Dataset
 from plfl.data.features import time_of_day, weekday
@@ -13,7 +13,7 @@ from plfl.interfaces.baseline import Floats, Starts
 
 LAGS = (1, 2, 7)
 """Days before the target around which the baselines with day and week lags read loads."""
-SEASON_MINUTES = tuple(days * naive.DAY for days in LAGS)
+SEASON_MINUTES = tuple(days * MINUTES_PER_DAY for days in LAGS)
 """Day and week lags, in minutes before the target."""
 STEPS_AROUND = range(-2, 3)
 """Offsets, in rows, around each lag."""

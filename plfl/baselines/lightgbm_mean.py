@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.baselines.trees import TreeModel, TreesFit, train
-from plfl.data.dataset import WEEK, Dataset
+from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
 from plfl.tasks.metrics import pinball
 
@@ -70,7 +71,7 @@ def _choose_best(
     received_models: Sequence[TreeModel], dataset: Dataset, client: int, levels: Sequence[float]
 ) -> list[TreeModel]:
     """The better half of models, by the error in the last week of a client's training set."""
-    starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
+    starts = dataset.starts(client, "train")[-MINUTES_PER_WEEK // dataset.interval :]
     truth = dataset.truth(starts)
     forecasts = [model.predict(client, starts) for model in received_models]
     if levels:

@@ -7,12 +7,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.dataset import WEEK, Dataset
+from plfl.base.minutes import MINUTES_PER_DAY
+from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import ProgramPart, ProgramParts
-
-DAY = WEEK // 7
-"""Minutes in a day."""
 
 
 class Naive(Baseline):
@@ -25,7 +23,7 @@ class Naive(Baseline):
 
     @property
     def reach(self) -> int:
-        return DAY * max(self.days, default=0)
+        return MINUTES_PER_DAY * max(self.days, default=0)
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
@@ -55,7 +53,9 @@ class PastLoads(FittedBaseline):
     def predict(self, client: int, starts: Starts) -> Floats:
         if not self.days:
             return self.dataset.persistence(starts)
-        loads = [last_season(self.dataset, client, starts, days * DAY) for days in self.days]
+        loads = [
+            last_season(self.dataset, client, starts, days * MINUTES_PER_DAY) for days in self.days
+        ]
         return np.asarray(np.mean(loads, axis=0), float)
 
 

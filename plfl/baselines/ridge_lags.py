@@ -2,9 +2,10 @@
 
 from typing import ClassVar
 
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.baselines import features
 from plfl.baselines.ridge import Ridge, inputs_of, solve
-from plfl.data.dataset import WEEK, Dataset
+from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Floats
 
 
@@ -24,11 +25,11 @@ class RidgeLags(Ridge):
 
     @property
     def reach(self) -> int:
-        return WEEK
+        return MINUTES_PER_WEEK
 
     def _solve(self, dataset: Dataset, client: int) -> Floats:
         starts = dataset.starts(client, "train")
-        late = starts >= dataset.view.bounds[client, 0] + WEEK // dataset.interval
+        late = starts >= dataset.view.bounds[client, 0] + MINUTES_PER_WEEK // dataset.interval
         used_starts = starts[late] if late.any() else starts
         inputs = inputs_of(dataset, client, used_starts, has_lags=True)
         if not late.any():

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plfl.baselines.fitting import RESIDUALS, WithErrors, fit
 from plfl.config.sections import Baselines
+from plfl.data.arrays import arrays_under
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats
 from plfl.study import Study
@@ -66,7 +67,7 @@ def widths_of(packed: Arrays, name: str) -> Floats | None:
 def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> list[Arrays]:
     """What each client needs of a packed baseline and of those that it needs."""
     arrays_of_clients: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
-    for path, array in part_of(packed, name).items():
+    for path, array in arrays_under(packed, name).items():
         client, _, key = path.partition(".")
         if key:
             arrays_of_clients[int(client)][key] = array
@@ -90,19 +91,13 @@ def save(
     return arrays
 
 
-def part_of(arrays: Arrays, member: str) -> Arrays:
-    """What is saved of a baseline that another one needs."""
-    start = f"{member}/"
-    return {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
-
-
 def restore(
     baselines: Baselines, name: str, arrays: Arrays, dataset: Dataset, settings: FitSettings
 ) -> FittedBaseline:
     """A saved baseline, which forecasts windows of the only client of a dataset."""
     baseline = baselines.find(name)
     members = {
-        member: restore(baselines, member, part_of(arrays, member), dataset, settings)
+        member: restore(baselines, member, arrays_under(arrays, member), dataset, settings)
         for member in baseline.needs
     }
     fitted_baseline = baseline.restore(arrays, dataset, settings, members)
@@ -123,7 +118,7 @@ def fit_to_new(
         return {name: adopted}
     for member in baseline.needs:
         fitted_baselines |= fit_to_new(
-            baselines, member, part_of(arrays, member), dataset, settings
+            baselines, member, arrays_under(arrays, member), dataset, settings
         )
     fitted_baselines[name] = fit(baseline, dataset, settings, fitted_baselines)
     return fitted_baselines

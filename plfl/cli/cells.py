@@ -6,11 +6,11 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import counted, print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
 from plfl.config.sections import TESTED_WEEKS
 from plfl.data import sources
-from plfl.data.dataset import WEEK
 from plfl.experiments.trainer import place_computation
 from plfl.experiments.workload import measured_speed, seconds, workload
 from plfl.pipeline.jobs import duration
@@ -95,7 +95,7 @@ def _test_weeks(study: Study) -> int | None:
     try:
         for state in first.data.states:
             for table in source.load(first.data, state).values():
-                weeks = max(weeks, len(table) * first.data.interval / WEEK)
+                weeks = max(weeks, len(table) * first.data.interval / MINUTES_PER_WEEK)
     except DataError:  # which `plfl data check` and the study report
         return None
     return int(weeks * first.windows.split[-1])

@@ -32,6 +32,7 @@ from pydantic import (
 from plfl.base.errors import did_you_mean
 from plfl.base.extras import require
 from plfl.base.files import digest
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.rounding import drawn_of
 from plfl.config.messages import allowed, refusal
 from plfl.config.named import (
@@ -483,7 +484,7 @@ class Lags(Section):
 
     def distances(self, interval: int) -> list[int]:
         """The distances in rows that are `interval` minutes apart."""
-        return [days * 24 * 60 // interval for days in self.days]
+        return [days * MINUTES_PER_DAY // interval for days in self.days]
 
 
 class Level(Section):

@@ -3,7 +3,7 @@
 import struct
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from tokenize import TokenError
@@ -130,3 +130,9 @@ def _plain(mapped: Array) -> Array:
     """An array in a file as an ordinary one: every operation on a `memmap` makes another one, which
     takes longer than a small operation itself."""
     return mapped.view(np.ndarray)
+
+
+def arrays_under(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
+    """The arrays whose names begin with `name/`, by the rest of their names."""
+    start = f"{name}/"
+    return {key.removeprefix(start): x for key, x in arrays.items() if key.startswith(start)}

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Place, Problem
 from plfl.base.lazy import pandas as pd
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import counted
 
-CONSTANT_FROM = 7 * 24 * 60
+CONSTANT_FROM = MINUTES_PER_WEEK
 """Minutes from which on a load that never changes is refused. A shorter one may be right, such as
 that of the first hours in a file that begins anew every month."""
 ENOUGH_CHANGES = 20

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.sections import (
     Calendar,
     Encoding,
@@ -27,7 +28,7 @@ from plfl.config.sections import (
     Transform,
     Windows,
 )
-from plfl.data.features import DAY, Unit, days_of, finite_values, time_of_day, weekday
+from plfl.data.features import Unit, days_of, finite_values, time_of_day, weekday
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ def reach(windows: Windows, interval: int) -> int:
     rows = windows.look_back
     for transform in windows.covariates:
         if isinstance(transform, Lags):
-            distances, day = transform.distances(interval), DAY // interval
+            distances, day = transform.distances(interval), MINUTES_PER_DAY // interval
             rows = max(rows, max(lag_steps(windows, distances, transform.around, day)) + 1)
         elif isinstance(transform, Encoding):
             rows = max(rows, windows.look_ahead + 1, 2)
@@ -156,7 +157,7 @@ def _columns(
 ) -> Floats | NDArray[np.float32]:
     match transform:
         case Lags():
-            day = DAY // series.interval
+            day = MINUTES_PER_DAY // series.interval
             return lags(series, transform.distances(series.interval), transform.around, day)
         case Level():
             return level(series, Unit(*estimated.tolist()))

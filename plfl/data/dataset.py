@@ -22,16 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.sections import Windows
 from plfl.data import arrays
 from plfl.data.computed import ComputedRows, RowTable, SeriesTable
 from plfl.layout import WindowShape
 
 Split = Literal["train", "validation", "test"]
-WEEK = 7 * 24 * 60
-"""Minutes in a week."""
-YEAR = 365 * 24 * 60
-"""Minutes in a year."""
 ViewName = Literal["train", "whole", "new"]
 """What clients know of their rows, see `Dataset.views`."""
 VIEWS: tuple[ViewName, ...] = ("train", "whole", "new")
@@ -315,7 +312,7 @@ class Dataset:
             self._naive_errors[client, split] = NaiveErrors(
                 naive_error(truth, persistence),
                 np.array([naive_error(*pair) for pair in pairs]),
-                seasonal_error(self.load[first:end], WEEK // 7 // self.interval),
+                seasonal_error(self.load[first:end], MINUTES_PER_DAY // self.interval),
                 float(truth.mean()),
                 float(np.abs(truth).mean()),
             )
@@ -525,7 +522,7 @@ def held_out_rows(rows: int, interval: int) -> int:
     >>> held_out_rows(168, 60), held_out_rows(48, 60)
     (33, 24)
     """
-    return max(rows // 5, WEEK // 7 // interval)
+    return max(rows // 5, MINUTES_PER_DAY // interval)
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:

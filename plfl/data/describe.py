@@ -10,9 +10,10 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem, shared_lines
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import counted
 from plfl.config.sections import Windows
-from plfl.data.dataset import NEGLIGIBLE, SPLITS, WEEK, naive_error
+from plfl.data.dataset import NEGLIGIBLE, SPLITS, naive_error
 from plfl.data.windows import build
 
 ENOUGH_WEEKS = 8
@@ -71,7 +72,7 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "rows": len(load),
         "first": load.index[0],
         "last": load.index[-1],
-        "weeks": len(load) * interval / WEEK,
+        "weeks": len(load) * interval / MINUTES_PER_WEEK,
         "features": ", ".join(table.columns),
         "kwh": load.sum(),
         "mean": load.mean(),

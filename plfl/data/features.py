@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
 
-DAY = 24 * 60
-"""Minutes in a day."""
-
 
 def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
     """The columns `time_index`, int(4 · hour + minute / 15), and `weekday` (Monday = 0)."""

@@ -16,13 +16,13 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.files import digest
 from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.config.sections import TESTED_WEEKS, Windows
 from plfl.data import covariates
 from plfl.data.computed import SeriesTable, compute_targets
 from plfl.data.dataset import (
     COMPUTED,
     SPLITS,
-    WEEK,
     ClientView,
     Dataset,
     JoinedRows,
@@ -449,7 +449,7 @@ def _history(
             remedy = f"change {Key('data.origins')}, or leave this client out"
             raise DataError(Problem(f"client {name}", text, remedy, name, "no test set"))
     weeks = windows.history
-    return (0 if weeks is None else max(0, test - weeks * WEEK // interval)), test, end
+    return (0 if weeks is None else max(0, test - weeks * MINUTES_PER_WEEK // interval)), test, end
 
 
 def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, key: str) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pandas as pd
 import torch
 
+from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.rounding import drawn_of
 from plfl.baselines.features import further_of
 from plfl.data import sources
-from plfl.data.dataset import WEEK, YEAR
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most_bytes
@@ -98,7 +98,11 @@ def workload(study: Study) -> pd.DataFrame:
 def _raw_bytes(study: Study) -> int:
     """The most bytes of a client's raw data, as far as they are known before anything is read."""
     weeks = study.windows.history
-    minutes = YEAR * (1 - study.windows.split[2]) if weeks is None else weeks * WEEK
+    minutes = (
+        MINUTES_PER_YEAR * (1 - study.windows.split[2])
+        if weeks is None
+        else weeks * MINUTES_PER_WEEK
+    )
     columns = 1 + len(further_of(study.data.inputs))
     return 4 * int(minutes / study.data.interval) * columns
 

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
-from plfl.baselines.naive import DAY, seasons_back
-from plfl.data.dataset import NEGLIGIBLE, WEEK
+from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
+from plfl.baselines.naive import seasons_back
+from plfl.data.dataset import NEGLIGIBLE
 from plfl.data.features import days_of
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
@@ -76,7 +77,7 @@ def pairs(
     made_at = pd.DatetimeIndex(forecasts["made_at"])
     lead_times = np.asarray((at - made_at) // pd.Timedelta(minutes=1))
     times = {"truth": at, "last": made_at}
-    for name, season in (("naive_day", DAY), ("naive_week", WEEK)):
+    for name, season in (("naive_day", MINUTES_PER_DAY), ("naive_week", MINUTES_PER_WEEK)):
         times[name] = at - pd.to_timedelta(seasons_back(lead_times, season) * season, unit="min")
     columns = {name: load.reindex(stamps).to_numpy() for name, stamps in times.items()}
     columns["forecast"] = forecasts["forecast"].to_numpy()

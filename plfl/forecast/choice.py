@@ -12,10 +12,11 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem, ResultsError, collect_problems, did_you_mean
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.config.named import STANDARD
-from plfl.data.dataset import WEEK, Dataset, held_out_rows
+from plfl.data.dataset import Dataset, held_out_rows
 from plfl.data.meters.stamps import standard_offset
 from plfl.data.meters.tables import NO_READING
 from plfl.data.windows import scalings
@@ -275,7 +276,7 @@ class Forecasters:
 
     def _best_for_age(self, readings: pd.DataFrame) -> Choice | None:
         """What is best for meters of this age; None if nothing of it is kept."""
-        weeks = len(readings) * self.any_model.interval / WEEK
+        weeks = len(readings) * self.any_model.interval / MINUTES_PER_WEEK
         ranking = rank_for_new({*self.index["name"]}, weeks, self._validation)
         return next((self._choice(self.index, *item) for item in ranking.items()), None)
 
@@ -289,7 +290,7 @@ class Forecasters:
             model, name = self.model(self.folder / str(row.file)), str(row.name)
             if model.baseline:
                 rules = model.study.baselines.find(name)
-                is_early = rules.is_naive and minutes < rules.reach + WEEK
+                is_early = rules.is_naive and minutes < rules.reach + MINUTES_PER_WEEK
                 if (rules.needs_training and is_short) or is_early:
                     continue
             elif "global" not in model.models:

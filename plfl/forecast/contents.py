@@ -10,15 +10,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from plfl import __version__, plugins
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.baselines import BASELINE
 from plfl.data import windows
-from plfl.data.dataset import WEEK, Dataset
+from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import ConformalWidths, ModelKind, Models
 from plfl.study import FORMAT, Cell, Study
 
-AS_RECEIVED = 2 * WEEK
+AS_RECEIVED = 2 * MINUTES_PER_WEEK
 """Minutes of readings below which a model that is shared as a whole is used as received."""
 
 

@@ -17,7 +17,7 @@ from plfl import __version__
 from plfl.base.errors import ConfigError, PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import atomic
-from plfl.data.dataset import WEEK
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.forecast.programs import Program
 
 ABOUT_FILE = "about.json"
@@ -61,7 +61,7 @@ def trace(program: Program, rows: int) -> torch.export.ExportedProgram:
     def windows(number: int) -> tuple[Tensor, Tensor]:
         size = number, rows, len(program.scale)
         share = torch.rand(size, generator=random, dtype=torch.float64)
-        minute = torch.randint(WEEK, (number,), generator=random)
+        minute = torch.randint(MINUTES_PER_WEEK, (number,), generator=random)
         return program.offset + program.scale * share, minute
 
     try:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem, ResultsError, did_you_mean
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import counted
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import restore, settings_of, storable
 from plfl.config.named import CALENDAR
 from plfl.data import covariates
 from plfl.data.checks import check_finite, check_stamps
-from plfl.data.dataset import SPLITS, WEEK, Dataset
+from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import assemble
 from plfl.data.windows import SCALING_ARRAYS, Scaling, build_later
 from plfl.forecast.contents import Header
@@ -231,7 +232,7 @@ class ForecastModel(MeterFiles):
             )
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
-        weeks = len(table) * self.interval / WEEK
+        weeks = len(table) * self.interval / MINUTES_PER_WEEK
         adapted, passes = fitted_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
             unit = "own tree" if self.study.model.only_method else "epoch"
@@ -262,7 +263,9 @@ class ForecastModel(MeterFiles):
         stamps = table.index.to_numpy("datetime64[s]")
         targets = dataset.target_rows(last - (dataset.look_back - 1))
         monday = np.datetime64("2024-01-01", "m")
-        minutes = (stamps[last].astype("datetime64[m]") - monday).astype(np.int64) % WEEK
+        minutes = (stamps[last].astype("datetime64[m]") - monday).astype(
+            np.int64
+        ) % MINUTES_PER_WEEK
         return values[read], minutes, stamps[targets]
 
     def export(

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.baselines import features as designs
 from plfl.baselines.fitting import RESIDUALS
-from plfl.baselines.storage import part_of
 from plfl.baselines.trees import texts_of
 from plfl.config.sections import (
     Calendar,
@@ -30,7 +30,7 @@ from plfl.config.sections import (
     Transform,
 )
 from plfl.data import covariates
-from plfl.data.dataset import WEEK
+from plfl.data.arrays import arrays_under
 from plfl.data.features import SMALLEST, time_of_day, weekday
 from plfl.data.windows import Scaling
 from plfl.federated.trees import Tree
@@ -39,8 +39,6 @@ from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
-
-DAY = WEEK // 7
 
 
 @dataclass(frozen=True)
@@ -90,14 +88,14 @@ class PastReadings:
     def calendar(self, harmonics: int) -> Tensor:
         """The targets' times of day and days of the week (B, H, 2 · harmonics + 7)."""
         monday = np.datetime64("2024-01-01", "m")
-        times = time_of_day(monday + np.arange(DAY), harmonics)
-        days = weekday(monday + DAY * np.arange(7))
+        times = time_of_day(monday + np.arange(MINUTES_PER_DAY), harmonics)
+        days = weekday(monday + MINUTES_PER_DAY * np.arange(7))
         minutes = torch.tensor([rows * self.model.interval for rows in self.lead_rows])
-        minute_of_week = (self.minute[:, None] + minutes) % WEEK
+        minute_of_week = (self.minute[:, None] + minutes) % MINUTES_PER_WEEK
         return torch.cat(
             [
-                torch.from_numpy(times)[minute_of_week % DAY],
-                torch.from_numpy(days)[minute_of_week // DAY],
+                torch.from_numpy(times)[minute_of_week % MINUTES_PER_DAY],
+                torch.from_numpy(days)[minute_of_week // MINUTES_PER_DAY],
             ],
             2,
         )
@@ -140,7 +138,9 @@ class PastReadings:
         match transform:
             case Lags():
                 distances = transform.distances(interval)
-                steps = covariates.lag_steps(windows, distances, transform.around, DAY // interval)
+                steps = covariates.lag_steps(
+                    windows, distances, transform.around, MINUTES_PER_DAY // interval
+                )
                 zero = self.last if windows.is_relative else torch.from_numpy(scaling.offset[:1])
                 return (self.back_or_last(steps) - zero) / torch.from_numpy(scaling.scale[:1])
             case Level():
@@ -340,7 +340,7 @@ def one_target(loads: Tensor) -> Tensor:
 
 def past_loads(days: Sequence[int], past_readings: PastReadings) -> Tensor:
     """The loads of `plfl.baselines.naive.PastLoads`, (B,) or (B, H)."""
-    seasons = [number * DAY // past_readings.model.interval for number in days]
+    seasons = [number * MINUTES_PER_DAY // past_readings.model.interval for number in days]
     season_loads = [_season(past_readings, season) for season in seasons] or [
         past_readings.for_each(past_readings.last)[..., 0]
     ]
@@ -409,7 +409,7 @@ class Parts:
         return Weighted([self._member(name) for name, _ in pairs], [w for _, w in pairs])
 
     def _member(self, name: str) -> Callable[[PastReadings], Tensor]:
-        return replace(self, arrays=part_of(self.arrays, name)).forecaster(name)
+        return replace(self, arrays=arrays_under(self.arrays, name)).forecaster(name)
 
     def forecaster(self, name: str) -> Callable[[PastReadings], Tensor]:
         """The forecaster of the baseline with this name, whose arrays these are.

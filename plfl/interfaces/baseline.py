@@ -4,7 +4,6 @@ This file is all that the author of a baseline has to read; docs/baselines.md ha
 `fit` and `FittedBaseline.predict` are required. The hooks stand in the order of their use: facts
 when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes` and
 `save` of what they return, and `restore` and `adopt` when `plfl forecast` reads what was saved.
-
 What is fitted for the scores is kept. The `fit` of a pretrained or public model reads the model.
 """
 
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.interfaces.annotations import Dataset, ProgramPart, ProgramParts
 from plfl.interfaces.named import Selectable
 
@@ -93,7 +93,7 @@ class Baseline(Selectable):
     @property
     def reach(self) -> int:
         """Minutes before its target of the earliest load that it needs besides the look-back."""
-        return 7 * 24 * 60
+        return MINUTES_PER_WEEK
 
     def count_context(self, interval: int) -> int:
         """Of how many last rows, one every `interval` minutes, it reads those that are known."""

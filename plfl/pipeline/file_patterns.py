@@ -8,12 +8,11 @@ from typing import TypeAlias
 from plfl.experiments.scoring import scoring_of
 from plfl.report import reporting
 from plfl.study import Study
+from plfl.study.plan import CELL_AXES
 
 Wildcards: TypeAlias = Mapping[str, str]
 """The values of the wildcards of a job, by name."""
-AXES = ("state", "sharing", "method", "client_opt", "server_opt", "seed")
-"""The wildcards of a cell."""
-CELL = "-".join(f"{{{axis}}}" for axis in AXES)
+CELL_NAME = "-".join(f"{{{axis}}}" for axis in CELL_AXES)
 """The name of a cell, in wildcards."""
 
 
@@ -46,7 +45,7 @@ class FilePatterns:
         """The regular expression of each wildcard."""
         word, lower, number = "[A-Za-z0-9_]+", "[a-z0-9_]+", "[0-9]+"
         return {
-            **dict(zip(AXES, (word, word, lower, lower, lower, number), strict=True)),
+            **dict(zip(CELL_AXES, (word, word, lower, lower, lower, number), strict=True)),
             "variant": "|".join(map(re.escape, self.study.variants)),
             "inputs": "|".join(map(re.escape, set(self.study.plan.inputs.values()))),
         }

@@ -11,9 +11,9 @@ import yaml
 
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.text import Progress, counted, counted_names
 from plfl.config.sections import TESTED_WEEKS, Holidays, Meters, Rolling
-from plfl.data.dataset import WEEK
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
@@ -32,10 +32,10 @@ from plfl.study.keys import PAPER_SCHEMES
 
 LeadTime = Literal["hour", "day"]
 """What a study forecasts: the next hour, or the next day."""
-MINUTES: dict[LeadTime, int] = {"hour": 60, "day": 24 * 60}
-FEWEST_MINUTES = 2 * WEEK
+MINUTES: dict[LeadTime, int] = {"hour": 60, "day": MINUTES_PER_DAY}
+FEWEST_MINUTES = 2 * MINUTES_PER_WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
-TESTED_MINUTES = 8 * WEEK
+TESTED_MINUTES = 8 * MINUTES_PER_WEEK
 """Minutes of readings on which forecasts are tested, if there are enough."""
 BEFORE_FIRST = 8
 """Weeks of readings before the first of several origins, at least."""
@@ -312,7 +312,7 @@ def seasons(exports: Exports) -> dict[str, Any] | None:
     first = Rolling.model_validate(times).dates[0] - timedelta(weeks=BEFORE_FIRST)
     if any(_standard_time(meter, meter.load.index[0]).date() > first for meter in meters):
         return None
-    week, tested = WEEK // meters[0].minutes, timedelta(weeks=TESTED_WEEKS)
+    week, tested = MINUTES_PER_WEEK // meters[0].minutes, timedelta(weeks=TESTED_WEEKS)
     starts = [end - timedelta(weeks=QUARTER * number) - tested for number in range(TEST_SEASONS)]
     known_readings = [
         meter.load[start : start + tested].count() for meter in meters for start in starts
@@ -336,7 +336,7 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
     younger = [
         name
         for name, meter in _participants(exports).items()
-        if len(meter.load) * meter.minutes < FEWEST_WEEKS * WEEK
+        if len(meter.load) * meter.minutes < FEWEST_WEEKS * MINUTES_PER_WEEK
     ]
     if not younger or len(younger) == len(_participants(exports)):
         return text

@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from plfl.experiments.effort import COMMON_AXES, cost_of_step, local_steps, stack_of
-from plfl.pipeline.file_patterns import AXES, Wildcards
+from plfl.pipeline.file_patterns import Wildcards
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import variant_of_job
 from plfl.plugins.registry import Algorithm
 from plfl.study import Cell, Study
+from plfl.study.plan import CELL_AXES
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class TrainingRule:
 
     @property
     def _common(self) -> list[str]:
-        return [axis for axis in AXES if axis not in self.spanned]
+        return [axis for axis in CELL_AXES if axis not in self.spanned]
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class TrainingJobs:
         # Which methods a ServerOpt can be combined with may depend on the ClientOpt.
         refuses = bool(self._variant.plan.combinations.refusals)
         without_effect = ("method", "server_opt", *(["client_opt"] if refuses else []))
-        spanned = [axis for axis in AXES if axis not in COMMON_AXES[stack_of(self.study)]]
+        spanned = [axis for axis in CELL_AXES if axis not in COMMON_AXES[stack_of(self.study)]]
         spanned_alone = spanned + [axis for axis in without_effect if axis not in spanned]
         schemes = self._variant.grid.sharing
         if "sharing" in spanned:
@@ -106,7 +107,7 @@ class TrainingJobs:
         schemes_of_cells: dict[tuple[tuple[str, ...], ...], list[str]] = {}
         for scheme in schemes:
             cells = tuple(
-                tuple(str(getattr(cell, axis)) for axis in AXES if axis != "sharing")
+                tuple(str(getattr(cell, axis)) for axis in CELL_AXES if axis != "sharing")
                 for cell in self._variant.cells
                 if cell.sharing == scheme
             )
@@ -131,7 +132,7 @@ class TrainingJobs:
 
     def cells(self, wildcards: Wildcards) -> list[Cell]:
         """The cells that a job trains."""
-        common = {axis: value for axis, value in wildcards.items() if axis in AXES}
+        common = {axis: value for axis, value in wildcards.items() if axis in CELL_AXES}
         return [
             cell
             for cell in variant_of_job(self.study, wildcards).cells

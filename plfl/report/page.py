@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.text import counted
 from plfl.baselines import find_pretrained
-from plfl.data.dataset import WEEK, YEAR
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.comparison_plot import plot_comparisons
@@ -162,7 +162,7 @@ def _idle(tables: Tables) -> str:
 def _short_series(tables: Tables) -> str:
     """The clients that have less than half of the readings of the longest series, or ""."""
     clients = tables.clients
-    months = clients["rows"] * clients["interval"] / (YEAR / 12)
+    months = clients["rows"] * clients["interval"] / (MINUTES_PER_YEAR / 12)
     short = clients.assign(months=months)[months < months.max() / 2].sort_values("months")
     if short.empty:
         return ""
@@ -213,7 +213,7 @@ def _clients(variant: Variant, state: str) -> Iterator[dict[str, Any]]:
                 "diverged" if column is None else score(column[row["client"]]) for column in columns
             ],
             "peak": peaks.get(row["client"], "n/a"),
-            "weeks": f"{row['rows'] * row['interval'] / WEEK:.1f}",
+            "weeks": f"{row['rows'] * row['interval'] / MINUTES_PER_WEEK:.1f}",
             **{name: f"{row[name]:#.4g}".rstrip(".") for name in ("mean", "std")},
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.storage import storable
 from plfl.config.sections import TESTED_WEEKS
@@ -135,7 +136,7 @@ def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
     """
     study, clients = tables.study, tables.clients
     clients = clients[clients["state"] == state].set_index("client")
-    days: pd.Series[float] = clients["rows"] * clients["interval"] / (24 * 60)
+    days: pd.Series[float] = clients["rows"] * clients["interval"] / MINUTES_PER_DAY
     if not study.plan.chooses_in_history:
         return days * study.windows.split[1]
     if study.data.cut is not None:

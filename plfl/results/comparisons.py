@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import Problem, ResultsError
+from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.spreadsheets import write_csv
 from plfl.config.sections import BASELINE
-from plfl.data.dataset import WEEK
 from plfl.results import claims, words
 from plfl.results.checksums import write_sums
 from plfl.results.contest import Contest, contests
@@ -192,7 +192,9 @@ def _kwh_of_error(variant: Variant, state: str) -> "pd.Series[float]":
     the error of persistence, in kWh per interval."""
     clients = variant.tables.clients
     about = clients[clients["state"] == state].set_index("client")
-    energy: pd.Series[float] = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+    energy: pd.Series[float] = (
+        about["persistence_mae_test"] * MINUTES_PER_DAY / about["interval"] * MONTH
+    )
     return energy
 
 
@@ -224,7 +226,7 @@ def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dic
     naive = [
         f"{BASELINE}-{forecaster.name}"
         for forecaster in forecasters
-        if forecaster.is_naive and forecaster.reach <= WEEK
+        if forecaster.is_naive and forecaster.reach <= MINUTES_PER_WEEK
     ]
     for scheme in study.plan.schemes.for_new if naive else ():
         if contest := contest_of(study, group, [scheme], naive):

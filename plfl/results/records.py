@@ -60,6 +60,7 @@ from plfl.base.files import atomic, write_text
 from plfl.results import checksums
 from plfl.results.totals import Totals
 from plfl.study import FORMAT
+from plfl.study.plan import CELL_AXES
 
 ModelKind = Literal["local", "global"]
 MODELS: tuple[ModelKind, ModelKind] = ("local", "global")
@@ -68,7 +69,7 @@ Models = dict[ModelKind, NDArray[np.float32]]
 """Parameters (N, P) of the clients' models, by model; `global` only if something is shared."""
 ConformalWidths = dict[ModelKind, NDArray[np.float64]]
 """Conformal widths (N, ...) of the clients' intervals, by model; see `plfl.tasks.conformal`."""
-CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
+CELL = [*CELL_AXES]
 """Columns that name a cell."""
 TABLE_DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),

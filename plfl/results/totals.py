@@ -6,14 +6,16 @@ They are added up where the forecasts are scored, so that none is computed again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.baselines.naive import DAY, latest_loads
-from plfl.data.dataset import WEEK, Dataset
+from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
+from plfl.baselines.naive import latest_loads
+from plfl.data.arrays import arrays_under
+from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Floats
 
 TOTALS_KEY = "totals"
@@ -76,8 +78,8 @@ class Totals:
         loads = {
             "truth": dataset.truth(starts),
             "last": dataset.persistence(starts),
-            "naive_day": latest_loads(dataset, client, starts, DAY),
-            "naive_week": latest_loads(dataset, client, starts, WEEK),
+            "naive_day": latest_loads(dataset, client, starts, MINUTES_PER_DAY),
+            "naive_week": latest_loads(dataset, client, starts, MINUTES_PER_WEEK),
         }
         numbers = {name: x.reshape(shape) for name, x in {**loads, **forecasts}.items()}
         made_at = dataset.stamps[dataset.persistence_rows(starts)].astype("datetime64[s]")
@@ -125,14 +127,14 @@ class Totals:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Totals | None:
         """The inverse of `arrays`, given all arrays of a file; None if they are not among them."""
-        stored = dict(_arrays_under(f"{TOTALS_KEY}/", arrays))
+        stored = arrays_under(arrays, TOTALS_KEY)
         if not stored:
             return None
-        errors = dict(_arrays_under("errors/", stored))
+        errors = arrays_under(stored, "errors")
         totals = cls(errors, stored["sums/truth"].shape[1])
         totals.made_at = stored["made_at"].astype(np.int64).astype("datetime64[s]")
         totals.clients = stored["clients"]
-        totals._sums, totals._errors = dict(_arrays_under("sums/", stored)), errors
+        totals._sums, totals._errors = arrays_under(stored, "sums"), errors
         return totals
 
 
@@ -155,10 +157,3 @@ def _spread(values: Floats, rows: NDArray[np.int64], length: int) -> Floats:
     spread = np.zeros((length, *values.shape[1:]))
     spread[rows] = values
     return spread
-
-
-def _arrays_under(start: str, arrays: Arrays) -> Iterator[tuple[str, Floats]]:
-    """The arrays whose names begin so, by the rest of their names."""
-    for name, array in arrays.items():
-        if name.startswith(start):
-            yield name.removeprefix(start), array

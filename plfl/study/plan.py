@@ -3,7 +3,7 @@ numbers of each cell."""
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +40,10 @@ class Cell:
     def __str__(self) -> str:
         """The name of the cell, as in file names: `CA-P2-fedopt-adam-fedyogi-10`."""
         return "-".join(str(value) for value in astuple(self))
+
+
+CELL_AXES = tuple(field.name for field in fields(Cell))
+"""The axes whose values make a cell: its name, columns of tables and wildcards of the workflow."""
 
 
 def has_chance(keys: StudyKeys, method: str) -> bool:

@@ -12,7 +12,8 @@ from plfl.base import DataFrame, Tensor
 from plfl.base.errors import Problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.lazy import torch
-from plfl.data.dataset import SPLITS, WEEK
+from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
+from plfl.data.dataset import SPLITS
 from plfl.interfaces.annotations import Dataset
 from plfl.interfaces.task import Floats, Task
 from plfl.tasks import conformal, metrics
@@ -218,13 +219,13 @@ def first_week(dataset: Dataset, client: int) -> NDArray[np.int64]:
     starts = dataset.starts(client, "test")
     if dataset.horizons > 1:
         starts = _one_after_the_other(dataset, starts)
-    return starts[: np.searchsorted(starts, starts[0] + WEEK // dataset.interval)]
+    return starts[: np.searchsorted(starts, starts[0] + MINUTES_PER_WEEK // dataset.interval)]
 
 
 def _one_after_the_other(dataset: Dataset, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     made_at = dataset.stamps[dataset.persistence_rows(starts)]
     midnight = np.flatnonzero(made_at == made_at.astype("datetime64[D]"))
-    is_first_day = len(midnight) and midnight[0] * dataset.interval < WEEK // 7
+    is_first_day = len(midnight) and midnight[0] * dataset.interval < MINUTES_PER_DAY
     kept_starts = [int(midnight[0]) if is_first_day else 0]
     for i, start in enumerate(starts):
         if start >= starts[kept_starts[-1]] + dataset.horizons:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.dataset import WEEK, Dataset, Split, naive_error, seasonal_error
+from plfl.base.minutes import MINUTES_PER_DAY
+from plfl.data.dataset import Dataset, Split, naive_error, seasonal_error
 from plfl.data.features import days_of
 
 Floats = NDArray[np.float64]
@@ -175,7 +176,7 @@ def daily_errors(
         "error": np.bincount(day_of_row, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(day_of_row).astype(np.int32),
         "scale": np.float32(dataset.naive_errors(client, "test").persistence),
-        **daily_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
+        **daily_peaks(*peaks, len(days), MINUTES_PER_DAY // dataset.interval),
         **sums,
     }
 

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from plfl.pipeline.file_patterns import AXES, CELL
+from plfl.pipeline.file_patterns import CELL_NAME
 from plfl.pipeline.training_jobs import TrainingJobs
+from plfl.study.plan import CELL_AXES
 from tests.helpers import tiny
 
 GRID = {"method": ["fedopt", "ditto"], "client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]}
@@ -17,10 +18,10 @@ def test_every_cell_is_trained_by_one_job(stack: str) -> None:
     study = tiny.study(grid=GRID, compute={"stack": stack})
     trained = Counter[str]()
     for rule in TrainingJobs(study).rules:
-        common = [axis for axis in AXES if axis not in rule.spanned]
+        common = [axis for axis in CELL_AXES if axis not in rule.spanned]
         jobs = {tuple(str(getattr(cell, axis)) for axis in common) for cell in rule.cells}
         for values in jobs:
-            files = rule.files(CELL)
+            files = rule.files(CELL_NAME)
             for axis, value in zip(common, values, strict=True):
                 files = [file.replace(f"{{{axis}}}", value) for file in files]
             trained.update(files)

@@ -6,9 +6,9 @@ for training_rule in training.rules:
         input:
             datasets=patterns.state_files(rules.windows.output.dataset),
         output:
-            records=training_rule.files(f"{RESULTS}/cells/{CELL}.parquet"),
-            forecasts=training_rule.files(f"{RESULTS}/cells/{CELL}.forecasts.parquet"),
-            errors=training_rule.files(f"{RESULTS}/cells/{CELL}.errors.parquet"),
+            records=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.parquet"),
+            forecasts=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.forecasts.parquet"),
+            errors=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.errors.parquet"),
         log:
             f"{RESULTS}/logs/train/{training_rule.log}.log",
         benchmark:

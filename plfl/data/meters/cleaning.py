@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Place, Problem
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import counted, short_number
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
@@ -504,7 +505,7 @@ class _Readings:
     def _interval(self, lone_step: int | None) -> int:
         """The most common step between readings, in minutes; `lone_step` if there is one only."""
         step = usual_step(pd.DatetimeIndex(self.known_rows.index)) or lone_step or 0
-        if step == 24 * 60:
+        if step == MINUTES_PER_DAY:
             text = "its readings are a day apart"
             remedy = (
                 "if each row has the readings of a day, name its columns by times such as 00:00 "

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import counted_names
 from plfl.config.messages import flow
 from plfl.data.meters.cleaning import Meter
@@ -247,7 +248,7 @@ def _copies(meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]
         return bool(is_long) and np.array_equal(load[is_known], original_load[is_known])
 
     for name, meter in meters.items():
-        per_day = 24 * 60 // meter.minutes
+        per_day = MINUTES_PER_DAY // meter.minutes
         start = -first_rows[name] % per_day
         count = (len(loads[name]) - start) // per_day
         days = loads[name][start : start + max(count, 0) * per_day].reshape(-1, per_day)

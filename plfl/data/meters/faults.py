@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.minutes import MINUTES_PER_DAY
+
 READINGS_BEFORE = 5
 """A reading is compared with the median of this many readings before it."""
 _ENOUGH_RISES = 10
@@ -131,7 +133,7 @@ def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: i
     position = int(lengths.argmax())
     total = int(lengths[position]) * minutes
     duration = f"{total} minutes"
-    if total >= 2 * 24 * 60:
+    if total >= 2 * MINUTES_PER_DAY:
         days = total / 24 / 60
         duration = f"{days:.3g} days" if days < 1000 else f"{days:,.0f} days"
     elif total > 2 * 60:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from plfl.base.errors import data_error
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, share_of
@@ -35,7 +36,6 @@ _WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?(kWh|MWh|Wh|kW|MW|W)")
 _NUMBERED = re.compile(r"(?:([^\W\d_]+)[ _.-]?)?0?(\d{1,2})([a-zA-Z]?)")
 """The name of a column with a numbered hour of the day, or, with a letter at the end, such as `2A`,
 with one that clocks repeat."""
-_DAY = 24 * 60
 _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
 
@@ -88,7 +88,7 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
         if is_whole_day and first in (0, 1) and not table.cells.duplicated([*dates, name]).any():
             mark = "end" if is_end and first == 1 else "start"
             positions = as_text(table.cells[name]).astype(int) - (mark == "start") * first
-            minutes = positions * (_DAY // count)
+            minutes = positions * (MINUTES_PER_DAY // count)
             clocks = minutes.map(lambda time: f"{time // 60:02}:{time % 60:02}")
             return replace(table, cells=table.cells.assign(**{name: clocks}), stamp=mark)
     return table
@@ -176,8 +176,8 @@ def columns_of_day(names: Sequence[str]) -> list[str]:
     if len(clocks) not in _COUNTS:
         return []
     minutes = np.array([_minutes(match) for match in clocks.values()])
-    step = _DAY // len(clocks)
-    if (np.diff(minutes) % _DAY != step).any() or minutes[0] not in (0, step):
+    step = MINUTES_PER_DAY // len(clocks)
+    if (np.diff(minutes) % MINUTES_PER_DAY != step).any() or minutes[0] not in (0, step):
         return []
     return list(clocks)
 

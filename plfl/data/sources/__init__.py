@@ -20,8 +20,9 @@ import numpy as np
 from plfl.base import DataFrame
 from plfl.base.errors import ConfigError, DataError, Problem
 from plfl.base.files import sha256
+from plfl.base.minutes import MINUTES_PER_YEAR
 from plfl.config.sections import Data, Windows
-from plfl.data.dataset import YEAR, ClientView, Dataset
+from plfl.data.dataset import ClientView, Dataset
 from plfl.data.examples import Examples, ExampleTables
 from plfl.data.features import assemble, resampled
 from plfl.data.windows import Limits, build
@@ -116,15 +117,15 @@ class LoadSource(Source):
         return windows_of(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
-        rows = YEAR // data.interval
-        train = int(windows.split[0] * YEAR / data.interval)
+        rows = MINUTES_PER_YEAR // data.interval
+        train = int(windows.split[0] * MINUTES_PER_YEAR / data.interval)
         return Counts(train, rows - train)
 
     def noise(self, study: Study, clients: int = 1) -> Examples:
         """A year of random numbers for each client, or ten windows if that is longer. ConfigError
         if a window is longer than a year."""
         windows, data = study.windows, study.data
-        random, year = np.random.default_rng(0), YEAR // data.interval
+        random, year = np.random.default_rng(0), MINUTES_PER_YEAR // data.interval
         window = windows.look_back + windows.farthest
         if window > year:
             problem = (

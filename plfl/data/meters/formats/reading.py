@@ -12,6 +12,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Place, Problem, collect_problems, data_error
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import counted
 from plfl.config.named import FEATURE_UNITS, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
@@ -32,7 +33,6 @@ from plfl.data.meters.selection import is_chosen, meter_of
 from plfl.data.meters.shapes import positions_of_day
 from plfl.data.meters.tables import NO_READING, RawTable
 
-_DAY = 24 * 60
 _CHANGES = (0, 1, -1)
 """Hours that a day may have more or less than 24."""
 _MARKS = tuple(sign * mark for mark in (999, 999.9, 9999, 9999.9, 99999) for sign in (-1, 1))
@@ -630,12 +630,12 @@ class _Reader:
         number = numbers.read_numbers(table, ["number"], self.meters)["number"]
         minutes = self._minutes(int(number.max()))
         minutes_elapsed = (np.ceil(number) - 1) * minutes
-        is_over = minutes_elapsed >= _DAY
+        is_over = minutes_elapsed >= MINUTES_PER_DAY
         is_repeated = number % 1 > 0
         if time.of_day:  # columns of the longest day, which are empty on others
             is_over = (is_over | is_repeated) & (as_text(self.values["load"]) == "")
         elif self._is_elapsed():
-            is_over &= minutes_elapsed >= _DAY + 60
+            is_over &= minutes_elapsed >= MINUTES_PER_DAY + 60
         length = pd.to_timedelta(minutes_elapsed, unit="min")
         zone = time.zone if time.zone not in ("place", "offset") else keys.timezone
         if is_repeated.any():  # the hour before it, or the one after it
@@ -665,7 +665,7 @@ class _Reader:
             return self.form.time.minutes
         for hours in _CHANGES:
             minutes = (24 + hours) * 60 / count
-            if minutes == int(minutes) and _DAY % minutes == 0:
+            if minutes == int(minutes) and MINUTES_PER_DAY % minutes == 0:
                 return int(minutes)
         raise data_error(
             self.path,

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
 from plfl.data.meters.formats.trees import parse_xml
@@ -43,9 +44,9 @@ def read_nem12(raw: RawFile) -> pd.DataFrame:
             if kind == "200":
                 stream = {"nmi": fields[1], "register": fields[4], "unit": fields[7]}
                 minutes = int(fields[8])
-                if minutes < 1 or 24 * 60 % minutes:
+                if minutes < 1 or MINUTES_PER_DAY % minutes:
                     raise ValueError(f"has intervals of {minutes} minutes, which make no day")
-                count = 24 * 60 // minutes
+                count = MINUTES_PER_DAY // minutes
             elif kind == "300":
                 if stream is None:
                     raise ValueError("comes before a line 200")
