@@ -113,6 +113,9 @@ class DeployedServer:
         after each, and at first with the last round of an earlier server.
 
         The checkpoint is kept. The caller removes it after saving the tables.
+
+        Raises:
+            PlflError: clients were asked to train, but none took part in any round.
         """
         self._resume()
         if self.history:
@@ -129,6 +132,7 @@ class DeployedServer:
             average = f.server_average
             arrays = f.server.state | ({} if average is None else {"average": average.rows})
             temporary.write_bytes(safetensors.torch.save(arrays))
+        self._refuse_without_training()
         if f.privacy is not None:
             self._state_releases()
         return agreement.tables(self.study, self.cell, self.recorder)
@@ -193,6 +197,23 @@ class DeployedServer:
                 file.write(f"{self.run_id} {t}\n")
         run([f], f.client_data.engine, range(t, t + 1), report, self._train)
         progress(self.history[-1])
+
+    def _refuse_without_training(self) -> None:
+        """Refuse to call it a result if clients were asked to train, and never did."""
+        if any(s.took_part for s in self.history) or not any(s.asked for s in self.history):
+            return
+        reasons = {
+            f"{name} ({'; '.join(why)})" for s in self.history for name, why in s.refused.items()
+        }
+        raise PlflError(
+            Problem(
+                "",
+                f"no client took part in any of {counted(len(self.history), 'round')}: "
+                + ("; ".join(sorted(reasons)) or "none answered in time"),
+                f"see the logs of the clients, remove {self.checkpoint.folder.parent}, and start "
+                "again",
+            )
+        )
 
     def _state_releases(self) -> None:
         """State ε if rounds were released more than once, because the server restarted, and what

@@ -1,9 +1,12 @@
 """Privacy among real clients: whose noise and draws nobody can repeat."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from plfl.base.errors import PlflError
 from plfl.deploy.protocol.rounds import RELEASES_FILE
 from plfl.deploy.protocol.server import MODEL_FILE
 from plfl.federated.privacy.statement import least_bound
@@ -36,7 +39,8 @@ def test_noise_and_draws_are_not_those_of_the_seed(tmp_path):
 def test_a_round_without_answers_has_noise(drawn, clients, tmp_path):
     deployed = deployment(tmp_path, **drawn)
     deployed.loopback.is_lost = lambda name, message: message.about["kind"] == "train"
-    deployed.run()
+    with suppress(PlflError):  # none ever took part, if any was drawn
+        deployed.run()
     moved = load_file(deployed.folder / "server" / MODEL_FILE)["x"]
     # Four rounds of 0.2 C each, divided by the expected clients, around the initial parameters.
     start = deployed.server.initial_federation().x0

@@ -78,6 +78,22 @@ def took_parts(deployed):
     return [(summary.t, summary.took_part) for summary in deployed.server.history]
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_run_in_which_nobody_ever_took_part_is_none(is_lost, tmp_path):
+    of = study(federation={"rounds": 2, "evaluate_every": 2})
+    deployed = Deployment(of, by_split(of)["P1"], tmp_path)
+    failed = Message({"error": "client: no space left"}).pack()
+    deployed.loopback.is_lost = lambda name, message: is_lost and message.about["kind"] == "train"
+    deployed.loopback.forged = lambda name, message, answer: (
+        failed if message.about["kind"] == "train" else answer
+    )
+    expected = "none answered in time" if is_lost else "104 (client: no space left)"
+    for _ in range(2):  # after a restart, too
+        with naming(PlflError, "no client took part in any of 2 rounds", expected):
+            deployed.run()
+        deployed.server = deployed.new_server()
+
+
 @pytest.mark.parametrize("split", ["P2", "P3"])
 def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     of = study(federation={"rounds": 2, "evaluate_every": 2})
