@@ -108,8 +108,7 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
     of those whose numbers arrive."""
     private, indices = f.privacy, clients.tolist()
     if f.channel.machines(indices) < FEWEST_MASKED:
-        # Each of two would know the other's update.
-        log.info("round %d: fewer than %d clients, whose updates stay with them", t, FEWEST_MASKED)
+        log.info("round %d: fewer than %d clients are left", t, FEWEST_MASKED)
         return
     grid = UpdateGrid(None if private is None else private.noise_of_sum(t, f.client_data.names))
     if private is not None:

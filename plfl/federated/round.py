@@ -1,5 +1,6 @@
 """The rounds: the server sends, clients train and reply, the server steps."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,8 +13,11 @@ from plfl.federated.channel import Traffic
 from plfl.federated.clock import RoundTimes
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
+from plfl.federated.secure.neighbours import FEWEST_MASKED
 from plfl.optimizers.client import ClientOpt
 from plfl.training.task import Engine
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,14 @@ def _draw_participants(f: Federation, t: int) -> Tensor:
     drawn_clients = f.selection.draw(t, None if strata is None else strata.cpu().numpy())
     reached = drawn_clients[f.clock.available(t)[drawn_clients]]
     clients = torch.from_numpy(reached).to(f.local.device)
-    return f.method.select(f, f.state, t, clients) if f.channel.shared else clients
+    if not f.channel.shared:
+        return clients
+    clients = f.method.select(f, f.state, t, clients)
+    if f.adds_masked and 0 < len(clients) < FEWEST_MASKED:
+        # Each of two would know the other's update.
+        log.info("round %d: fewer than %d clients, none of which takes part", t, FEWEST_MASKED)
+        return clients[:0]
+    return clients
 
 
 def _divide(f: Federation, t: int, participants: Tensor) -> list[Tensor]:

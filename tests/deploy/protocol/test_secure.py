@@ -11,11 +11,22 @@ from safetensors.torch import load_file
 
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
 from plfl.deploy.protocol.server import MODEL_FILE
+from plfl.experiments.train import train
+from plfl.federated.participation import RULES, Selection
 from plfl.federated.secure.shares import SHARE_BYTES
 from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES
 from plfl.study import Study
 from tests.helpers import loopback
-from tests.helpers.loopback import Deployment, assert_equal_bits, by_split, replayed, study, trees
+from tests.helpers.loopback import (
+    NAMES,
+    Deployment,
+    assert_equal_bits,
+    by_split,
+    dataset,
+    replayed,
+    study,
+    trees,
+)
 
 SECURE: dict[str, Any] = {"channel": {"secure": True}}
 FIVE = ["101", "102", "103", "104", "105"]
@@ -205,3 +216,20 @@ def test_clients_add_the_noise_of_the_study_and_not_of_one_client(tmp_path: Path
     moved = load_file(tmp_path / "server" / MODEL_FILE)["x"]
     # z C for 4 of 400 clients, over all 4.
     assert (moved - start).std().item() == pytest.approx(4 / 400 / 4, rel=0.1)
+
+
+def test_rounds_of_fewer_than_three_clients_are_those_of_nobody(tmp_path: Path) -> None:
+    """Nobody trains, and nothing is sent: neither here nor in the simulator."""
+    drawn = {"selection": "poisson", "participation": 0.75, "rounds": 8, "evaluate_every": 1}
+    of = networks(federation=drawn, windows={"scaling": "per_client"})
+    cell = by_split(of)["P2"]
+    draws = Selection(cell.seed, NAMES, 0.75, RULES["poisson"])
+    counts = [len(draws.draw(t)) for t in range(1, 9)]
+    assert 0 < sum(0 < count < 3 for count in counts) < 8
+    deployed = Deployment(of, cell, tmp_path)
+    records = deployed.run()
+    history = deployed.server.history
+    assert [len(summary.asked) for summary in history] == [n if n >= 3 else 0 for n in counts]
+    assert not any(summary.refused for summary in history)
+    expected = train(of, [cell], dataset(of))[cell].records
+    pd.testing.assert_frame_equal(records, expected, check_exact=True)
