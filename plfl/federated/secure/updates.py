@@ -128,7 +128,7 @@ class UpdateGrid:
             largest = self.noise.clip * crowd.weight + NOISE_DEVIATIONS * self._deviation(
                 crowd.clients
             ) * math.sqrt(crowd.clients)
-        return float(2.0 ** (math.ceil(math.log2(largest)) + 1 - BITS))
+        return float(2.0 ** (math.floor(math.log2(largest)) + 2 - BITS))
 
     def _deviation(self, count: int) -> float:
         """That of the noise of one client."""

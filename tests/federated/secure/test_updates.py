@@ -11,6 +11,7 @@ from scipy.stats import norm
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
+from plfl.federated.channel import read_sum, sum_fields, with_check
 from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.secure.updates import (
     LARGEST_UPDATE,
@@ -97,6 +98,17 @@ def test_rounding_has_no_bias_and_no_sum_is_too_long() -> None:
     )
     assert largest[0, 2] == 0 and -largest[0, 1] == largest[0, 0] <= 2**31 // crowd.clients
     assert largest[0, 0] * UpdateGrid().step(crowd) == LARGEST_UPDATE
+
+
+@pytest.mark.parametrize("clients", [4, 5, 16, 1024])
+@pytest.mark.parametrize("update", [LARGEST_UPDATE, -LARGEST_UPDATE])
+def test_a_sum_of_the_largest_updates_does_not_wrap(clients: int, update: float) -> None:
+    crowd, grid, fields = Crowd(clients, clients), UpdateGrid(), sum_fields(1)
+    numbers = grid.round(
+        crowd, [0], np.full((1, 1), update), np.ones(1), [np.random.default_rng(0)]
+    )
+    lanes = fields.add([fields.encode(with_check(numbers)[0])] * clients)
+    assert grid.mean(crowd, read_sum(fields, lanes), clients).item() == update
 
 
 def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
