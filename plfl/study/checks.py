@@ -341,6 +341,12 @@ def check_calibration(federation: FederationSettings, task: Task) -> Iterator[Pr
         )
 
 
+def pools_targets(federation: FederationSettings, task: Task) -> bool:
+    """Whether clients calibrate with the quantiles of all clients' loads. Labels have none."""
+    is_distilled = federation.calibrates and federation.calibration.variant == "kd"
+    return is_distilled and task.examples == Task.examples
+
+
 def _check_units(meters: Meters) -> Iterator[Problem]:
     roles = list(meters.inputs)
     for role, unit in meters.units.items():
@@ -680,6 +686,13 @@ def check_sums(
             "each client tells the server whether its norm is within the bound, but with "
             f"{SECURE} it sees sums only",
             "remove one of them",
+        )
+    if pools_targets(federation, task):
+        yield Problem(
+            Key("federation.calibration.variant"),
+            f"'kd' computes quantiles of all clients' loads together, but with {SECURE} there are "
+            "only sums over clients",
+            "set it to plain or prox",
         )
     own_draws = federation.selection in ("poisson", "allocation") and federation.participation < 1
     if federation.privacy.noise and own_draws:

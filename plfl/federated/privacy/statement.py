@@ -25,6 +25,7 @@ from plfl.federated.secure.neighbours import COLLUDING, DROPPING
 from plfl.interfaces.method import Method
 from plfl.layout import Mask, ParameterLayout
 from plfl.study import Cell, Study
+from plfl.study.checks import pools_targets
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "
@@ -189,6 +190,11 @@ def remarks_outside(study: Study) -> Iterator[str]:
         yield (
             "windows.scaling: pooled tells all clients the limits of all loads; set it to "
             "per_client."
+        )
+    if pools_targets(settings, study.task):
+        yield (
+            "federation.calibration.variant: kd tells all clients quantiles of all loads; set it "
+            "to plain or prox."
         )
     if study.tuning.search or study.tuning.alone:
         yield "tuning: values are chosen by clients' validation scores; each trial is a release."

@@ -104,6 +104,10 @@ def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():
         ("tuning", {"tuning": {"search": {"client_opt.*.lr": [0.1, 0.01]}}}),
         ("windows.history", {"windows": {"scaling": "per_client", "history": 4}}),
         ("EXTRAPOLATION", {"privacy": {"noise_as_of": 100}}),
+        (
+            "federation.calibration.variant",
+            {"federation": {"loss": "mse", "calibration": {"epochs": 1, "variant": "kd"}}},
+        ),
     ],
 )
 def test_what_epsilon_does_not_count_is_named(key, blocks):

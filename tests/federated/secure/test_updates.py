@@ -166,6 +166,10 @@ def test_too_little_noise_is_refused_before_training() -> None:
             "federation.privacy.quantile: each client tells",
         ),
         ({"channel": {"secure": True, "up": "q8"}}, "channel.up: 'q8' sends other things"),
+        (
+            {"federation": {"loss": "mse", "calibration": {"epochs": 1, "variant": "kd"}}},
+            "federation.calibration.variant: 'kd' computes quantiles",
+        ),
     ],
 )
 def test_what_needs_single_updates_is_refused_in_one_line(
