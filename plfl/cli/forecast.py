@@ -170,7 +170,8 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
             kept_forecasters.keep(fitting_readings)
     if options.remember:
         first_day.remember(options.file, keys)
-    new_tables = {name: tables[name] for name in forecasts_of_meters if name in fitting_readings}
+    names_of_new = [name for name in forecasts_of_meters if name in fitting_readings]
+    new_tables = {name: tables[name] for name in names_of_new if len(tables[name])}
     _print_remarks(kept_forecasters, new_tables)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}

@@ -118,6 +118,10 @@ NOT_INPUTS = ("load", *METER_ROLES)
 """Roles of columns that are not further inputs."""
 
 
+SERIES_MINUTES = (15, 30, 60)
+"""Minutes that the rows of a series may be apart."""
+
+
 class Meters(Section):
     """Your own meters: a folder with one file per meter, named after the client, or raw exports.
     `plfl init meters` has an option for each key about the content of files, such as `--max-gap`
@@ -277,6 +281,13 @@ class Meters(Section):
             return self.step
         fitting_steps = (step for name, step in self.step.items() if fnmatchcase(client, name))
         return next(fitting_steps, None)
+
+    def summed_step_of(self, client: str) -> int | None:
+        """The minutes between the readings of a meter, if they are loads that are summed to
+        `interval`; None if not, or if no series can have this interval."""
+        step = self.step_of(client)
+        is_part = step in SERIES_MINUTES and step < self.interval and not self.interval % step
+        return step if is_part and not self.cumulative else None
 
     def timezone_of(self, client: str) -> str:
         """The zone of a meter."""

@@ -341,7 +341,10 @@ class Forecasters:
         errors."""
         if not (self.results / RECENT).is_file():
             return {}
-        return read_recent(self.results, self.any_model.form_of_readings)
+        tables = read_recent(self.results, self.any_model.form_of_readings)
+        for name, table in tables.items():
+            table.attrs["minutes"] = self.any_model.raw_interval_of(name)
+        return tables
 
     def keep(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
@@ -364,12 +367,17 @@ class Forecasters:
         tables = model.resample_all(readings, self.recent, problems)
         for name in tables.keys() - self.clients.keys():
             tables[name] = model.bridge(tables[name], model.interval)
-        return {name: table for name, table in readings.items() if len(table)}, tables, problems
+        raw_readings = {
+            name: table
+            for name, table in readings.items()
+            if len(table) and table.attrs["minutes"] == model.raw_interval_of(name)
+        }
+        return raw_readings, tables, problems
 
     def _known_load(self, client: str) -> pd.Series[float]:
         """The known loads of a client that are not resampled, without gaps; none of others."""
         model, parts = self.any_model, [self.recent.get(client)]
-        if model.raw_interval == model.interval:
+        if model.raw_interval_of(client) == model.interval:
             parts.insert(0, self.readings.get(client))
         loads = [part["load"].dropna() for part in parts if part is not None]
         load = pd.concat(loads) if loads else pd.Series(dtype=float, index=pd.DatetimeIndex([]))
@@ -381,7 +389,7 @@ class Forecasters:
         if client not in self.recent:
             return readings
         model, recent = self.any_model, self.recent[client]
-        filled_rows = model.resample(model.bridge(recent, model.raw_interval))
+        filled_rows = model.resample(recent, fills_gaps=True)
         parts = [filled_rows, readings, model.resample(recent)]  # of each time, the last one counts
         all_rows = pd.concat([part[readings.columns].dropna(subset=["load"]) for part in parts])
         known_rows = all_rows[~all_rows.index.duplicated(keep="last")].sort_index()

@@ -86,6 +86,7 @@ class MeterFiles(Contents):
             by_file=not layout.exports,
             with_later=bool(self._future_features),
             fills_gaps=False,
+            keeps_steps=self._resampled_minutes is None,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             shift = _offset(self._layout, name) - _offset(layout, name)
@@ -93,6 +94,7 @@ class MeterFiles(Contents):
             if "lone" in table.attrs:
                 table.attrs["lone"] = [time + shift for time in table.attrs["lone"]]
             table.attrs |= {"max_gap": layout.max_gap, "max_jump": layout.max_jump}
+            table.attrs.setdefault("minutes", layout.interval)
         return tables, problems
 
     def without_jumps(
@@ -129,10 +131,10 @@ class MeterFiles(Contents):
             whole_table = table
             if earlier is not None and name in earlier and len(table):
                 whole_table = self._with_known(table, earlier[name])
-            if earlier is None or self._resampled_minutes is not None:
-                whole_table = self.bridge(whole_table, self.raw_interval)
             try:
-                intervals = self.resample(whole_table)
+                intervals = self.resample(whole_table, fills_gaps=True)
+                if earlier is None:
+                    intervals = self.bridge(intervals, self.interval)
             except DataError as error:
                 problems += error.locate_in(name, name).problems
                 continue
@@ -142,23 +144,37 @@ class MeterFiles(Contents):
                 problems.append(meters.without_reading(name, name))
         return tables
 
-    def resample(self, readings: pd.DataFrame) -> pd.DataFrame:
-        """The readings of a meter over the intervals of the study."""
-        minutes = self._resampled_minutes
-        if minutes is None or readings.empty:
+    def resample(self, readings: pd.DataFrame, fills_gaps: bool = False) -> pd.DataFrame:
+        """The readings of a meter, every `attrs["minutes"]`, over the intervals of the study.
+        `fills_gaps`: short gaps are filled before, as in the study, unless it sums readings while
+        it reads them."""
+        minutes = readings.attrs["minutes"]
+        if readings.empty or minutes == self.interval:
             return readings
-        return resampled(readings.asfreq(f"{self.study.data.meters.interval}min"), minutes)
+        if fills_gaps and self._resampled_minutes is not None:
+            readings = self.bridge(readings, minutes)
+        intervals = resampled(readings.asfreq(f"{minutes}min"), self.interval)
+        intervals.attrs["minutes"] = self.interval
+        return intervals
 
-    @property
-    def raw_interval(self) -> int:
-        """Minutes between readings before they are resampled."""
-        return self.interval if self._resampled_minutes is None else self.study.data.meters.interval
+    def raw_interval_of(self, client: str) -> int:
+        """Minutes between the readings of a meter before they are resampled or summed."""
+        data = self.study.data
+        if data.source != "meters":
+            return self.interval
+        is_summed = data.resample is None and self.readings == ["load"]
+        step = data.meters.summed_step_of(client) if is_summed else None
+        return step or data.meters.interval
 
     @property
     def form_of_readings(self) -> str:
         """A digest of what readings are before they are resampled: interval, zones and columns."""
-        layout = self._layout
-        return digest(self.raw_interval, layout.timezone, layout.timezones, self.readings)
+        layout, data = self._layout, self.study.data
+        minutes = self.interval if self._resampled_minutes is None else data.meters.interval
+        step = data.meters.step
+        names = step if isinstance(step, dict) else [""]
+        steps = [step] if any(self.raw_interval_of(name) < minutes for name in names) else []
+        return digest(minutes, layout.timezone, layout.timezones, self.readings, *steps)
 
     def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
         """Readings every `minutes`, in which short gaps up to the last load are filled: up to
@@ -181,17 +197,16 @@ class MeterFiles(Contents):
     def _with_known(self, readings: pd.DataFrame, known_readings: pd.DataFrame) -> pd.DataFrame:
         """Readings, before they are resampled, with the known ones of their first interval and in
         their gaps."""
-        if self._resampled_minutes is None:
+        minutes = readings.attrs["minutes"]
+        if minutes == self.interval:
             return readings
         begin, rows = readings.index[0], readings[readings["load"].notna()]
-        first = begin - pd.Timedelta(minutes=self._resampled_minutes)
+        first = begin - pd.Timedelta(minutes=self.interval)
         is_lacking = (known_readings.index > first) & (known_readings.index < readings.index[-1])
         known_rows = known_readings.loc[
             is_lacking & ~known_readings.index.isin(rows.index), readings.columns
         ]
-        if known_rows.empty or (begin - known_rows.index[0]) % pd.Timedelta(
-            minutes=self.raw_interval
-        ):
+        if known_rows.empty or (begin - known_rows.index[0]) % pd.Timedelta(minutes=minutes):
             return readings
         new_rows = readings.loc[~readings.index.isin(known_rows.index)]
         joined_rows = pd.concat([known_rows, new_rows]).sort_index()

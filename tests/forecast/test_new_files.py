@@ -733,10 +733,8 @@ def test_of_several_files_one_may_have_no_reading_yet(
     assert "barn: no reading yet" in invoke("forecast", results, "march", *EMPTY, status=3).err
 
 
-def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
-    invoke: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The study says how long a lone reading is."""
+def write_results_of_quarters() -> Path:
+    """The results folder of a study that sums quarter hours to hours, and a folder of new ones."""
     for folder, first, last in (("exports", FIRST, LAST), ("new", LAST, "2024-04-10")):
         Path(folder).mkdir()
         ends = pd.date_range(first, last, freq="15min", tz=ZONE)[1:]
@@ -745,6 +743,14 @@ def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
             table.to_csv(f"{folder}/{name}.csv", index=False)
     results = write_results_of("meters", "exports", timezone=ZONE, interval=60)
     assert Study.load("meters.yaml").data.meters.step == 15
+    return results
+
+
+def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study says how long a lone reading is."""
+    results = write_results_of_quarters()
     clock = pd.Timestamp("2024-03-29", tz="UTC")
     monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
     whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
@@ -755,6 +761,25 @@ def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
         assert ("no reading yet" in printed.err) is (hours == 0)
         made_at = pd.read_csv(io.StringIO(printed.out))["made_at"].unique().tolist()
         assert made_at == [f"2024-03-29 0{hours}:00:00+01:00"]
+
+
+def test_quarter_hours_of_several_files_make_whole_hours(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = write_results_of_quarters()
+    clock = pd.Timestamp("2024-03-29", tz="UTC")
+    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+    for name, table in whole.items():
+        table[:13].to_csv(f"new/{name}.csv", index=False)
+    expected = print_forecasts(invoke, results, "new")
+    assert {*expected["made_at"]} == {"2024-03-29 03:00:00+01:00"}
+    for begin, end in ((0, 6), (6, 9), (9, 10), (10, 11), (11, 12)):
+        for name, table in whole.items():
+            table[begin:end].to_csv(f"new/{name}.csv", index=False)
+        table = print_forecasts(invoke, results, "new", "--keep-readings")
+        assert {*table["made_at"]} == {f"2024-03-29 0{end // 4}:00:00+01:00"}
+    pd.testing.assert_frame_equal(table, expected)
 
 
 def test_a_lone_reading_is_as_long_as_the_others_of_its_meter(invoke: Callable) -> None:

@@ -120,6 +120,7 @@ def read_files(
     by_file: bool = True,
     with_later: bool = False,
     fills_gaps: bool = True,
+    keeps_steps: bool = False,
 ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
     """The series of the meters in files of the study's layout, by client, and the problems of files
     and meters that cannot be used; see `read`.
@@ -132,8 +133,9 @@ def read_files(
     Several such files may be of several meters, and are refused if they differ where they overlap.
     `with_later`: also the rows after the last load in which the inputs are known; their load is
     NaN. `fills_gaps`: short gaps are filled; otherwise the caller does it, after it has added what
-    it knows of them. `attrs["lone"]`: see `Meter.lone`, here in standard time; only if there are
-    such readings.
+    it knows of them. `keeps_steps`: loads are not summed to longer intervals if the study says how
+    long they are; `attrs["minutes"]` of a series says how long its own are. `attrs["lone"]`: see
+    `Meter.lone`, here in standard time; only if there are such readings.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -147,7 +149,9 @@ def read_files(
     own_names = {path: client_name(path) for path in paths} if by_file else None
     names = dict.fromkeys(paths, client) if client is not None else own_names
     # Few readings may rise by chance.
-    read_new = partial(read_exports, paths, interval=meters.interval, is_settled=True)
+    read_new = partial(
+        read_exports, paths, interval=meters.interval, is_settled=True, keeps_steps=keeps_steps
+    )
     if client is None or len(paths) == 1:
         exports = read_new(meters=meters, names=names)
     else:
@@ -182,6 +186,8 @@ def read_files(
     for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems, meter_client):
             series = _new_series(exports, name, meters, notes, fills_gaps)
+            if keeps_steps:
+                series.attrs["minutes"] = exports.meters[name].minutes
             tables[meter_client] = (
                 _with_later(series, exports.meters[name]) if with_later else series
             )
@@ -328,7 +334,7 @@ def _finished_table(
     columns = [*map(str, table)]
     roles = [role for role in dict.fromkeys([*FEATURE_UNITS, *columns]) if role in columns]
     table = table if roles == columns else table[roles]
-    table = _fill_gaps(place, table, meters, meter.zone, fills_gaps)
+    table = _fill_gaps(place, table, meters, meter, fills_gaps)
     values = table["load"]
     if "load" in meters.columns:
         values = values.rename(meters.columns["load"])
@@ -348,16 +354,17 @@ def _local_ends(first: pd.Timestamp, count: int, minutes: int, zone: ZoneInfo) -
 
 
 def _fill_gaps(
-    place: Path | Place, table: pd.DataFrame, meters: Meters, zone: ZoneInfo, fills_gaps: bool
+    place: Path | Place, table: pd.DataFrame, meters: Meters, meter: Meter, fills_gaps: bool
 ) -> pd.DataFrame:
     """The table from its first to its last complete row, with gaps of up to `max_gap` filled,
     unless the caller will.
 
     The rows are on a regular grid, with NaN where a reading is missing. `attrs` of the result has
     the number of `gaps` in the load, of readings `filled` there and of those left `missing`, and
-    `notes` about the changes, for the user, in the local time of `zone`. A table without a complete
+    `notes` about the changes, for the user, in local time. A table without a complete
     row is refused.
     """
+    minutes = meter.minutes
     complete = pd.notna(table.to_numpy()).all(axis=1)
     if complete.all():
         table.attrs = {"gaps": 0, "filled": 0, "missing": 0, "notes": []}
@@ -374,12 +381,12 @@ def _fill_gaps(
         notes.append(Problem(place, f"{rows} {fate}", kind=fate))
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
-    filled = fill_short(table, meters.max_gap // meters.interval) if fills_gaps else table.copy()
+    filled = fill_short(table, meters.max_gap // minutes) if fills_gaps else table.copy()
     filling = "filled with the reading before" if fills_gaps else "filled"
-    utc = (pd.DatetimeIndex(table.index) - standard_offset(zone)).tz_localize("UTC")
+    utc = (pd.DatetimeIndex(table.index) - standard_offset(meter.zone)).tz_localize("UTC")
     for role in map(str, table):
         starts, lengths = runs(table[role].isna().to_numpy())
-        long = lengths * meters.interval > meters.max_gap
+        long = lengths * minutes > meters.max_gap
         for is_selected, fate in (
             (~long, filling),
             (
@@ -391,7 +398,7 @@ def _fill_gaps(
                 readings = counted(int(lengths[is_selected].sum()), "missing reading")
                 gap_count = counted(int(is_selected.sum()), "gap")
                 gap_runs = starts[is_selected], lengths[is_selected]
-                longest_span = longest(utc.tz_convert(zone), *gap_runs, meters.interval)
+                longest_span = longest(utc.tz_convert(meter.zone), *gap_runs, minutes)
                 text = f"{role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
                 notes.append(Problem(place, text, kind=f"{role}: gaps {fate}"))
     gaps = runs(table["load"].isna().to_numpy())[1]

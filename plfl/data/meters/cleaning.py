@@ -18,7 +18,7 @@ from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import counted, short_number
 from plfl.config.messages import flow
-from plfl.config.sections import Meters
+from plfl.config.sections import SERIES_MINUTES, Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, are_two_registers, is_register
 from plfl.data.meters.faults import (
     differences,
@@ -40,7 +40,6 @@ from plfl.data.meters.tables import RawTable
 
 POWER = ("kW", "W", "MW")
 """Units of mean power."""
-_INTERVALS = (15, 30, 60)
 _EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
@@ -175,10 +174,12 @@ def clean(
     interval: int | None,
     weather: pd.DataFrame | None,
     may_be_lone: bool = False,
+    keeps_steps: bool = False,
 ) -> Meter:
     """The series of a meter every `interval` minutes (None: at the steps of the readings). The
     `weather` has further inputs, indexed by the time in UTC from which they are known.
     `may_be_lone`: a single reading is enough if `keys` say how long it is (`step_of`).
+    `keeps_steps`: loads without inputs that are as long as `keys` say are not summed.
 
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
@@ -197,6 +198,10 @@ def clean(
     if rows["_load"].count() < fewest:
         meter_place = Place(pieces[0].table.path, name)
         raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
+    has_inputs = weather is not None or len(pieces[0].inputs.columns) > 0
+    if keeps_steps and not has_inputs and (step := keys.summed_step_of(name)):
+        usual = usual_step(pd.DatetimeIndex(rows.index[rows["_load"].notna()]))
+        interval = step if usual in (None, step) else interval
     return _Readings(place, rows, zone, keys, interval, changes).meter(weather, fewest)
 
 
@@ -205,12 +210,17 @@ class Cleaner:
     nothing that needs a look: they are like the first of these, but for their loads."""
 
     def __init__(
-        self, keys_of: Mapping[str, Meters], interval: int | None, may_be_lone: bool = False
+        self,
+        keys_of: Mapping[str, Meters],
+        interval: int | None,
+        may_be_lone: bool = False,
+        keeps_steps: bool = False,
     ):
-        """`keys_of`: the keys of each meter; `interval` and `may_be_lone`: see `clean`."""
+        """`keys_of`: the keys of each meter; for the others see `clean`."""
         self._keys_of, self._interval, self._may_be_lone = keys_of, interval, may_be_lone
+        self._keeps_steps = keeps_steps
         self._plain_loads: dict[int, Mapping[str, NDArray[np.float64]]] = {}
-        self._plain_meters: dict[int, Meter] = {}
+        self._plain_meters: dict[tuple[int, int | None], Meter] = {}
 
     def clean(
         self, name: str, pieces: Sequence[Piece], zone: ZoneInfo, weather: pd.DataFrame | None
@@ -219,16 +229,16 @@ class Cleaner:
         keys, (piece, *other_pieces) = self._keys_of[name], pieces
         if id(piece) not in self._plain_loads:
             self._plain_loads[id(piece)] = _plain_loads(piece, self._keys_of)
+        rules = self._interval, weather, self._may_be_lone, self._keeps_steps
         if other_pieces or weather is not None or name not in self._plain_loads[id(piece)]:
-            return clean(name, pieces, zone, keys, self._interval, weather, self._may_be_lone)
-        plain_meter = self._plain_meters.get(id(piece))
+            return clean(name, pieces, zone, keys, *rules)
+        form = id(piece), keys.step_of(name)
+        plain_meter = self._plain_meters.get(form)
         if plain_meter is None or plain_meter.zone != zone:
-            plain_meter = clean(
-                name, pieces, zone, keys, self._interval, weather, self._may_be_lone
-            )
+            plain_meter = clean(name, pieces, zone, keys, *rules)
             is_by_row = len(plain_meter.load) == len(piece.readings)  # no other intervals
             if is_by_row and plain_meter.load.notna().all():  # nor an hour lost and one gained
-                self._plain_meters[id(piece)] = plain_meter
+                self._plain_meters[form] = plain_meter
             return plain_meter
         values = self._plain_loads[id(piece)][name] * _factor(keys, plain_meter.minutes)
         load = pd.Series(values, plain_meter.load.index, name="load")
@@ -460,7 +470,7 @@ def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | No
     steps = np.diff(_seconds(pd.DatetimeIndex(rows.index[rows["_load"].notna()]))) / 60
     if len(steps) < _ENOUGH_STEPS or np.unique(steps, return_counts=True)[1].max() * 2 > len(steps):
         return None
-    lengths = _INTERVALS if interval is None else (interval,)
+    lengths = SERIES_MINUTES if interval is None else (interval,)
     return next((length for length in lengths if length >= 2 * np.median(steps)), None)
 
 
@@ -485,8 +495,8 @@ class _Readings:
         self.known_rows = rows[rows["_load"].notna()]
         self.raw = self._interval(keys.step_of(place.name))
         self.target = interval or self.raw
-        if self.target not in _INTERVALS or self.target % self.raw:
-            longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
+        if self.target not in SERIES_MINUTES or self.target % self.raw:
+            longer = [str(minutes) for minutes in SERIES_MINUTES if minutes % self.raw == 0]
             text = f"its readings are {self.raw:g} minutes apart"
             text += f" and do not make intervals of {interval}" if interval else ""
             remedy = (
@@ -513,7 +523,7 @@ class _Readings:
             )
             line = self.place.line(self.known_rows, 0)
             raise DataError(Problem(line, text, remedy, self.place.name, text))
-        if step > max(_INTERVALS) or step != round(step):
+        if step > max(SERIES_MINUTES) or step != round(step):
             text = f"its readings are {step:g} minutes apart"
             remedy = f"{self.place.leave_out}, or {_EXPORT_AGAIN}"
             kind = "readings in an unusual interval"
@@ -590,7 +600,7 @@ class _Readings:
                     f"{Key('data.meters.until')}, or {self.place.leave_out}"
                 )
                 raise self.place.refusal(self.known_rows, row, kind, text, remedy)
-        is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
+        is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, SERIES_MINUTES)
         change = "readings beside a gap that may be of all of it, made gaps"
         self.changes[change] += int(is_doubtful.sum())
         is_doubtful = is_doubtful.reindex(self.known_rows.index, fill_value=False)

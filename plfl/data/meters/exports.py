@@ -118,6 +118,7 @@ def read_exports(
     is_settled: bool = False,
     largest: LargestLoads | None = None,
     are_of_one: bool = False,
+    keeps_steps: bool = False,
 ) -> Exports:
     """The meters in raw exports, cleaned, and the problems of all files.
 
@@ -130,6 +131,7 @@ def read_exports(
     `largest`: nobody has read such files before, so that units and stamps that they do not state
     are settled by what is possible, or asked (`plfl.data.meters.questions`); otherwise the defaults
     of the keys hold.
+    `keeps_steps`: see `clean`.
     """
     exports = Exports()
     weather = None
@@ -147,7 +149,7 @@ def read_exports(
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports, are_of_one)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
-    cleaner = Cleaner(exports.keys, interval, may_be_lone=is_settled)
+    cleaner = Cleaner(exports.keys, interval, is_settled, keeps_steps)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
             progress(name, step, 2 * len(pieces))
