@@ -53,6 +53,16 @@ class Clustered(Method):
             f.server.opt.receive(state, mine, D[members], share, t)
 
 
+def refusal_in_turns(server_opt: ServerOpt) -> str | None:
+    """Why clusters cannot train one after the other with this ServerOpt; None if they can."""
+    if server_opt.name == "fedavgadaptive":
+        return (
+            "fedavgadaptive keeps one model per client, but a cluster continues from the result of "
+            "the one before"
+        )
+    return None
+
+
 def check_count(f: Federation, clusters: int) -> None:
     """Raise a ConfigError unless there is at least one client for each cluster."""
     if clusters > len(f.local):

@@ -27,8 +27,10 @@ from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt
 from plfl.training.batches import stream
-from plfl_reproductions.methods.clusters import by_name, check_count, numbered
+from plfl_reproductions.methods.clusters import by_name, check_count, numbered, refusal_in_turns
 
 
 class FedCluster(FedOpt):
@@ -42,6 +44,9 @@ class FedCluster(FedOpt):
     """Number M of random clusters of nearly equal size (no default in the source)."""
     order: Literal["reshuffle", "fixed"] = "reshuffle"
     """The order σ: drawn anew in every round, or the order of the clusters."""
+
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+        return refusal_in_turns(server_opt) or super().refuses(client_opt, server_opt)
 
     def init(self, f: Federation) -> ClusterState:
         check_count(f, self.clusters)

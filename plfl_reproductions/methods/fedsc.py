@@ -39,7 +39,9 @@ from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
-from plfl_reproductions.methods.clusters import check_count, numbered
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt
+from plfl_reproductions.methods.clusters import check_count, numbered, refusal_in_turns
 
 
 class FedSC(FedOpt):
@@ -56,6 +58,10 @@ class FedSC(FedOpt):
     order: Literal["in_turn", "at_once"] = "in_turn"
     """Whether the clusters of a round train one after the other (`in_turn`, the paper's text), or
     all from the same parameters (`at_once`, its Algorithm 1)."""
+
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+        reason = refusal_in_turns(server_opt) if self.order == "in_turn" else None
+        return reason or super().refuses(client_opt, server_opt)
 
     def init(self, f: Federation) -> ClusterState:
         check_count(f, self.clusters)

@@ -174,6 +174,8 @@ REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
     ("ifca", Prox(), AVG, ""),
     *((name, SGD, FedAvgAdaptive(), "one model") for name in ("one_shot", "ifca")),
     ("one_shot", SGD, FedAdam(), ""),
+    *((name, SGD, FedAvgAdaptive(), "the one before") for name in ("fedcluster", "fedsc")),
+    *(("fedsc at_once", SGD, s, "") for s in (FedAvgAdaptive(), FedAdam())),
 ]
 """What a method works with, and a word of the reason why it does not; none where it does."""
 
