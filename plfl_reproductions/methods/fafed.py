@@ -17,7 +17,7 @@ down: x, m, v;  client: m_i = m, v_i = v, y⁻ = x + η A⁻¹ m (which is x̄),
 up: D = y − x, m_i, v_i
 server: x̄ ← x + D̄;  m ← mean m_i;  v ← mean v_i;  x ← x̄ − η A⁻¹ m
 
-η is the rate of `sgd`.
+η is the rate of `sgd`; with `federation.schedule`, in y⁻ that of the server's last step.
 
 Deviations: when this file was written only the abstract of the paper was available. The defaults,
 the initial m and v, and the plain steps −η g of personal parameters are ours. A published program
@@ -66,6 +66,8 @@ class FaFedState(MethodState):
     """Momentum (N, d_s) of each client after its last round."""
     v_i: Tensor
     """Second moment (N, d_s) of each client after its last round."""
+    last_eta: Tensor
+    """The clients' rate η in the server's last step, in float64."""
 
 
 class FaFed(FedOpt):
@@ -101,13 +103,20 @@ class FaFed(FedOpt):
         g, square = f.channel.send_extras("up", f.everyone, [gradients, gradients**2])
         weights = f.weights_of(f.everyone)
         v = weighted_sum(weights, (1 - self.beta) * square)
-        state = FaFedState(m=weighted_sum(weights, g), v=v, m_i=gradients, v_i=gradients**2)
+        state = FaFedState(
+            m=weighted_sum(weights, g),
+            v=v,
+            m_i=gradients,
+            v_i=gradients**2,
+            last_eta=torch.tensor(f.client_opt.lr, dtype=torch.float64),
+        )
         self._step(f, state, f.x0)
         return state
 
     def _step(self, f: Federation, state: FaFedState, x: Tensor) -> None:
         """Let the server step from x̄ (d_s,)."""
         f.server.x = x - f.client_opt.lr * state.m / self._root(state.v)
+        state.last_eta.fill_(f.client_opt.lr)
 
     def _root(self, v: Tensor) -> Tensor:
         """Diagonal of A."""
@@ -119,12 +128,13 @@ class FaFed(FedOpt):
         x, m, v = (row.expand(len(clients), -1) for row in (f.server.x, state.m, state.v))
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
         eta, K = f.client_opt.lr, int(f.client_data.steps(clients).max())
+        last_eta = float(state.last_eta)
 
         def run(session: Session) -> RoutineResult:
             y = session.start.clone()
             m_i, v_i = (f.full(rows[session.among]).clone() for rows in (m, v))
             size = torch.where(f.shared, eta / self._root(v_i), eta)
-            y_before = torch.where(f.shared, y + size * m_i, y)
+            y_before = torch.where(f.shared, y + last_eta / self._root(v_i) * m_i, y)
             for k in range(K):
                 active_rows = session.stepping_clients(k)
                 g, old = (

@@ -25,6 +25,7 @@ from plfl.optimizers.server.slowmo import SlowMo
 from plfl.study import Study
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
+from plfl_reproductions.methods.fafed import FaFed
 from plfl_reproductions.methods.fedadc import FedADC
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
@@ -186,3 +187,33 @@ def test_fedadc_computes_the_same_momentum_from_the_rate_of_the_last_step(downli
 def test_keys_that_contradict_each_other_are_refused(federation, search, words):
     with naming(ConfigError, *words):
         tiny.study(federation=federation, tuning={"search": search})
+
+
+def fafed_by_hand(method: FaFed, schedule: dict[str, Any]) -> list[float]:
+    """x of FAFED on two quadratics, as its file has it: y⁻ is x̄, whatever the rate is by then."""
+    a, c = torch.tensor([1.0, 4.0]).double(), torch.tensor([0.0, 1.0]).double()
+    rate, before = 0.1, torch.tensor(2.0).double()
+    gradients = a * (before - c)
+    m, v = gradients.mean(), (1 - method.beta) * (gradients**2).mean()
+    x = before - rate * m / (v.sqrt() + method.rho)
+    path = [x.item()]
+    for t in range(1, ROUNDS + 1):
+        eta = rate * Schedule(**schedule).compute_multiple(t, ROUNDS)
+        root = v.sqrt() + method.rho
+        y, y_before, m_i, v_i = x.expand(2), before.expand(2), m.expand(2), v.expand(2)
+        for _ in range(2):
+            g = a * (y - c)
+            m_i = g + (1 - method.a) * (m_i - a * (y_before - c))
+            v_i = method.beta * v_i + (1 - method.beta) * g**2
+            y_before, y = y, y - eta * m_i / root
+        before, m, v = y_before.mean(), m_i.mean(), v_i.mean()
+        x = before - eta * m / (v.sqrt() + method.rho)
+        path.append(x.item())
+    return path
+
+
+@with_both_schedules
+def test_fafed_starts_from_where_the_last_gradients_were(schedule):
+    method = FaFed(a=0.1)
+    found = server_path(SGD, AVG, method, rounds=ROUNDS, schedule=schedule)
+    assert found == pytest.approx(fafed_by_hand(method, schedule), rel=1e-9)
