@@ -28,7 +28,7 @@ from plfl.base import Tensor
 from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions
 from plfl.interfaces.annotations import Federation
-from plfl.interfaces.method import Sizes
+from plfl.interfaces.method import MethodState, Sizes
 from plfl.layout import Head, ParameterLayout, head_mask
 from plfl.methods.fedopt import FedOpt
 
@@ -62,6 +62,11 @@ class FedBABU(FedOpt):
 
     def _head(self, rows: Tensor, layout: ParameterLayout) -> Tensor:
         return torch.from_numpy(head_mask(layout, self.head)).to(rows.device)
+
+    def init(self, f: Federation) -> MethodState:
+        head = self._head(f.shared, f.layout)
+        f.local[:, head] = f.draw(f.seed)[head]  # even with `federation.initial: local`
+        return super().init(f)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)

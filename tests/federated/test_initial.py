@@ -7,6 +7,7 @@ import torch
 
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
+from plfl.layout import head_mask
 from plfl.study import Study
 from tests.helpers import tiny
 
@@ -55,3 +56,11 @@ def test_the_draw_of_a_client_depends_on_its_name_and_the_seed() -> None:
 def test_the_server_starts_from_the_same_parameters_either_way() -> None:
     common, local = (federation(of(initial), "P2") for initial in ("common", "local"))
     assert torch.equal(common.server.x, local.server.x)
+
+
+@pytest.mark.parametrize("sharing", ["P1", "P2"])
+def test_the_heads_of_fedbabu_are_those_of_one_draw(sharing):
+    study = of("local", grid={"method": ["fedbabu"]})
+    f = federation(study, sharing)
+    head = torch.from_numpy(head_mask(f.layout, "mlp"))
+    assert torch.equal(f.local[:, head], f.initial[head].expand(3, -1))
