@@ -215,7 +215,7 @@ def test_clients_add_the_noise_of_the_study_and_not_of_one_client(tmp_path: Path
     start = deployed.server.initial_federation().x0
     moved = load_file(tmp_path / "server" / MODEL_FILE)["x"]
     # z C for 4 of 400 clients, over all 4.
-    assert (moved - start).std().item() == pytest.approx(4 / 400 / 4, rel=0.1)
+    assert (moved - start).std().item() == pytest.approx(4 / 400 / 4, rel=0.3)
 
 
 def test_rounds_of_fewer_than_three_clients_are_those_of_nobody(tmp_path: Path) -> None:
