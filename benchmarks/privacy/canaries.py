@@ -112,15 +112,19 @@ class Audited(Privacy):
         super().__init__(f.settings, len(f.local), f.seed, f.x0)
         self.canaries = Canaries(count, f.channel.shared, f.selection)
         self.participants = f.settings.participants(len(f.local) + count)
+        self.canary_count = 0
+        """Canaries in the mean of the current round."""
 
     def mean(self, t: int, updates: Tensor) -> Tensor:
         """The sum of the `updates` and of the canaries' in round `t`, over m."""
-        added = float(self.clip) / self.participants * self.canaries.sent(t)[0]
+        sent, self.canary_count = self.canaries.sent(t)
+        added = float(self.clip) / self.participants * sent
         return super().mean(t, updates) + torch.from_numpy(added).to(updates.device)
 
-    def within(self, t: int, flags: Tensor) -> float:
-        """The sum of the `flags`, and half of the canaries: their norms are C."""
-        return super().within(t, flags) + self.canaries.sent(t)[1] / 2
+    def excess_within(self, flags: Tensor) -> float:
+        """How many `flags` are set, and those of the canaries that `mean` added, less half of all:
+        their norms are C."""
+        return super().excess_within(flags) + self.canary_count / 2
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.privacy.attacks import kind, membership, sender
 from benchmarks.privacy.canaries import Audited, Canaries, audit, lower_bound, verdict
 from plfl.base.errors import PlflError
+from plfl.experiments.trainer import Trainer
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.accounting import epsilon_of
 from plfl.optimizers.client.sgd import Sgd
@@ -75,6 +76,20 @@ def test_a_correct_implementation_is_not_accused():
     assert all(one.holds for one in found)
     assert np.mean([one.estimate for one in found]) == pytest.approx(4.377, abs=0.15)
     assert min(one.bound for one in found) > 2
+
+
+def test_canaries_count_in_a_bound_that_adapts():
+    """Each that takes part has a norm of C, which is within the bound."""
+    study = tiny.study(
+        grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P1"]},
+        federation={"privacy": {"clip": 0.1, "quantile": 0.5}},
+    )
+    (cell,) = study.cells
+    trainer = Trainer.for_study(study, tiny.dataset())
+    federation = trainer.federation(cell, study.plan.combinations.untuned(*cell.combination))
+    privacy = Audited(federation, 40)
+    privacy.mean(1, federation.x0.new_zeros(0, len(federation.x0)))
+    assert privacy.excess_within(federation.x0.new_zeros(0)) == privacy.canaries.is_in.sum() / 2
 
 
 def halved(privacy):
