@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from plfl.base.errors import PlflError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
+from plfl.config.sections import FEWEST_MASKED
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.secure.neighbours import FEWEST_MASKED
 from plfl.federated.trees import Part, RootCounts, binned, grow
 from plfl.interfaces.baseline import FitSettings
 

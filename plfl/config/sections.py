@@ -325,6 +325,11 @@ class Rolling(Section):
         return [self.last - k * timedelta(weeks=self.step) for k in reversed(range(self.count))]
 
 
+def count_federations(clients: int, size: int) -> int:
+    """The number of federations of about `size` clients into which `clients` are divided."""
+    return max(1, round(clients / size))
+
+
 class Data(Section):
     """The source of the clients' series or images."""
 
@@ -425,10 +430,13 @@ class Data(Section):
         return max(map(self.clients_of, self.states))
 
     @property
-    def fewest_in_federation(self) -> int:
-        """The number of clients of the smallest federation of any state."""
-        counts = map(self.clients_of, self.states)
-        return min(n // max(1, round(n / (self.federations or n))) for n in counts)
+    def federation_sizes(self) -> list[int]:
+        """The numbers of clients of the federations of all states, the least first."""
+        sizes = set[int]()
+        for clients in map(self.clients_of, self.states):
+            count = count_federations(clients, self.federations) if self.federations else 1
+            sizes |= {clients // count, -(-clients // count)}
+        return sorted(sizes)
 
     @property
     def cuts(self) -> list[date]:
@@ -963,6 +971,10 @@ class FederationSettings(Section):
         """Whether the models are scored after round `t`."""
         interval = self.evaluate_every or math.ceil(self.rounds / 10)
         return t % interval == 0 or t == self.rounds
+
+
+FEWEST_MASKED = 3
+"""Clients of a masked sum, at least: one of two knows the other's numbers."""
 
 
 class ChannelSettings(Section):

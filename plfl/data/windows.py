@@ -17,7 +17,7 @@ from plfl.base.files import digest
 from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.config.sections import TESTED_WEEKS, Windows
+from plfl.config.sections import TESTED_WEEKS, Windows, count_federations
 from plfl.data import covariates
 from plfl.data.computed import SeriesTable, compute_targets
 from plfl.data.dataset import (
@@ -168,18 +168,13 @@ def _add_view(dataset: Dataset, name: ViewName, view_dataset: Dataset) -> Datase
     return rows.as_dataset(dataset, views=views)
 
 
-def federation_count(clients: int, size: int) -> int:
-    """The number of federations of about `size` clients into which `clients` are divided."""
-    return max(1, round(clients / size))
-
-
 def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
     """Numbers (N,) of the federations of about `size` clients into which they are divided.
 
     The clients are sorted by the digests of their names, so the division depends on nothing else.
     """
     order = sorted(range(len(names)), key=lambda i: digest(names[i]))
-    count = federation_count(len(names), size)
+    count = count_federations(len(names), size)
     federations = np.empty(len(names), np.int64)
     federations[order] = np.arange(len(names)) % count
     return federations

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.config.sections import FEWEST_MASKED
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.federated.secure.neighbours import FEWEST_MASKED
 from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.federated.session import Session
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.config.sections import FEWEST_MASKED
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import RoundTimes
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
-from plfl.federated.secure.neighbours import FEWEST_MASKED
 from plfl.optimizers.client import ClientOpt
 from plfl.training.task import Engine
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.lazy import lightgbm
+from plfl.config.sections import FEWEST_MASKED
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
@@ -32,7 +33,6 @@ from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.secure.neighbours import FEWEST_MASKED
 
 log = logging.getLogger(__name__)
 

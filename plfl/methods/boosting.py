@@ -24,7 +24,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.lazy import torch
-from plfl.config.sections import FederationSettings
+from plfl.config.sections import FEWEST_MASKED, FederationSettings
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
 from plfl.interfaces.annotations import (
     ClientData,
@@ -206,7 +206,6 @@ class Boosting(Method):
     def _grow(self, state: KnownTrees | None, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
         from plfl.federated.collectives.server import SumNoise
-        from plfl.federated.secure.neighbours import FEWEST_MASKED
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         grower = self.tree_grower(f.client_data, f.layout)

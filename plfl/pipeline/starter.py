@@ -13,7 +13,7 @@ from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.text import Progress, counted, counted_names
-from plfl.config.sections import TESTED_WEEKS, Holidays, Meters, Rolling
+from plfl.config.sections import FEWEST_MASKED, TESTED_WEEKS, Holidays, Meters, Rolling
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
@@ -21,7 +21,6 @@ from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
-from plfl.federated.secure import neighbours
 from plfl.pipeline.shipped import root, write_new
 from plfl.public.inputs import HOURS_PER_DAY
 from plfl.public.models import MeterKind, load
@@ -228,7 +227,7 @@ def _study(
     steps = {escape(name): meter.step for name, meter in exports.meters.items()}
     keys["step"] = steps if len({*steps.values()}) > 1 else next(iter(steps.values()))
     federated: dict[str, Any] = {"name": "lightgbm_federated", "turns": 2}
-    if client_count // 2 >= neighbours.FEWEST_MASKED:  # of each half
+    if client_count // 2 >= FEWEST_MASKED:  # of each half
         federated["secure"] = True
     own_baselines = ["naive_day", "ridge", "lightgbm_bagged"]
     received_baselines = ["lightgbm_federated"]

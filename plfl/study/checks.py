@@ -13,6 +13,7 @@ from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURE_UNITS, UNITS, available_sources, available_tasks
 from plfl.config.sections import (
     BASELINE,
+    FEWEST_MASKED,
     METER_ROLES,
     ROUNDS,
     SPREADS,
@@ -45,8 +46,6 @@ Refusals = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
 """Why methods do not work with partners, by the names of the method and of the partner."""
 PRIVACY = "federation.privacy"
 SECURE = "channel.secure"
-MASKED = 3
-"""Fewest clients of a sum that tells none of them what another one sends."""
 
 
 def check_names(
@@ -717,18 +716,18 @@ def check_crowds(
 ) -> Iterator[Problem]:
     """Report rounds of so few clients that a sum over them shows what each one sends. `joining`:
     the sharing schemes in which clients join late, by name."""
-    members = data.fewest_in_federation
+    members = data.federation_sizes[0]
     crowds = {"": members}
     for name, scheme in joining.items():
         if scheme.join == "unseen":  # the largest group is late
             crowds[f" of the sharing scheme {name!r}"] = members - math.ceil(members / scheme.turns)
     for scheme_words, clients in crowds.items():
-        if (fewest := int(federation.participants(clients))) < MASKED:
+        if (fewest := int(federation.participants(clients))) < FEWEST_MASKED:
             yield Problem(
                 SECURE,
                 f"a round{scheme_words} has {fewest} clients, and each of two knows what the other "
                 "sends",
-                f"let {MASKED} or more take part",
+                f"let {FEWEST_MASKED} or more take part",
             )
             return
 
@@ -844,7 +843,7 @@ def check_privacy(
             f"{block.noise_as_of} is less than {clients} clients",
             "raise it",
         )
-    most_noise = 2 * federation.count_noise(data.fewest_in_federation)
+    most_noise = 2 * federation.count_noise(data.federation_sizes[0])
     if block.quantile is not None and block.noise >= most_noise:
         yield Problem(
             Key(f"{PRIVACY}.noise"),

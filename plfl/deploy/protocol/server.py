@@ -27,6 +27,7 @@ from torch import Tensor
 from plfl.base.errors import PlflError, Problem
 from plfl.base.files import atomic
 from plfl.base.text import counted
+from plfl.config.sections import FEWEST_MASKED
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import (
     ROOM,
@@ -64,7 +65,6 @@ from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import draw_system_noise
 from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import Round, run
-from plfl.federated.secure import neighbours
 from plfl.federated.secure.keys import SystemSecrets
 from plfl.federated.secure.shares import SHARE_BYTES as SHARE
 from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES, DropoutError, SumServer
@@ -80,8 +80,6 @@ MODEL_FILE = "model.safetensors"
 next to the folder of the checkpoint."""
 FEWEST_CLIENTS = 2
 """Clients that train together: the messages of one would not determine its tree."""
-FEWEST_MASKED = neighbours.FEWEST_MASKED
-"""The same if messages are masked."""
 
 
 class DeployedServer:

@@ -12,7 +12,6 @@ import pandas as pd
 from plfl.base.extras import install_command
 from plfl.base.lazy import torch
 from plfl.config.sections import FederationSettings
-from plfl.data.windows import federation_count
 from plfl.federated.privacy.accounting import (
     Bound,
     Draw,
@@ -82,19 +81,10 @@ def rounds_of(settings: FederationSettings, clients: int) -> Rounds:
     )
 
 
-def sizes(study: Study) -> list[int]:
-    """The numbers of clients of the study's federations, the least first."""
-    size, sizes = study.data.federations, set[int]()
-    for clients in map(study.data.clients_of, study.data.states):
-        count = federation_count(clients, size) if size else 1
-        sizes |= {clients // count, -(-clients // count)}
-    return sorted(sizes)
-
-
 def least_bound(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
     """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
     often each round was released that was released more than once."""
-    rounds = (rounds_of(study.federation, size) for size in sizes(study))
+    rounds = (rounds_of(study.federation, size) for size in study.data.federation_sizes)
     return max(bounds(replace(size_rounds, repeated=repeated), delta)[0] for size_rounds in rounds)
 
 
@@ -102,7 +92,10 @@ def bound_of_known_draws(study: Study) -> Bound:
     """The bound of ε that holds for every federation of the study and for whoever knows who took
     part in which round."""
     delta = study.federation.privacy.delta
-    return max(unamplified(rounds_of(study.federation, size), delta) for size in sizes(study))
+    return max(
+        unamplified(rounds_of(study.federation, size), delta)
+        for size in study.data.federation_sizes
+    )
 
 
 def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
@@ -114,7 +107,10 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     compares; `noise`, the norm of the noise on the mean update as a multiple of C; `clients`, the
     number of clients that the noise is set for.
     """
-    settings, clients = study.federation, sizes(study)[0]  # the smallest has the most noise
+    settings, clients = (
+        study.federation,
+        study.data.federation_sizes[0],
+    )  # the smallest has the most noise
     block, layout, rows = settings.privacy, study.plan.layout, []
     if block.clip is not None:
         rounds = rounds_of(settings, clients)
@@ -172,7 +168,8 @@ def remarks_outside(study: Study) -> Iterator[str]:
     if block.noise_as_of is not None:
         yield (
             f"EXTRAPOLATION: the noise is that of {block.noise_as_of:,} clients "
-            f"(federation.privacy.noise_as_of). These {sizes(study)[-1]:,} do not have this ε."
+            f"(federation.privacy.noise_as_of). These {study.data.federation_sizes[-1]:,} do not "
+            "have this ε."
         )
     is_drawn = settings.participation < 1 and block.clip is not None
     if is_drawn and not has_accountant(DRAWS[settings.selection]):

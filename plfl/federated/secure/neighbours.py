@@ -26,8 +26,6 @@ SAFE = 2.0**-40
 """Most probability, over the draw of the circle, that the promise is broken."""
 FEWEST_NEIGHBOURS = 20
 """Neighbours of a client at least, if there are so many others."""
-FEWEST_MASKED = 3
-"""Clients of a sum: one of two knows the other's numbers."""
 
 
 def threshold_of(degree: int) -> int:

@@ -14,7 +14,6 @@ from plfl.federated.privacy.statement import (
     least_bound,
     remarks_outside,
     rounds_of,
-    sizes,
     statements,
     threat,
 )
@@ -74,7 +73,7 @@ def test_epsilon_is_that_of_the_worst_federation():
         federation=draws,
         data={"source": "sample", "states": ["CA"], "clients": 31, "federations": 12},
     )
-    assert sizes(private) == [10, 11]
+    assert private.data.federation_sizes == [10, 11]
     each = [bounds(rounds_of(private.federation, size), 1e-3)[0].epsilon for size in (10, 11, 12)]
     assert least_bound(private, 1e-3).epsilon == max(each[:2])
     assert statements(private).epsilon[0] == max(each[:2]) >= each[2]
