@@ -25,6 +25,8 @@ from plfl.cli.meters import (
 from plfl.cli.results import find_results
 from plfl.forecast.backtest import backtest
 from plfl.forecast.choice import Forecasters
+from plfl.forecast.kept_errors import has_medians
+from plfl.results.assignment import IN_USE
 
 EXAMPLES = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
@@ -109,7 +111,8 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
             )
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}
     zones = {client: forecasters.any_model.zone(client) for client in pairs}
-    rows += first_day.sum_row(options, pairs, problems, zones)
+    are_medians = has_medians(forecasters.any_model.study, options.wanted or IN_USE)
+    rows += first_day.sum_row(options, pairs, problems, zones, are_medians)
     deliver_errors(rows, options.out)
     if options.plot is not None:
         _draw(

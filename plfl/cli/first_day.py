@@ -31,6 +31,7 @@ from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.forecast.backtest import FORECASTS, score_pairs
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
+from plfl.forecast.kept_errors import warn_of_sum
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
@@ -257,10 +258,12 @@ def sum_row(
     pairs: dict[str, pd.DataFrame],
     problems: list[Problem],
     zones: Mapping[str, ZoneInfo | None],
+    are_medians: bool,
 ) -> list[dict[str, Any]]:
     """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
     it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them.
-    `zones`: of each meter; the times in the row are of the first one's."""
+    `zones`: of each meter; the times in the row are of the first one's. A line warns of a sum that
+    is worse than repeating the load of a day before."""
     if not can_add_up(options, [*pairs], problems):
         return []
     zone = next(iter(zones.values()))
@@ -268,6 +271,8 @@ def sum_row(
         subset=["last", "naive_day"]
     )
     scores = localise_ends(score_pairs(table), zone)
+    if warning := warn_of_sum(scores, are_medians):
+        print(f"{SUM}: {warning}", file=sys.stderr)
     return [{"client": SUM, "forecaster": "sum of the meters", **scores}]
 
 
@@ -308,6 +313,7 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     )
     rows = [*by_meter.values()]
     pairs = {name: result.pairs for name, result in results.items()}
-    rows += sum_row(options, pairs, problems, {name: meters[name].zone for name in pairs})
+    zones = {name: meters[name].zone for name in pairs}
+    rows += sum_row(options, pairs, problems, zones, are_medians=True)
     deliver_errors(rows, options.out)
     return INCOMPLETE if problems else 0

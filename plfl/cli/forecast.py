@@ -21,10 +21,13 @@ from plfl.cli.results import find_results
 from plfl.data.meters.paths import client_name, raw_files
 from plfl.data.meters.tables import NO_READING
 from plfl.forecast.choice import Forecasters, is_results_folder
+from plfl.forecast.kept_errors import warn_of_sums
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
+from plfl.forecast.sums import SUM
 from plfl.public.models import METER_KINDS, card
+from plfl.results.assignment import IN_USE
 
 EXAMPLES = """
 plfl forecast exports/ --kind homes --timezone Europe/Berlin
@@ -178,10 +181,23 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
     names_used = ", ".join(dict.fromkeys(forecasters.values()))
     first_day.add_sum(options, forecasts, forecasters, problems)
+    _print_sum_warnings(kept_forecasters, forecasts, options.wanted)
     table = form.table(forecasts, forecasters)
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)
+
+
+def _print_sum_warnings(
+    kept_forecasters: Forecasters | None, forecasts: Collection[str], wanted: str
+) -> None:
+    """Print that forecasts with a sum are not to be added, if the test of the study shows it."""
+    if kept_forecasters is None or SUM not in forecasts:
+        return
+    study = kept_forecasters.any_model.study
+    for state, warning in warn_of_sums(kept_forecasters.results, study, wanted or IN_USE).items():
+        place = f"{SUM} of {state}" if len(study.data.states) > 1 else SUM
+        print(f"{place}: {warning}", file=sys.stderr)
 
 
 def _print_remarks(kept_forecasters: Forecasters | None, tables: dict[str, pd.DataFrame]) -> None:

@@ -98,10 +98,13 @@ def pairs(
 def score_pairs(table: pd.DataFrame) -> dict[str, Any]:
     """The errors in a table of `pairs`: `first` and `last` time, number of `forecasts`; mean
     absolute errors in kWh per interval of the forecasts (`mae`) and of the loads a day and a week
-    before (`naive_day`, `naive_week`), where these are known; `percent_of_load` (WAPE); `mase`,
-    over the error of the last reading; `peak_percent` and `peak_hours`, see `daily_peak_errors`."""
+    before (`naive_day`, `naive_week`), where these are known; `percent_of_load` (WAPE);
+    `bias_percent`, by how much the forecasts are in total above the loads, in percent of these;
+    `mase`, over the error of the last reading; `peak_percent` and `peak_hours`, see
+    `daily_peak_errors`."""
     errors = table[[*FORECASTS]].sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
+    bias = float((table["forecast"] - table["truth"]).mean())
     return {
         "first": table.index.min(),
         "last": table.index.max(),
@@ -110,6 +113,7 @@ def score_pairs(table: pd.DataFrame) -> dict[str, Any]:
         "naive_day": float(errors["naive_day"]),
         "naive_week": float(errors["naive_week"]),
         "percent_of_load": 100 * float(errors["forecast"]) / size if size else np.nan,
+        "bias_percent": 100 * bias / size if size else np.nan,
         "mase": mase(*(table[name].to_numpy(float) for name in ("truth", "forecast", "last"))),
         **daily_peak_errors(table),
     }

@@ -3,14 +3,19 @@ of the meters of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import Problem, ResultsError
 from plfl.data.dataset import Dataset
 from plfl.forecast.backtest import FORECASTS, score_pairs
+from plfl.results.assignment import IN_USE
 from plfl.results.totals import Totals
+from plfl.study import Study
 
 LEADS_FILE, SUMS_FILE = "lead_times.csv", "sums.csv"
 """Names of the tables beside the models."""
@@ -20,7 +25,7 @@ that of the load a day before, of two days for lead times above a day, and so on
 over the meters."""
 SUM_COLUMNS = (
     *("state", "forecaster", "meters", "forecasts", "mae", "naive_day", "percent_of_load"),
-    *("mase", "peak_percent", "peak_hours"),
+    *("bias_percent", "mase", "peak_percent", "peak_hours"),
 )
 """Columns: those of `plfl.forecast.backtest.score_pairs`, of the sum of the meters of a state."""
 
@@ -32,6 +37,8 @@ NEW = ("state", "client", "weeks", "forecaster", "mase")
 of weeks of readings; the forecaster that a new meter would get is first."""
 RIVAL = "public"
 """The forecaster of a new meter that needs no partners."""
+TEXT_COLUMNS = ("state", "client", "forecaster")
+"""Columns of text."""
 
 
 class KeptErrors:
@@ -104,3 +111,56 @@ def _by_lead(dataset: Dataset, totals: Totals, forecaster: str) -> Iterator[dict
                 "percent_of_load": errors[0] / count,
                 "naive_day": errors[1] / count,
             }
+
+
+def read_errors(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
+    """A table beside the models; empty if the study keeps none. ResultsError: it is damaged."""
+    path = results / "models" / name
+    if not path.is_file():
+        return pd.DataFrame(columns=[*columns])
+    try:
+        # A state may be called NA or 01.
+        texts_of_none: Any = {column: [""] for column in columns if column not in TEXT_COLUMNS}
+        types = dict.fromkeys(TEXT_COLUMNS, str)
+        table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=texts_of_none)
+        if "bias_percent" in columns and "bias_percent" not in table:  # of an earlier version
+            table["bias_percent"] = np.nan
+        return table[[*columns]]
+    except (ValueError, KeyError, OSError) as error:
+        raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None
+
+
+def warn_of_sums(results: Path, study: Study, forecaster: str = IN_USE) -> dict[str, str]:
+    """What `warn_of_sum` says of a forecaster's sum on the test set, by state; without states of
+    which there is nothing to say."""
+    table = read_errors(results, SUMS_FILE, SUM_COLUMNS)
+    warnings = {
+        str(row["state"]): warn_of_sum(row, has_medians(study, forecaster), " in the test")
+        for row in table[table["forecaster"] == forecaster].to_dict("records")
+    }
+    return {state: text for state, text in warnings.items() if text}
+
+
+def warn_of_sum(scores: Mapping[Any, Any], are_medians: bool, when: str = "") -> str:
+    """A sentence that forecasts are not to be added, if their sum has a larger error than repeating
+    the load of a day before; else empty. `scores`: those of `score_pairs` of the sum."""
+    percent, error, day_error = (scores[name] for name in ("percent_of_load", "mae", "naive_day"))
+    day_percent = percent * day_error / error if error else np.nan
+    if not round(percent, 1) > round(day_percent, 1):
+        return ""
+    digits = int(round(percent) == round(day_percent))
+    numbers = [f"{number:.{digits}f}\N{NO-BREAK SPACE}%" for number in (percent, day_percent)]
+    bias = scores["bias_percent"]
+    total = f"in total {abs(bias):.0f}\N{NO-BREAK SPACE}% too {'low' if bias < 0 else 'high'}"
+    reason = f"they are {'medians and ' * (are_medians and bias < 0)}{total}"
+    return (
+        f"Do not add these forecasts: of the sum they were wrong by {numbers[0]}{when}, repeating "
+        f"the load of a day before by {numbers[1]}{f'; {reason}' * (abs(bias) >= 1)}."
+    )
+
+
+def has_medians(study: Study, forecaster: str) -> bool:
+    """Whether forecasts are medians of the load, as those that least absolute errors train."""
+    if forecaster == IN_USE or forecaster in study.sharing:
+        return study.federation.loss == "mae"
+    return forecaster.startswith(("lightgbm", RIVAL))

@@ -22,6 +22,7 @@ from plfl.baselines import BASELINE, find_pretrained
 from plfl.baselines.public import Public
 from plfl.config.sections import Claim
 from plfl.data.dataset import NEGLIGIBLE
+from plfl.forecast.kept_errors import warn_of_sums
 from plfl.public.models import card
 from plfl.report.comparison_plot import Scale
 from plfl.report.kept_errors import describe_as_new
@@ -314,6 +315,14 @@ class _Question:
             f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
             f"In use: {'; '.join(labels)}."
         )
+        warnings = warn_of_sums(Path(self.latest.tables.folder), self.study)
+        if len(self.study.data.states) == 1:
+            yield from warnings.values()
+        elif warnings:
+            yield (
+                f"Do not add the forecasts of {list_names([*warnings], FEW_NAMES)}: of their sums "
+                "they were wrong by more than repeating the load of a day before."
+            )
 
     @property
     def minutes(self) -> int:

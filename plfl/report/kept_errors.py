@@ -7,9 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from plfl.base.errors import Problem, ResultsError
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     LEADS_FILE,
@@ -18,14 +15,13 @@ from plfl.forecast.kept_errors import (
     RIVAL,
     SUM_COLUMNS,
     SUMS_FILE,
+    read_errors,
 )
 from plfl.report.rendering import score
 from plfl.results import words
 from plfl.results.words import baseline_label
 from plfl.study import Study
 
-TEXT_COLUMNS = ("state", "client", "forecaster")
-"""Columns of text."""
 MOST_LEADS = 8
 """Lead times in a table."""
 
@@ -33,7 +29,7 @@ MOST_LEADS = 8
 def by_lead(results: Path, study: Study) -> dict[str, Any]:
     """The errors by lead time: the `leads` in words, and `rows` of a state, a forecaster and its
     errors; empty without any."""
-    table = _read(results, LEADS_FILE, LEAD_COLUMNS)
+    table = read_errors(results, LEADS_FILE, LEAD_COLUMNS)
     if table.empty:
         return {}
     minutes = sorted(table["minutes"].unique())
@@ -66,7 +62,7 @@ def by_lead(results: Path, study: Study) -> dict[str, Any]:
 
 def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
     """The errors of the sum, a row for each state and forecaster; empty without any."""
-    table = _read(results, SUMS_FILE, SUM_COLUMNS)
+    table = read_errors(results, SUMS_FILE, SUM_COLUMNS)
     rows = []
     for row in table.to_dict("records"):
         peak = row["peak_percent"]
@@ -90,7 +86,7 @@ def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
 def describe_as_new(results: Path, study: Study) -> str:
     """The error of what `plfl forecast --new` takes, for each meter as if it were new, beside those
     of its rivals, in a sentence; empty without any."""
-    table = _read(results, NEW_FILE, NEW).dropna()
+    table = read_errors(results, NEW_FILE, NEW).dropna()
     if table.empty:
         return ""
     errors = table.pivot_table(index=["state", "client"], columns="forecaster", values="mase")
@@ -119,21 +115,6 @@ def describe_as_new(results: Path, study: Study) -> str:
 def _with_label(name: str) -> str:
     """The name of a baseline in files and commands, with its label."""
     return f"{name} ({words.baseline(name)})"
-
-
-def _read(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
-    """A table beside the models; empty if the study keeps none. ResultsError: it is damaged."""
-    path = results / "models" / name
-    if not path.is_file():
-        return pd.DataFrame(columns=[*columns])
-    try:
-        # A state may be called NA or 01.
-        texts_of_none: Any = {column: [""] for column in columns if column not in TEXT_COLUMNS}
-        types = dict.fromkeys(TEXT_COLUMNS, str)
-        table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=texts_of_none)
-        return table[[*columns]]
-    except (ValueError, KeyError, OSError) as error:
-        raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None
 
 
 def _label(study: Study, name: str) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.text import counted
 from plfl.baselines import find_pretrained
+from plfl.forecast.kept_errors import warn_of_sums
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.comparison_plot import plot_comparisons
@@ -67,6 +68,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             failed=_failed(tables),
             leads=by_lead(results, study),
             sums=sum_rows(results, study),
+            sum_warnings=warn_of_sums(results, study),
             best_baselines={
                 state: baseline_label(name) for state, name in best_baselines(tables).items()
             },

@@ -12,7 +12,13 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
 from plfl.forecast.choice import Forecasters, readings_of
-from plfl.forecast.kept_errors import LEAD_COLUMNS, SUM_COLUMNS, KeptErrors, sum_of_meters
+from plfl.forecast.kept_errors import (
+    LEAD_COLUMNS,
+    SUM_COLUMNS,
+    KeptErrors,
+    sum_of_meters,
+    warn_of_sums,
+)
 from plfl.forecast.sums import add_up as add_up_readings
 from plfl.pipeline.models import add_up_mixture
 from plfl.report.kept_errors import by_lead, sum_rows
@@ -20,7 +26,7 @@ from plfl.results.assignment import IN_USE
 from plfl.results.records import read_arrays, write_models
 from plfl.results.totals import Totals
 from plfl.study import Study
-from tests.helpers.kept_baselines import pack_all, score, write_results
+from tests.helpers.kept_baselines import pack_all, score, write_results, write_sums
 from tests.helpers.meter_models import MLP, make_study, write_readings
 
 STUDY = {
@@ -256,3 +262,33 @@ def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:
     assert own["forecaster"] == "P2 (body shared)"
     assert [error.split("\N{NO-BREAK SPACE}")[0] for error in own["errors"]][-1] == "24.0"
     assert day["forecaster"] == "Seasonal naive (day)" and len(set(day["errors"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("loss", "columns", "words"),
+    [
+        ("mae", {}, "; they are medians and in total 17 % too low."),
+        ("mse", {}, "; they are in total 17 % too low."),
+        ("mae", {"bias_percent": 5.0}, "; they are in total 5 % too high."),
+        ("mae", {"bias_percent": None}, "."),  # of an earlier version
+    ],
+)
+def test_forecasts_whose_sum_is_worse_than_a_day_before_are_not_to_be_added(
+    tmp_path: Path, loss: str, columns: dict[str, object], words: str
+) -> None:
+    study = Study.parse({"name": "own", "federation": {"loss": loss}}, "test")
+    write_sums(tmp_path, **columns)
+    (text,) = warn_of_sums(tmp_path, study).values()
+    assert text.replace("\N{NO-BREAK SPACE}", " ") == (
+        "Do not add these forecasts: of the sum they were wrong by 19 % in the test, repeating "
+        f"the load of a day before by 16 %{words}"
+    )
+    write_sums(tmp_path, naive_day=1.3)
+    assert warn_of_sums(tmp_path, study) == {} == warn_of_sums(tmp_path, study, "P1")
+
+
+def test_a_bias_is_that_of_the_totals() -> None:
+    times = pd.date_range("2024-01-01", periods=4, freq="h")
+    table = pd.DataFrame({"truth": [1.0, 2, 3, 4], "forecast": [1.0, 1, 3, 3]}, times)
+    scores = score_pairs(table.assign(last=2.0, naive_day=2.0, naive_week=2.0))
+    assert scores["bias_percent"] == pytest.approx(-20)

@@ -30,7 +30,7 @@ from plfl.pipeline.file_patterns import FilePatterns
 from plfl.pipeline.starter import describe_tests, recognise, write
 from plfl.results.records import write_about
 from plfl.study import Study
-from tests.helpers.kept_baselines import write_results
+from tests.helpers.kept_baselines import write_results, write_sums
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
@@ -1163,6 +1163,19 @@ def test_the_sum_of_the_meters_has_forecasts_and_errors(results: Path, invoke: C
     assert errors.loc["sum", "forecaster"] == "sum of the meters"
     assert errors.loc["sum", "mae"] <= errors.loc[[*NAMES], "mae"].sum() + 1e-3
     assert errors["peak_hours"].between(0, 23).all()
+    assert "Do not add" not in printed.err
+
+
+def test_a_sum_that_is_worse_than_a_day_before_is_warned_of(
+    results: Path, invoke: Callable
+) -> None:
+    export("march", "2024-03-20", "2024-04-01")
+    arguments = ("forecast", results, "march", "--with", "naive_day")
+    assert "Do not add" not in invoke(*arguments, "--sum").err
+    write_sums(results, forecaster="naive_day")
+    told = invoke(*arguments, "--sum").err
+    assert "sum: Do not add these forecasts: of the sum they were wrong by 19" in told
+    assert "Do not add" not in invoke(*arguments).err
 
 
 def test_hours_that_end_at_other_minutes_are_refused(results: Path, invoke: Callable) -> None:

@@ -1,5 +1,6 @@
 """Sums of meters: the rows that all have, what a sum knew, and the errors of daily peaks."""
 
+import argparse
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
+from plfl.cli.first_day import sum_row
 from plfl.forecast.backtest import FORECASTS, daily_peak_errors, score_pairs
 from plfl.forecast.sums import add_up, check_members, on_one_clock
 from tests.helpers.refusals import naming
@@ -108,3 +110,17 @@ def test_daily_peaks_one_day_at_a_time() -> None:
     )
     for rows in (1, 20):
         assert np.isnan(daily_peak_errors(table[:rows])["peak_percent"])
+
+
+def test_a_backtest_warns_of_a_sum_that_is_worse_than_a_day_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    times = pd.date_range("2024-01-01", periods=48, freq="h")
+    table = pd.DataFrame({"truth": 1.0, "naive_day": 0.9, "naive_week": 1.0, "last": 1.2}, times)
+    options = argparse.Namespace(sum=True)
+    for load, words in ((0.8, "they are medians and in total 20"), (1.05, "")):
+        pairs = dict.fromkeys("ab", table.assign(forecast=load))
+        (row,) = sum_row(options, pairs, [], dict.fromkeys("ab"), are_medians=True)
+        assert row["bias_percent"] == pytest.approx(100 * (load - 1))
+        told = capsys.readouterr().err
+        assert ("Do not add these forecasts" in told) == bool(words) and words in told

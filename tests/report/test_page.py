@@ -25,6 +25,7 @@ from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from tests.helpers import fake_results
+from tests.helpers.kept_baselines import write_sums
 from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
@@ -558,3 +559,21 @@ def test_an_unknown_interval_of_new_clients_is_not_shown() -> None:
     row |= {"low": -0.5, "high": 0.125}
     (text,) = answer._explain_new_clients(study, pd.DataFrame([row]))
     assert text.endswith("(difference -0.250 [-0.500, +0.125]).")
+
+
+def test_a_sum_that_is_worse_than_a_day_before_is_warned_of(tmp_path: Path) -> None:
+    data = {"source": "meters", "states": ["all"], "clients": 6, "meters": {"interval": 60}}
+    out = _write(tmp_path, fake_results.TINY | {"data": data})
+    write_sums(out.parent, state="all")
+    text = " ".join(_page(out, charts=False).text.split())
+    assert text.count("Do not add these forecasts: of the sum they were wrong by") == 2
+    write_sums(out.parent, state="all", naive_day=2.0)
+    assert "Do not add" not in _page(out, charts=False).text
+
+
+def test_of_several_states_those_with_such_sums_are_named(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.SMALL)
+    write_sums(out.parent, state="CA")
+    text = " ".join(_page(out, charts=False).text.split())
+    assert "Do not add the forecasts of CA: of their sums" in text
+    assert "CA: Do not add these forecasts: of the sum they were wrong by" in text
