@@ -2,8 +2,10 @@
 
 import atexit
 import gc
+import html
 import json
 import logging
+import re
 import subprocess
 import sys
 import traceback
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 
 _LOCKS: dict[Path, FileLock] = {}
 """The locks of results that this process has claimed."""
+_ANSWER = re.compile(r'<p class="lead"><strong>.*?</strong> .*?\.(?=\s|</p>)')
+"""The first two sentences of the answer on a page."""
 
 
 @contextmanager
@@ -150,13 +154,17 @@ def _differing_keys(existing: Any, now: Any, key: str = "") -> Iterator[str]:
 
 
 def announce(study: Study) -> str:
-    """A message that says where the results of a study are; empty if it has no page."""
+    """A message that says where the results of a study are, and what the page answers; empty if it
+    has no page."""
     results = study.paths.results
     page = results / "index.html"
     if not page.is_file():
         return ""
+    found = _ANSWER.search(page.read_text(encoding="utf-8"))
+    answer = f"  {html.unescape(re.sub('<[^>]+>', '', found[0]))}\n" if found else ""
     return (
         f"\nStudy {study.name!r}{study.data.sample_suffix}:\n"
+        f"{answer}"
         f"  page     {page}\n"
         f"  figures  {study.paths.figures}\n"
         f"  tables   {results / 'summary.csv'}; all numbers are in records.parquet there\n"

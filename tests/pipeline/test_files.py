@@ -11,8 +11,10 @@ from plfl.base.errors import PlflError
 from plfl.base.files import hold
 from plfl.pipeline import shipped
 from plfl.pipeline.damage import remove_damaged
-from plfl.pipeline.jobs import claim, warn_of_replacement
+from plfl.pipeline.jobs import announce, claim, warn_of_replacement
+from plfl.report import page
 from plfl.study import Study
+from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
 
@@ -81,3 +83,20 @@ def test_damaged_files_go_only_where_nobody_else_works_from_then_on(here: Path) 
     with naming(PlflError, "is claimed"):  # until the jobs begin, too
         hold(lock_file, busy="is claimed")
     claim(study)
+
+
+def test_the_end_of_a_study_says_what_its_page_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = {"source": "meters", "states": ["all"], "clients": 6, "meters": {"interval": 60}}
+    study = Study.parse(fake_results.TINY | {"data": data}, "test")
+    assert announce(study) == ""
+    fake_results.write(study.paths.results, fake_results.TINY | {"data": data})
+    fake_results.pictures(tmp_path / "figures")
+    page.write(study.paths.results, tmp_path / "figures", study.paths.results / "index.html")
+    first, answer, *paths = announce(study).strip().splitlines()
+    assert first.startswith("Study") and len(paths) == 3
+    assert answer.startswith("  Do not join: for forecasts")
+    assert ". With the best federation, errors were " in answer
+    assert answer.endswith(".") and "<" not in answer and "&" not in answer
