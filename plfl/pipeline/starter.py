@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from functools import partial
 from glob import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,10 +71,20 @@ def recognise(
     interval = meters.interval if "interval" in meters.model_fields_set else None
     meters = meters.model_copy(update={"exports": raw})
     largest = LARGEST_LOADS[kind]
-    exports = read_exports(raw, meters, interval, progress=progress, largest=largest)
+    read = partial(read_exports, raw, interval=interval, progress=progress, largest=largest)
+    exports = read(meters)
+    if (column := _column_of_all(exports, meters)) is not None:
+        named = meters.model_copy(update={"columns": meters.columns | {"load": column}})
+        named_exports = read(named)
+        if not _follow_each_other(named_exports):
+            exports, meters = named_exports, named
+            exports.assumptions.append(
+                f"each of the {len(raw)} files, all with the column {column!r}, is a meter of its "
+                "own, with the name of the file (set "
+                f"{Key('data.meters.join_files', 'true')} if they are parts of one meter)"
+            )
     _add_problems(exports, meters)
-    count = counted(len(exports.problems_of_study), "problem")
-    exports.refuse(f"{count}, nothing was written")
+    exports.refuse("nothing was written")
     times = seasons(exports) if origins is None else None
     if origins is not None and origins > 1:
         times = rolling(exports, origins)
@@ -82,6 +94,23 @@ def recognise(
     if holidays is not None:
         study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
     return exports, study
+
+
+def _column_of_all(exports: Exports, meters: Meters) -> str | None:
+    """The column of readings that each of several files has as its only one, though its name is
+    like that of a meter; None if there is none, or the files are parts of one meter."""
+    forms = [*exports.formats.values()]
+    if meters.join_files or len(forms) < 2 or {*exports.format_names.values()} != {None}:
+        return None
+    columns = {(*form.load.columns,) if form.meters.by_column else () for form in forms}
+    shared_columns = columns.pop()
+    return str(shared_columns[0]) if len(shared_columns) == 1 and not columns else None
+
+
+def _follow_each_other(exports: Exports) -> bool:
+    """Whether no two of several meters have readings of the same time, like the months of one."""
+    spans = sorted((meter.load.index[0], meter.load.index[-1]) for meter in exports.meters.values())
+    return len(spans) > 1 and all(end < start for (_, end), (start, _) in pairwise(spans))
 
 
 def too_short(exports: Exports) -> list[str]:

@@ -82,6 +82,39 @@ def test_parts_of_a_meter_in_files_of_its_own_have_its_name(tmp_path: Path) -> N
         read(*paths, join_files=True)
 
 
+@pytest.mark.parametrize(
+    ("column", "is_assumed"),
+    [
+        ("kWh/hh", False),
+        ("kWh/half hour", False),
+        ("KWH/hh (per half hour)", False),
+        ("Channel 5", True),
+    ],
+)
+def test_files_with_the_same_column_are_meters_named_after_them(column, is_assumed, here, invoke):
+    for seed, name in enumerate(("a", "b", "c")):
+        rows = text(hours(), loads(seed=seed))
+        Path(f"{name}.csv").write_text("\n".join([f"t,{column}", *rows]))
+    said = invoke("init", "meters", "a.csv", "b.csv", "c.csv", "--timezone", "UTC").out
+    assert [line[0] for line in said.splitlines() if "960 readings" in line] == ["a", "b", "c"]
+    assert ("set --join-files if they are parts of one meter" in said) == is_assumed
+    data = Study.load(Path("meters.yaml")).data
+    table = sources.source_of(data).load(data, "all")["c"]
+    np.testing.assert_allclose(table["load"], loads(seed=2))
+
+
+def test_months_with_the_same_column_are_asked_about_once(here, invoke):
+    files = [f"{number}.csv" for number in range(5)]
+    for file, lines in zip(files, np.array_split(text(hours(), loads()), 5), strict=True):
+        Path(file).write_text("\n".join(["t,shop", *lines]))
+    command = ("init", "meters", *files, "--timezone", "UTC")
+    head, *questions = invoke(*command, status=2).err.splitlines()
+    assert head == "plfl: 1 problem, nothing was written"
+    (question,) = questions
+    assert "; set --columns load=shop if every file holds one meter, or --join-files" in question
+    assert "shop: 960 readings" in invoke(*command, "--join-files").out
+
+
 def test_spreadsheets(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
@@ -419,7 +452,7 @@ def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
         lines = text(hours(), loads(seed=seed), loads(seed=seed + 9))
         (tmp_path / f"{name}.csv").write_text("\n".join(["t,hall,gym", *lines]))
     raw = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    with naming(DataError, "if every file holds one meter, set data.meters.columns: {load: hall}"):
+    with naming(DataError, "set data.meters.columns: {load: hall} if every file holds one meter"):
         read(*raw, timezone="UTC")
     imported = read(*raw, timezone="UTC", columns={"load": "hall"})
     same(load(imported, "b"), hours(), loads(seed=1))

@@ -217,7 +217,7 @@ def test_a_problem_that_many_files_share_is_told_once(tmp_path: Path) -> None:
     with naming(DataError) as caught:
         read(tmp_path)
     count, other, shared = str(caught.value).splitlines()
-    assert count.startswith("6 problems")
+    assert count.startswith("2 problems")
     assert other.startswith(f"{tmp_path / 'barn.csv'}: line 7: ")
     assert shared.startswith("5 meters (home0, home1, home2 …): line 8: ")
 

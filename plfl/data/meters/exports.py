@@ -100,11 +100,12 @@ class Exports:
             self.meters.pop(name, None)
         self.problems = [problem for problem in self.problems if problem.meter not in names]
 
-    def refuse(self, *head: str) -> None:
-        """Refuse the exports for a study if there are problems, of which the first are listed below
-        `head`, those that many files share once."""
+    def refuse(self, outcome: str = "") -> None:
+        """Refuse the exports for a study if there are problems, of which the first are listed,
+        those that many files share once; above them their number and the `outcome`, if given."""
         hidden_count = len(lines := equal_lines(self.problems_of_study)) - MOST_PROBLEMS
         remainder = [f"and {counted(hidden_count, 'more problem')}"] if hidden_count > 0 else []
+        head = [f"{counted(len(lines), 'problem')}, {outcome}"] if outcome else []
         if lines:
             raise DataError(*head, *lines[:MOST_PROBLEMS], *remainder)
 
@@ -198,6 +199,9 @@ def _pieces(
                 exports.names += file.names
                 if file.needs_place:
                     exports.local[raw.path] = list(file.pieces)
+                exports.forms[raw.path] = file.words
+                exports.format_names[raw.path] = recognised_file.name
+                exports.formats[raw.path] = file.form
                 if not meters.join_files:
                     _check_unique(raw.path, file.pieces, pieces)
                 for name, piece in file.pieces.items():
@@ -212,9 +216,6 @@ def _pieces(
                         exports.contradictory.append(name)
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, raw.path)
-                exports.forms[raw.path] = file.words
-                exports.format_names[raw.path] = recognised_file.name
-                exports.formats[raw.path] = file.form
     return pieces
 
 
@@ -292,10 +293,11 @@ def _check_unique(
     )
     first = earlier_pieces[repeated_names[0]][0]
     columns = Key("data.meters.columns", flow({"load": first.columns[repeated_names[0]]}))
+    is_named_like_file = repeated_names == [client_name(path)]
+    options = [] if is_named_like_file else [f"{columns} if every file holds one meter"]
+    options.append(f"{Key('data.meters.join_files', 'true')} if they hold parts of the same meters")
     raise data_error(
         path,
         f"{first.table.path} has {first_names}, too",
-        "if they are several meters, rename the files or columns; if every file holds one "
-        f"meter, set {columns}; if the files hold parts of the same meters, set "
-        f"{Key('data.meters.join_files', 'true')}",
+        f"set {', or '.join(options)}; if they are several meters, rename the files or columns",
     )
