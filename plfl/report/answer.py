@@ -411,7 +411,7 @@ class _Question:
         errors = (contest.error(0), contest.error(1))
         low, high = comparison.interval
         if math.isfinite(low):
-            interval = f" (difference {comparison.effect:+z.3f} [{low:+z.3f}, {high:+z.3f}])"
+            interval = f" (difference {with_interval(comparison.effect, low, high)})"
         kind, about_means = "mean", ""
         sides = [self.clients.set_index("client")[f"mase_{s}"] for s in ("federated", "alone")]
         if names := list(dict.fromkeys(name for mase in sides for name in deciding(mase))):
@@ -450,8 +450,9 @@ def _megabytes(count: float) -> str:
 
 
 def _amount(percent: float) -> str:
-    """A share in percent without its sign: "3.1 %", "34 %"."""
-    return f"{abs(percent):.{0 if abs(percent) >= 10 else 1}f}{SPACE}%"
+    """A share in percent without its sign: "3.1 %", "34 %", "0.02 %"."""
+    digits = 0 if abs(percent) >= 10 else 1 if round(percent, 1) else 2
+    return f"{abs(percent):.{digits}f}{SPACE}%"
 
 
 def _range(low: float, high: float) -> str:

@@ -39,7 +39,11 @@ def templates(*packages: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"number": spaced, "with_interval": with_interval}
+    environment.globals |= {
+        "number": spaced,
+        "with_interval": with_interval,
+        "format_signed": format_signed,
+    }
     return environment
 
 
@@ -77,8 +81,17 @@ def with_interval(value: float, low: float, high: float, digits: int = 3) -> str
     """A difference with its interval: "+0.054 [+0.020, +0.088]"; empty without one."""
     if pd.isna(value):
         return ""
-    interval = "" if pd.isna(low) else f" [{low:+z.{digits}f}, {high:+z.{digits}f}]"
-    return f"{value:+z.{digits}f}{interval}"
+    interval = (
+        "" if pd.isna(low) else f" [{format_signed(low, digits)}, {format_signed(high, digits)}]"
+    )
+    return f"{format_signed(value, digits)}{interval}"
+
+
+def format_signed(value: float, digits: int = 3) -> str:
+    """A difference with its sign: "+0.054"; with a digit more if it would be rounded to 0."""
+    if round(value, digits) == 0 != round(value, digits + 1):
+        digits += 1
+    return f"{value + 0.0:+.{digits}f}"  # -0.0 + 0.0 is 0
 
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup]]]:

@@ -17,6 +17,7 @@ import yaml
 from plfl.base.errors import ResultsError
 from plfl.report import answer, page
 from plfl.report.figures import available
+from plfl.report.rendering import format_signed, with_interval
 from plfl.results.comparisons import COMPARISONS_FILE, read
 from plfl.results.records import CELL, read_table, write_table
 from plfl.results.selection import use_of
@@ -548,6 +549,17 @@ def test_a_client_that_was_not_scored_at_the_end_has_a_row(tmp_path: Path) -> No
     fake_results.pictures(figures)
     page.write(results, figures, results / "index.html")
     assert str(name) in (results / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_difference_that_is_rounded_keeps_its_sign() -> None:
+    assert with_interval(-0.0002, -0.0101, 0.00996) == "-0.0002 [-0.010, +0.010]"
+    assert with_interval(0.0041, -0.0003, 0.0088) == "+0.004 [-0.0003, +0.009]"
+    assert with_interval(-0.00001, -0.0, 0.0) == "-0.000 [+0.000, +0.000]"
+    assert (format_signed(-0.4, 0), format_signed(-0.04, 0), format_signed(12.4, 0)) == (
+        "-0.4",
+        "-0",
+        "+12",
+    )
 
 
 def test_an_unknown_interval_of_new_clients_is_not_shown() -> None:
