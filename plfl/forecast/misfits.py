@@ -17,7 +17,7 @@ LONGEST_GAP = pd.Timedelta(days=300)
 """A longer time without readings is more likely a wrong year than a rest: a file of up to two
 months with the year after has a gap of this length."""
 COMPARED_TIME = 28 * ONE_DAY
-"""The last readings of the study, with whose scale new ones are compared."""
+"""The last known readings, with whose scale new ones are compared."""
 LOOK_BACK = 8 * ONE_DAY
 """The last readings that forecasts read, mostly: older faults do not matter."""
 QUANTILES = (0.1, 0.5, 0.9)
@@ -37,6 +37,8 @@ DOUBTED_SPREAD = 1.25
 """if the median ratio is this multiple by at most this factor more or less, and"""
 DOUBTED_RANGE = 1.4
 """the largest ratio is at most this multiple of the least: homes change from week to week."""
+DOUBTED_TIME = 13.9 * ONE_DAY
+"""Two weeks of new loads: those of a Saturday or of a week of guests are often doubled."""
 PEAK_MULTIPLE = 2
 """Half of the loads of a day are no peak if they are above this multiple of the largest one."""
 FAULT_MULTIPLE = 10
@@ -226,10 +228,12 @@ def _describe_size(factor: float) -> str:
 
 
 def describe_scale(load: pd.Series, known_load: pd.Series) -> str:
-    """That new loads are nearly twice those of the study, or half, in words; empty if not. Loads as
-    in `check_fit`."""
+    """That two weeks or more of new loads are nearly twice the known ones, or half, in words; empty
+    if not. Loads as in `check_fit`."""
     known_load = known_load.dropna()
     new_load = load[load.index > known_load.index[-1]].dropna()
+    if new_load.empty or new_load.index[-1] - new_load.index[0] < DOUBTED_TIME:
+        return ""
     ratios = _scale_ratios(new_load, known_load[known_load.index > _begin(known_load)])
     if len(ratios) < len(QUANTILES) or ratios.max() > DOUBTED_RANGE * ratios.min():
         return ""
@@ -238,13 +242,13 @@ def describe_scale(load: pd.Series, known_load: pd.Series) -> str:
         return ""
     return (
         f"its new loads are about {'twice' if ratios.min() > 1 else 'half of'} those of the last "
-        "four weeks of the study, in the night as in the peak: if that is another unit, such as kW "
-        "of half hours, say it with --read-as"
+        "four weeks that were known, the low ones as the high ones: if that is another unit, such "
+        "as kW of half hours, say it with --read-as"
     )
 
 
 def _begin(known_load: pd.Series) -> pd.Timestamp:
-    """Where the last loads of the study begin, with which new ones are compared."""
+    """Where the last known loads begin, with which new ones are compared."""
     return pd.Timestamp(known_load.index[-1] - COMPARED_TIME)
 
 
@@ -280,8 +284,8 @@ def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -
     if is_usual and not _are_near(ratios, UNIT_MULTIPLE):
         return
     text = (
-        f"since {load.index[0]:%Y-%m-%d} its loads are about {_describe_size(factor)} those of the "
-        f"study, in the night as in the peak (the median is {load.median():.4g} kWh, it was "
+        f"since {load.index[0]:%Y-%m-%d} its loads are about {_describe_size(factor)} those that "
+        f"are known, the low ones as the high ones (the median is {load.median():.4g} kWh, it was "
         f"{known_load.median():.4g}): another unit? Say it with --read-as, correct the file, or "
         "say --accept-misfits if they are right"
     )

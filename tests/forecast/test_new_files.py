@@ -403,10 +403,10 @@ def test_a_file_of_a_stranger_without_a_reading_is_not_of_all() -> None:
     ("factor", "words"),
     [
         (1000, r"about (9\d\d|1,0\d\d) times those"),
-        (8, "its loads are about 8 times those of the study, in the night as in the peak"),
+        (8, "its loads are about 8 times those that are known, the low ones as the high"),
         (0.001, r"about 1/(9\d\d|10\d\d) of those"),
-        (4, "its loads are about 4 times those of the study"),
-        (0.25, "its loads are about 1/4 of those of the study"),
+        (4, "its loads are about 4 times those that are known"),
+        (0.25, "its loads are about 1/4 of those that are known"),
     ],
 )
 def test_a_meter_on_another_scale_is_refused_and_the_others_are_forecast(
@@ -516,6 +516,8 @@ def test_a_home_whose_habits_changed_a_little_may_be_doubled() -> None:
         factors = np.select([new <= 3, new >= 8], [low, high], 2)
         told = describe_scale(new * factors, known)
         assert words in told and bool(told) is bool(words)
+        week = (new * factors)[: 24 * 7]
+        assert not describe_scale(week, known), "no doubt about less than two weeks"
 
 
 def test_loads_on_another_scale_are_taken_if_they_are_right(
@@ -878,7 +880,7 @@ def test_readings_that_do_not_fit_are_refused_with_all_forecasts(
     export("large", LAST, "2024-04-10", factor=8)
     arguments = ("large", "--all", "--with", "naive_day")
     assert (
-        "about 8 times those of the study" in invoke("forecast", results, *arguments, status=2).err
+        "about 8 times those that are known" in invoke("forecast", results, *arguments, status=2).err
     )
 
 
