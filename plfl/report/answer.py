@@ -254,15 +254,33 @@ class _Question:
             f"{_amount(effect)} {'lower' if effect > 0 else 'higher'}"
         )  # fmt: skip
         direction = "less" if saved >= 0 else "more"
-        energy = f": {_energy(abs(saved))} of errors {direction} a month for each {client_word}"
+        energy = (
+            f": {_energy(abs(saved))} of errors {direction} a month for each {client_word}, out of "
+            f"{_energy(float(self.clients['kwh_alone'].mean()))}"
+        )
         unchanged = len(self.clients) - gaining - losing
         return (
             f"{subject} {amount}{span if math.isfinite(low) else ''}"
             f"{'' if is_same else energy + self.doubt}. "
             f"Of {count} {client_word}s, {gaining or 'none'} gain{'s' * (gaining < 2)} and "
             f"{losing or 'none'} lose{'s' * (losing < 2)}"
-            + f"; for {unchanged} nothing changes." * bool(unchanged)
-            + "." * (not unchanged)
+            + f"; for {unchanged} nothing changes" * bool(unchanged)
+            + f"{self.clearly}."
+        )
+
+    @property
+    def clearly(self) -> str:
+        """How many clients clearly gain and lose, as the end of a sentence; empty if the test set
+        has too few weeks to say so."""
+        gaining = int((self.clients["low"] > 0).sum())
+        losing = int((self.clients["high"] < 0).sum())
+        if self.clients["low"].isna().all():
+            return ""
+        if not gaining and not losing:
+            return "; none clearly gains or loses"
+        return (
+            f"; {gaining or 'none'} clearly gain{'s' * (gaining < 2)} and "
+            f"{losing or 'none'} clearly lose{'s' * (losing < 2)}"
         )
 
     @property
@@ -314,6 +332,12 @@ class _Question:
         yield (
             f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
             f"In use: {'; '.join(labels)}."
+        )
+        yield from dict.fromkeys(
+            text
+            for contender in used
+            for sharing in contender.schemes
+            if (text := words.describe_training(self.study, sharing))
         )
         warnings = warn_of_sums(Path(self.latest.tables.folder), self.study)
         if len(self.study.data.states) == 1:
@@ -393,10 +417,11 @@ class _Question:
         """The same in MASE, the clients that gain and lose most, new clients, those left out."""
         assert self.contest is not None
         yield self.difference
-        yield _gainers_and_losers(self.clients, self.study.client_word)
-        yield from _explain_new_clients(self.study, self.comparisons)
+        if text := _gainers_and_losers(self.clients):
+            yield text
         if text := describe_as_new(Path(self.latest.tables.folder), self.study):
             yield f"{text} Tested on the last weeks." if len(self.variants) > 1 else text
+        yield from _explain_new_clients(self.study, self.comparisons)
         yield from dict.fromkeys(
             text for variant in self.variants for text in left_out(variant.tables)
         )
@@ -526,18 +551,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
-def _gainers_and_losers(clients: pd.DataFrame, client_word: str) -> str:
-    """How many clients gain and lose, and which most."""
-    gaining, losing = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
-    if clients["low"].isna().all():
-        clearly = "The test set has too few weeks to say who clearly gains."
-    elif not gaining and not losing:
-        clearly = f"None of the {len(clients)} {client_word}s clearly gains or loses."
-    else:
-        clearly = f"Of {len(clients)} {client_word}s, {gaining or 'none'} clearly "
-        clearly += (
-            f"gain{'s' * (gaining < 2)} and {losing or 'none'} clearly lose{'s' * (losing < 2)}."
-        )
+def _gainers_and_losers(clients: pd.DataFrame) -> str:
+    """Which clients gain and lose most, if any."""
+    has_no_interval = clients["low"].isna().all()
     parts = []
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
@@ -549,7 +565,8 @@ def _gainers_and_losers(clients: pd.DataFrame, client_word: str) -> str:
                 f"{row['client']} {word} most{', but not clearly' * open_}: "
                 f"{abs(row['gain']):.3f} ({share}, {saved})."
             )
-    return " ".join([clearly, *parts])
+    unclear = ["The test set has too few weeks to say who clearly gains."] * bool(has_no_interval)
+    return " ".join([*unclear, *parts])
 
 
 def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:

@@ -95,8 +95,9 @@ def describe_as_new(results: Path, study: Study) -> str:
     means = errors.mean()
     weeks, count = int(table["weeks"].iloc[0]), len(errors)
     parts = [
-        f"With {weeks} week{'s' * (weeks > 1)} of readings, the forecaster that plfl forecast "
-        f"--new takes, {_with_label(first_name)}, had an error of {means[first_name]:.3f}"
+        f"For a new {study.client_word} with {weeks} week{'s' * (weeks > 1)} of readings, the "
+        f"forecaster that plfl forecast --new takes, {_with_label(first_name)}, had an error "
+        f"of {means[first_name]:.3f}"
     ]
     parts += [
         f"{_with_label(name)}{', which needs no partners,' * (name == RIVAL)} had {means[name]:.3f}"

@@ -11,7 +11,7 @@ import seaborn as sns
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
-from plfl.baselines import BASELINE, find, rivals
+from plfl.baselines import BASELINE, find, find_pretrained, rivals
 from plfl.report.answer import FederationAnswer, answer
 from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.figures.style import (
@@ -250,7 +250,9 @@ def write(results: Path, figures: Path, page: Path) -> None:
             map=_map(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
-            standings=standings(overview.table(BEST), study.plan.axes),
+            standings=standings(
+                overview.table(BEST), study.plan.axes, find_pretrained(study.baselines.further)
+            ),
             files={
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
             },

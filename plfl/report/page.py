@@ -52,9 +52,6 @@ def write(results: Path, figures: Path, path: Path) -> None:
     with fitting(results):
         compared = comparisons.read(results, study, [variant])
         interactive = charts(variant)
-        pretraining_notes = dict.fromkeys(
-            find_pretrained(study.baselines.further), ", trained on these data before"
-        )
         write_page(
             path,
             "page.html.jinja",
@@ -63,7 +60,9 @@ def write(results: Path, figures: Path, path: Path) -> None:
             one=study.client_word,
             study=study,
             source=source_of(study),
-            standings=standings(best_cells(variant), pretraining_notes=pretraining_notes),
+            standings=standings(
+                best_cells(variant), pretrained=find_pretrained(study.baselines.further)
+            ),
             few=[*notes(tables)],
             failed=_failed(tables),
             leads=by_lead(results, study),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class ForecasterRow:
     """Whether it is what is in use."""
     name: str = ""
     """The short name of a baseline, as `plfl forecast --with` takes it."""
+    is_counted: bool = True
+    """Whether it has a rank: not if it has seen the test set."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ class Standings:
 def standings(
     best: pd.DataFrame,
     axes: Sequence[Axis] = (),
-    pretraining_notes: Mapping[str, str] | None = None,
+    pretrained: Collection[str] = (),
 ) -> Standings:
-    """The table, from the rows of `plfl.results.overview.best_cells`, with remarks about
-    baselines, by name."""
+    """The table, from the rows of `plfl.results.overview.best_cells`. The baselines that are
+    `pretrained` on the test set, too, stand at the end, without rank."""
     intervals = [str(column) for column in best if INTERVALS.fullmatch(str(column))]
     headings = {"validation_mase": "Validation MASE"}
     headings |= {"wape": "WAPE, %"} if "wape" in best else {}
@@ -69,7 +71,8 @@ def standings(
     keys = ["variant", "state"] if "variant" in best else ["state"]
     for _, part in best.groupby(keys, sort=False):
         rows = part.sort_values("validation_mase", kind="stable").to_dict("records")
-        groups.append([_row(row, places, list(headings), pretraining_notes or {}) for row in rows])
+        shown = [_row(row, places, list(headings), pretrained) for row in rows]
+        groups.append(sorted(shown, key=lambda row: not row.is_counted))
     return Standings(list(headings.values()), groups)
 
 
@@ -84,11 +87,12 @@ def _row(
     row: Mapping[Any, Any],
     places: list[str],
     columns: list[str],
-    pretraining_notes: Mapping[str, str],
+    pretrained: Collection[str],
 ) -> ForecasterRow:
     is_baseline = row["sharing"] == BASELINE
     has_no_score = pd.isna(row["mase"]) and not is_baseline
-    remark = pretraining_notes.get(row["method"], "") if is_baseline else ""
+    is_counted = not (is_baseline and row["method"] in pretrained)
+    remark = ", trained on these data before: does not count" * (not is_counted)
     return ForecasterRow(
         [str(row[place]) for place in places],
         row["forecaster"] + remark,
@@ -99,6 +103,7 @@ def _row(
         [_number(column, row[column]) for column in columns],
         row["sharing"] in USE_WORDS,
         row["method"] if is_baseline else "",
+        is_counted,
     )
 
 

@@ -136,7 +136,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
     Yields `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
     the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the weeks
     of the test set (NaN with fewer than `FEWEST_TEST_WEEKS`); the gain in `percent` of the error of
-    the second set, and the absolute errors saved in 30 days, `kwh_a_month`.
+    the second set, the absolute errors saved in 30 days, `kwh_a_month`, and those of the second
+    set, `kwh_alone`.
     """
     for state in dict.fromkeys(score_set.state for score_set in contest.score_sets):
         parts = [
@@ -160,14 +161,15 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
             comparison = replace(pooled(own_score_sets, is_trained=False), sampled=False)
             if not comparison.scored:
                 continue
-            mean_error = float(
-                np.mean(
-                    [
-                        rival.forecaster.select([client]).sum(axis=2).mean()
-                        for (_, rival), _ in parts
-                    ]
-                )
-            )
+            errors = [
+                float(rival.forecaster.select([client]).sum(axis=2).mean())
+                for (_, rival), _ in parts
+            ]
+            mean_error = float(np.mean(errors))
+            kwh_alone = [
+                error * float(energy[client])
+                for error, energy in zip(errors, energies, strict=True)
+            ]
             has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST_TEST_WEEKS
             low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
             saved = [
@@ -184,6 +186,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 "high": high,
                 "percent": 100 * comparison.effect / mean_error if mean_error else np.nan,
                 "kwh_a_month": float(np.mean(saved)),
+                "kwh_alone": float(np.mean(kwh_alone)),
             }
 
 

@@ -113,6 +113,12 @@ class Contender(NamedTuple):
         return has_chance(self.variant.tables.study, self.forecaster.axes[1])
 
     @property
+    def schemes(self) -> list[str]:
+        """The sharing schemes of its forecasters, or `baseline`."""
+        parts = [part for part, _ in self.parts] if self.is_mixture else [self]
+        return list(dict.fromkeys(part.forecaster.axes[0] for part in parts))
+
+    @property
     def parts(self) -> list[tuple[Contender, list[str]]]:
         """Of a mixture, its forecasters with the clients of each."""
         name, state = self.forecaster.axes[0], self.forecaster.state

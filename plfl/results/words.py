@@ -138,6 +138,18 @@ def shares(study: Study, sharing: str) -> str:
     return f"{shared if len(shared) <= LONG else f'{shared[:LONG]}…'} shared"
 
 
+def describe_training(study: Study, sharing: str) -> str:
+    """What clients train together in a sharing scheme, in a sentence; empty if that is nothing, or
+    if some only receive."""
+    block = study.sharing.get(sharing)
+    if not block or isinstance(block, Scheme):
+        return ""
+    whole = list(block) == ["*"]
+    shared = "the whole model" if whole else f"one part of the model ({join_words(block)})"
+    own = "" if whole else f"; each {study.client_word} has the rest of its own"
+    return f"{sharing}: all {study.client_word}s train {shared} together{own}."
+
+
 def baseline(name: str) -> str:
     """A baseline within a sentence: "ridge", "LightGBM"."""
     label = baseline_label(name)

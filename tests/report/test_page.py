@@ -129,8 +129,23 @@ def test_the_card_of_the_public_model_is_linked(tmp_path: Path, parsed: Page) ->
     page = _page(tmp_path / "results" / "index.html", charts=False)
     assert [link for link in page.all("a") if link["href"] == "#card-homes"]
     assert [block for block in page.all("details") if block.get("id") == "card-homes"]
+    assert page.text.index("UK Power Networks") > page.text.index("To repeat the study")
     assert "UK Power Networks" in page.text and "It must not be used for billing" in page.text
     assert not [link for link in parsed.all("a") if link["href"].startswith("#card-")]
+
+
+def test_a_model_that_has_seen_the_data_has_no_rank(tmp_path: Path) -> None:
+    further = [{"name": "public", "kind": "homes", "trained_on_this_dataset": True}]
+    config = fake_results.TINY | {"baselines": {"further": further}}
+    fake_results.write(tmp_path / "results", config, baseline=lambda _: 0.01)
+    fake_results.pictures(tmp_path / "figures")
+    page = _page(tmp_path / "results" / "index.html", charts=False)
+    rows = page.table("The best of each way of sharing")
+    assert "does not count" in rows[-1][0] and float(rows[-1][1][:5]) == 0.01
+    assert not [row for row in rows[:-1] if "does not count" in row[0]]
+    assert [row["class"] for row in page.all("tr") if "uncounted" in row.get("class", "")] == [
+        "baseline uncounted"
+    ]
 
 
 def test_every_client_has_a_row(small: Path, parsed: Page) -> None:

@@ -329,6 +329,7 @@ def test_gains_and_their_intervals(tmp_path: Path) -> None:
         assert row["percent"] == pytest.approx(100 * row["gain"] / row["mase_alone"])
         persistence = error_of_persistence[row["client"]]  # kWh per interval
         assert row["kwh_a_month"] == pytest.approx(row["gain"] * persistence * 96 * MONTH)
+        assert row["kwh_alone"] == pytest.approx(row["mase_alone"] * persistence * 96 * MONTH)
 
 
 def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
@@ -363,6 +364,9 @@ def test_the_answer(levels, named, short, sign, tmp_path):
     assert f"Of 11 clients, {'11' if sign > 0 else 'none'} gain" in brought
     lost_text = "11 lose" if sign < 0 else "none loses"
     assert lost_text in brought
+    clearly_text = "; 11 clearly gain and none clearly loses." if sign > 0 else "11 clearly lose."
+    assert brought.endswith(clearly_text) and "kWh of errors" in brought
+    assert ", out of " in brought and not [text for text in told.details if "clearly gain" in text]
 
 
 @pytest.mark.parametrize(("open_claims", "weeks"), [(1, 10), (5, 18)])
@@ -473,3 +477,20 @@ def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None
     assert told is not None
     (said,) = (sentence for sentence in told.details if "left out of all means" in sentence)
     assert said.startswith(f"{tables.clients['client'].iloc[-1]} is left out")
+
+
+@pytest.mark.parametrize(
+    ("sharing", "text"),
+    [
+        (["body"], "P9: all meters train one part of the model (body) together; each meter has "),
+        (["*"], "P9: all meters train the whole model together."),
+        ([], ""),
+    ],
+)
+def test_what_meters_train_together_is_told_in_words(sharing: list[str], text: str) -> None:
+    data = {"source": "meters", "meters": {"interval": 60}}
+    settings = {"name": "own", "data": data, "sharing": {"P9": sharing}}
+    study = Study.parse(settings | {"grid": {"sharing": ["P9"]}}, "test")
+    told = words.describe_training(study, "P9")
+    assert told.startswith(text) and bool(told) == bool(text)
+    assert words.describe_training(study, BASELINE) == ""
