@@ -880,7 +880,8 @@ def test_readings_that_do_not_fit_are_refused_with_all_forecasts(
     export("large", LAST, "2024-04-10", factor=8)
     arguments = ("large", "--all", "--with", "naive_day")
     assert (
-        "about 8 times those that are known" in invoke("forecast", results, *arguments, status=2).err
+        "about 8 times those that are known"
+        in invoke("forecast", results, *arguments, status=2).err
     )
 
 

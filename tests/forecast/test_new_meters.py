@@ -128,7 +128,8 @@ def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(
     pd.DataFrame(rows, columns=[*NEW]).to_csv(tmp_path / "models" / NEW_FILE, index=False)
     assert describe_as_new(tmp_path, make_study()) == (
         "For a new meter with 1 week of readings, the forecaster that plfl forecast --new takes, "
-        "mean_received (mean of received models), had an error of 0.600; public (public model), which needs no "
+        "mean_received (mean of received models), had an error of 0.600; public (public model), "
+        "which needs no "
         "partners, had 0.625; lightgbm_federated (LightGBM, federated) had 0.900. The first was "
         "better than the public model for 1 of 2 meters."
     )
