@@ -427,7 +427,7 @@ def test_a_meter_on_another_scale_is_refused_and_the_others_are_forecast(
 def test_doubled_loads_are_forecast_and_told(
     factor: float, words: str, results: Path, invoke: Callable
 ) -> None:
-    export("march", LAST, "2024-04-01", factor=factor)
+    export("march", LAST, "2024-04-13", factor=factor)
     for command in ("forecast", "backtest"):
         printed = invoke(command, results, "march", "--with", "naive_day")
         told = f"3 meters (attic, barn, cellar): its new loads are about {words} those of the last"
