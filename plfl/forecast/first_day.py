@@ -133,7 +133,8 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: MeterKind, seen_meters
     if len(common) < count:
         of_meters = f"of {len(common)} of {counted(count, 'meter')}"
         tested_days = f"the last {_span(common['days'])} {of_meters}"
-    return f"{line}; on {tested_days} {', '.join(words)} of the load"
+    mean = " of a meter on average" if len(common) > 1 else ""
+    return f"{line}; on {tested_days} {', '.join(words)} of the load{mean}"
 
 
 def _span(days: pd.Series) -> str:

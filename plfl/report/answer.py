@@ -330,7 +330,7 @@ class _Question:
         used = [contender for contender in self.in_use if contender.variant is self.latest]
         labels = dict.fromkeys(contender.label_with_name for contender in used)
         yield (
-            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of the load{naive_clause}. "
+            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of {self.load}{naive_clause}. "
             f"In use: {'; '.join(labels)}."
         )
         yield from dict.fromkeys(
@@ -347,6 +347,12 @@ class _Question:
                 f"Do not add the forecasts of {list_names([*warnings], FEW_NAMES)}: of their sums "
                 "they were wrong by more than repeating the load of a day before."
             )
+
+    @property
+    def load(self) -> str:
+        """What errors are shares of."""
+        several = f" of a {self.study.client_word} on average" if len(self.clients) > 1 else ""
+        return f"the load{several}"
 
     @property
     def minutes(self) -> int:
@@ -399,7 +405,7 @@ class _Question:
             return
         missed = _mean(public_row, "wape")
         percent = 100 * contest.comparison.effect / contest.error(1)
-        share = f"misses {100 * missed:.0f}{SPACE}% of the load" if math.isfinite(missed) else ""
+        share = f"misses {100 * missed:.0f}{SPACE}% of {self.load}" if math.isfinite(missed) else ""
         compared = (
             f"{_amount(percent)} {'lower' if percent > 0 else 'higher'}"
             if round(percent, 1)
@@ -452,7 +458,7 @@ class _Question:
             f"In MASE: the {kind} error was {errors[0]:.3f} ({first}: {contest.label(0)}) and "
             f"{errors[1]:.3f} ({second}: {contest.label(1)}); 1 is the error of repeating the last "
             f"reading{beaten}. The first is {_compared(*errors)}{interval}.{about_means}"
-            f"{_in_percent(contest)}"
+            f"{_in_percent(contest, self.load)}"
         )
 
 
@@ -509,13 +515,13 @@ def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[st
         )
 
 
-def _in_percent(contest: Contest) -> str:
-    """The errors of both sides in percent of the load; empty if the tables lack them."""
+def _in_percent(contest: Contest, load: str) -> str:
+    """The errors of both sides in percent of the `load`; empty if the tables lack them."""
     federated, alone_percent = (100 * contest.mean(side, "wape") for side in (0, 1))
     if not math.isfinite(federated + alone_percent):
         return ""
     return (
-        f" In percent of the load (WAPE): {federated:.1f}\N{NO-BREAK SPACE}% and "
+        f" In percent of {load} (WAPE): {federated:.1f}\N{NO-BREAK SPACE}% and "
         f"{alone_percent:.1f}\N{NO-BREAK SPACE}%."
     )
 

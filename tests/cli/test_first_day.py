@@ -44,7 +44,7 @@ def test_one_command_forecasts_all_meters(invoke: Callable) -> None:
     assert "model of public homes (Low Carbon London; Ausgrid: Sydney)" in line
     assert "for 1 of 2 meters" in line
     assert "on the last two weeks of 1 of 2 meters wrong by" in line
-    assert "yesterday's load by" in line
+    assert "yesterday's load by" in line and line.endswith("% of the load")  # of one meter
 
 
 def test_a_forecast_across_the_change_of_clocks(invoke: Callable) -> None:
@@ -128,6 +128,7 @@ def test_last_weeks_load_is_compared_on_the_same_meters(invoke: Callable) -> Non
     export("young", days=3)
     line = invoke("forecast", "exports", *PARIS).err.splitlines()[-1]
     assert "on the last two weeks of 3 of 4 meters wrong by" in line
+    assert line.endswith(" % of the load of a meter on average")
     assert alone.partition("wrong by")[2] == line.partition("wrong by")[2]
     for name in ("dormer", "eaves", "floor"):
         export(name, days=3)

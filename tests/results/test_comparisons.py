@@ -410,7 +410,8 @@ def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
     assert told is not None
     wape = use_of(variant, "CA").by_client("wape").mean()
     text = " ".join(told.sentences)
-    missed = f"Your forecasts will miss about {100 * wape:.0f}\N{NO-BREAK SPACE}% of the load; "
+    missed = f"Your forecasts will miss about {100 * wape:.0f}\N{NO-BREAK SPACE}% of the load of a "
+    missed += "client on average; "
     assert f"{missed}repeating the last reading would miss " in text
     assert "In use: P2 (body shared)" in text and "reveals models, no readings" in text
     lost = plain(tmp_path / "lost", LOSES, 12, USE)
