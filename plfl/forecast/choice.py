@@ -362,7 +362,7 @@ class Forecasters:
             known_load = self._known_load(name)
             del readings[name]
             with collect_problems(problems):
-                placed_table = place_lone(name, table, known_load)
+                placed_table = place_lone(table, known_load)
                 readings[name] = model.without_jumps(name, placed_table, known_load)
         tables = model.resample_all(readings, self.recent, problems)
         for name in tables.keys() - self.clients.keys():

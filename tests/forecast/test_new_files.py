@@ -1012,13 +1012,74 @@ def test_of_the_hour_that_clocks_repeat_a_lone_reading_is_the_one_that_is_not_kn
         for _ in range(2):  # a file may not have changed since the last call
             table = print_forecasts(invoke, *arguments)
             assert {*table["made_at"]} == {str(end)}
-    write_hour(AUTUMN[2], mark, factor=1.1)
-    printed = invoke("forecast", *arguments, "--with", "naive_day", status=2)
-    assert printed.err.count("of neither hour that are known; give the readings of both") == 3
     kept_readings = pd.read_parquet(results / "data/recent.parquet")
     attic = kept_readings[kept_readings["client"] == "attic"].set_index("timestamp")["load"]
     assert [*attic.index] == [*AUTUMN.tz_convert("Etc/GMT-1").tz_localize(None)]
     np.testing.assert_allclose(attic, make_load("attic", AUTUMN))
+
+
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_quarters_of_the_hour_that_clocks_repeat_are_placed_by_their_order(
+    size: int, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last ones of the first hour and the first ones of the second may be in one file."""
+    first, last = "2024-09-10", "2024-10-27"
+    for name in NAMES:
+        ends = pd.date_range(first, last, freq="15min", tz=ZONE)[1:]
+        write_quarters(Path("exports", f"{name}.csv"), name, ends)
+    results = write_results_of("autumn", "exports", timezone=ZONE, interval=60)
+    ends = pd.date_range(last, "2024-10-27 03:30", freq="15min", tz=ZONE)[1:]
+    for begin in (0, *range(6, len(ends), size)):
+        for name in NAMES:
+            part = ends[begin : begin + size if begin else 6]
+            write_quarters(Path("new", f"{name}.csv"), name, part)
+        clock = ends[begin].tz_convert("UTC")
+        monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda clock=clock: clock)
+        print_forecasts(invoke, results, "new", "--keep-readings")
+    kept_readings = pd.read_parquet(results / "data/recent.parquet")
+    attic = kept_readings[kept_readings["client"] == "attic"].set_index("timestamp")["load"]
+    assert [*attic.index] == [*ends.tz_convert("Etc/GMT-1").tz_localize(None)]
+    np.testing.assert_allclose(attic, make_quarters("attic", ends))
+
+
+def make_quarters(name: str, ends: pd.DatetimeIndex) -> np.ndarray:
+    """Loads in kWh of quarter hours, each of which differs from the others."""
+    return (make_load(name, ends) * (1 + ends.minute / 100)).round(4)
+
+
+def write_quarters(file: Path, name: str, ends: pd.DatetimeIndex) -> None:
+    """Write a file of quarter hours with local times."""
+    file.parent.mkdir(exist_ok=True)
+    table = pd.DataFrame({"time": ends.strftime(DAY_FIRST), "kWh": make_quarters(name, ends)})
+    table.to_csv(file, index=False)
+
+
+def test_of_a_portal_that_writes_the_repeated_hour_once_other_readings_are_taken(
+    invoke: Callable,
+) -> None:
+    """They may be rounded or corrected; in another unit they are refused as all others."""
+
+    def export_once(folder: str, first: str, last: str) -> None:
+        export(folder, first, last)
+        for file in Path(folder).iterdir():
+            pd.read_csv(file).drop_duplicates("time").to_csv(file, index=False)
+
+    export_once("exports", "2024-09-01", "2024-11-03")
+    results = write_results_of("meters", "exports", timezone=ZONE)
+    export_once("new", "2024-10-20", "2024-11-10")
+    expected = print_forecasts(invoke, results, "new")
+    whole = {file: pd.read_csv(file) for file in Path("new").iterdir()}
+    for file, table in whole.items():
+        table.assign(kWh=table["kWh"].round(2)).to_csv(file, index=False)
+    assert len(print_forecasts(invoke, results, "new")) == len(expected)
+    for file, table in whole.items():
+        is_day = table["time"].str.startswith("27/10/2024")
+        table.assign(kWh=table["kWh"] * (1 + 0.2 * is_day)).to_csv(file, index=False)
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "new"), expected)
+    for file, table in whole.items():
+        table.assign(kWh=1000 * table["kWh"]).to_csv(file, index=False)
+    printed = invoke("forecast", results, "new", "--with", "naive_day", status=2)
+    assert "1,000 times those that are known of then; say their unit" in printed.err
 
 
 def test_readings_without_a_forecast_are_kept_too(results: Path, invoke: Callable) -> None:

@@ -370,19 +370,33 @@ class Instants:
 def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Instants:
     """Naive local stamps of one meter, oldest first, as instants in UTC.
 
-    Of two equal stamps in the repeated hour, the first is in daylight saving time. `lag`: the
-    length of the intervals, for meters that write the start of an interval plus its length.
+    Of two equal stamps in the repeated hour, the first is in daylight saving time. Where stamps
+    step back in it, those before are, too, and the others are not. `lag`: the length of the
+    intervals, for meters that write the start of an interval plus its length.
     """
     local = stamps - lag
     repeated = np.asarray(
         local.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna()
     )
-    summer = ~(repeated & local.duplicated())
-    utc = local.tz_localize(zone, ambiguous=summer, nonexistent="NaT").tz_convert("UTC") + lag
+
+    def localise(is_second: NDArray[np.bool_]) -> pd.DatetimeIndex:
+        return local.tz_localize(zone, ambiguous=~is_second, nonexistent="NaT").tz_convert("UTC")
+
+    is_second = repeated & local.duplicated()
     duplicates = repeated & local.duplicated(keep=False)
-    return Instants(
-        pd.DatetimeIndex(utc), np.asarray(utc.isna()), repeated & ~duplicates, duplicates
-    )
+    lone = repeated & ~duplicates
+    utc = localise(is_second)
+    if lone.any():
+        times = local[repeated].to_series()
+        days = times.dt.normalize().to_numpy()
+        steps_of_day = (times.groupby(days).diff() < pd.Timedelta(0)).groupby(days)
+        is_second[repeated] |= (steps_of_day.cumsum() > 0).to_numpy()
+        ordered_utc = localise(is_second)
+        if ordered_utc.dropna().is_monotonic_increasing:
+            utc = ordered_utc
+            lone[repeated] &= ~steps_of_day.transform("any").to_numpy()
+    utc += lag
+    return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), lone, duplicates)
 
 
 @cache  # thousands of meters have the same
