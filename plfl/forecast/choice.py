@@ -18,7 +18,6 @@ from plfl.baselines import BASELINE, find_pretrained
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset, held_out_rows
 from plfl.data.meters.stamps import standard_offset
-from plfl.data.meters.tables import NO_READING
 from plfl.data.windows import scalings
 from plfl.forecast.contents import AS_RECEIVED
 from plfl.forecast.meter_files import NO_KEYS
@@ -415,7 +414,8 @@ class Forecasters:
                 "no reading yet, and a forecast from the last known one, of "
                 f"{model.local_time(last, client)}, would be for the past"
             )
-            raise DataError(Problem(client, text, "give newer readings", client, NO_READING))
+            remedy = "give newer readings"
+            raise DataError(Problem(client, text, remedy, client, kind="only old readings"))
         return known_readings.loc[[last]]
 
     def with_earlier(

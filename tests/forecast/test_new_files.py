@@ -735,6 +735,17 @@ def test_of_several_files_one_may_have_no_reading_yet(
     assert "barn: no reading yet" in invoke("forecast", results, "march", *EMPTY, status=3).err
 
 
+def test_all_files_without_a_reading_have_the_reason_why_nothing_is_forecast(
+    results: Path, invoke: Callable
+) -> None:
+    Path("april").mkdir()
+    for name in (*NAMES, "annex"):
+        Path(f"april/{name}.csv").write_text("time,kWh\n")
+    told = invoke("forecast", results, "april", *EMPTY, status=2).err.splitlines()
+    assert sum("would be for the past; give newer readings" in line for line in told) == len(NAMES)
+    assert sum("annex.csv: has a header and no reading yet" in line for line in told) == 1
+
+
 def write_results_of_quarters() -> Path:
     """The results folder of a study that sums quarter hours to hours, and a folder of new ones."""
     for folder, first, last in (("exports", FIRST, LAST), ("new", LAST, "2024-04-10")):
