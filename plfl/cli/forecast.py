@@ -220,7 +220,7 @@ def _read(
     selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
     with word_keys(first_day.word_for_study):
         if kept_forecasters is None:
-            tables, problems = reader.read_all(options.new, client, selection | keys)
+            tables, problems = reader.read_all(options.new, client, selection | keys, options.file)
             return tables, tables, problems
         readings, tables, problems = kept_forecasters.read(options.new, client, selection | keys)
     files = raw_files(options.new, with_subfolders=True)

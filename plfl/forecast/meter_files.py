@@ -62,21 +62,26 @@ class MeterFiles(Contents):
         paths: Sequence[Path],
         client: str | None = None,
         keys: Mapping[str, Any] = NO_KEYS,
+        models: Path | None = None,
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders over the intervals of the study, and the
         problems of others; see `read_raw` and `resample_all`."""
-        readings, problems = self.read_raw(paths, client, keys)
+        readings, problems = self.read_raw(paths, client, keys, models)
         readings = {name: self.without_jumps(name, table) for name, table in readings.items()}
         return self.resample_all(readings, None, problems), problems
 
     def read_raw(
-        self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
+        self,
+        paths: Sequence[Path],
+        client: str | None = None,
+        keys: Mapping[str, Any] = NO_KEYS,
+        models: Path | None = None,
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
         study reads its own, before jumps are left out, they are resampled and gaps are filled, and
         the problems of others; DataError if nothing of a name exists. `client`: the only meter to
         read; a file of one meter is taken for it. `keys`: of `data.meters`, where these files
-        differ from those of the study."""
+        differ from those of the study. `models`: as of `plfl.data.meters.read_files`."""
         layout = self._layout_with(keys)
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
@@ -87,6 +92,7 @@ class MeterFiles(Contents):
             with_later=bool(self._future_features),
             fills_gaps=False,
             keeps_steps=self._resampled_minutes is None,
+            models=models,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             shift = _offset(self._layout, name) - _offset(layout, name)

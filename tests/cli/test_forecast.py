@@ -159,8 +159,8 @@ def test_a_meter_that_the_study_leaves_out_is_named_with_its_command(project: Pa
     Path("my.yaml").write_text(yaml.safe_dump(study))
     invoke("run", "my.yaml", CELL, "--models", "m.safetensors")
     assert (
-        "d: left out by the study (`leave_out`); `plfl forecast --new --client d` forecasts it as "
-        "a new meter"
+        "d: left out by the study (`leave_out`); `plfl forecast m.safetensors meters/d.csv --new "
+        "--client d` forecasts it as a new meter"
     ) in invoke("forecast", "m.safetensors", "meters", "--new").err
     named = printed(invoke, "m.safetensors", "meters/d.csv", "--new", "--client", "d")
     assert set(named["client"]) == {"d"}

@@ -121,6 +121,7 @@ def read_files(
     with_later: bool = False,
     fills_gaps: bool = True,
     keeps_steps: bool = False,
+    models: Path | None = None,
 ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
     """The series of the meters in files of the study's layout, by client, and the problems of files
     and meters that cannot be used; see `read`.
@@ -135,7 +136,8 @@ def read_files(
     NaN. `fills_gaps`: short gaps are filled; otherwise the caller does it, after it has added what
     it knows of them. `keeps_steps`: loads are not summed to longer intervals if the study says how
     long they are; `attrs["minutes"]` of a series says how long its own are. `attrs["lone"]`: see
-    `Meter.lone`, here in standard time; only if there are such readings.
+    `Meter.lone`, here in standard time; only if there are such readings. `models`: the results
+    folder or the file of models that forecast, for messages.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -200,7 +202,7 @@ def read_files(
         remedy += did_you_mean(client, exports.names)
         problems.append(Problem(paths[0], f"has no meter {client!r}", remedy))
     elif client is None and not problems:
-        notes += _problems_of_left_out(left_out, meters, paths[0] if len(paths) == 1 else "")
+        notes += _problems_of_left_out(left_out, meters, paths, models)
     _tell(notes)
     return tables, problems
 
@@ -212,8 +214,11 @@ def without_reading(place: Path | str, client: str) -> Problem:
     )
 
 
-def _problems_of_left_out(names: Sequence[str], meters: Meters, place: Path | str) -> list[Problem]:
+def _problems_of_left_out(
+    names: Sequence[str], meters: Meters, paths: Sequence[Path], models: Path | None
+) -> list[Problem]:
     """What is said of meters in the files that are not read, by the key because of which."""
+    place = paths[0] if len(paths) == 1 else ""
     by_key = [name for name in names if is_left_out(name, meters)]
     unknown = [name for name in names if name not in by_key]
     problems = []
@@ -222,7 +227,9 @@ def _problems_of_left_out(names: Sequence[str], meters: Meters, place: Path | st
         problems.append(Problem(place, text, "`plfl forecast --new` forecasts new ones"))
     if by_key:
         text = f"{counted_names(by_key)}: left out by the study (`leave_out`)"
-        command = f"plfl forecast --new --client {shlex.quote(by_key[0])}"
+        files = [path for path in paths if client_name(path) == by_key[0]] or paths
+        arguments = [models or "RESULTS", *files, "--new", "--client", by_key[0]]
+        command = f"plfl forecast {shlex.join(map(str, arguments))}"
         which = "it" if len(by_key) == 1 else "one"
         problems.append(Problem(place, text, f"`{command}` forecasts {which} as a new meter"))
     return problems
