@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import torch
 
 from plfl.config.sections import Meters
-from plfl.data.dataset import EVALUATED, Dataset, Split, naive_error
+from plfl.data.dataset import EVALUATED_SPLITS, Dataset, Split, naive_error
 from plfl.data.features import days_of
 from plfl.data.sources import source_of
 from plfl.experiments.baselines import evaluate
@@ -109,13 +109,13 @@ def errors_of(study: Study) -> pd.DataFrame:
         _daily(dataset, name, i, split, fitted.predict(i, dataset.starts(i, split)))
         for name, fitted in found.fitted_baselines.items()
         for i in range(len(dataset.clients))
-        for split in EVALUATED
+        for split in EVALUATED_SPLITS
     ]
     engine = Trainer.for_study(study, dataset).engine
     for cell, result in train(study, study.cells, dataset).items():
         assert result.models is not None
         rows = torch.from_numpy(result.models["local"])
-        for split in EVALUATED:
+        for split in EVALUATED_SPLITS:
             starts = [dataset.starts(i, split) for i in range(len(dataset.clients))]
             outputs = engine.predict(rows, [torch.from_numpy(s) for s in starts])
             tables += [
@@ -169,7 +169,7 @@ class SiteErrors:
         keys = ["split", "client", "forecaster"]
         sums = table.groupby(keys)[["error", "forecasts"]].sum()
         mase = sums["error"] / sums["forecasts"] / table.groupby(keys)["scale"].first()
-        wide = {split: mase[split].unstack().dropna(axis=1) for split in EVALUATED}
+        wide = {split: mase[split].unstack().dropna(axis=1) for split in EVALUATED_SPLITS}
         names = [name for name in wide["validation"] if name in wide["test"]]
         days = table[table["split"] == "validation"].groupby("client")["day"].nunique().median()
         return cls(wide["validation"][names], wide["test"][names], int(days))

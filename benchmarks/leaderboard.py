@@ -154,7 +154,7 @@ def croissant() -> dict[str, Any]:
 
 def list_verified() -> None:
     """Write the digests of all rows whose predictions are not kept."""
-    (ROOT / "leaderboard" / submissions.VERIFIED).unlink()
+    (ROOT / "leaderboard" / submissions.VERIFIED_TABLE).unlink()
     for task, board in boards():
         file = ROOT / "leaderboard" / f"{task.name}.csv"
         rows = [] if board is None else board.to_dict("records")

@@ -35,7 +35,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.server import SumNoise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets
-from plfl.federated.trees import Part, RootCounts, binned, grow, releases
+from plfl.federated.trees import ClientWindows, RootCounts, binned, grow, releases
 from plfl.study import Study
 from plfl.training.batches import stream
 
@@ -109,7 +109,7 @@ def result(
     secrets: Secrets | None = None,
 ) -> Result:
     """Grow the trees of clients with these windows, and attack them."""
-    parts = [Part(x, y, np.zeros(len(y)), binned(x, BINS, bins), {}) for x, y in tables]
+    parts = [ClientWindows(x, y, np.zeros(len(y)), binned(x, BINS, bins), {}) for x, y in tables]
     x = np.concatenate([part.x for part in parts])
     owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
     each, everyone = np.zeros(len(x), bool), np.zeros(len(x), bool)

@@ -18,7 +18,7 @@ from plfl.baselines import find
 from plfl.baselines.fitting import fit
 from plfl.baselines.storage import settings_of
 from plfl.config.messages import allowed
-from plfl.config.named import STANDARD
+from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import SPLITS
 from plfl.outside.clients import datasets, name_of
 from plfl.outside.frozen import open_task
@@ -94,9 +94,10 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
     study, _ = open_task(name)
     task = study.task
     assert isinstance(task, LoadTask)  # `datasets` refuses others
-    if baseline not in STANDARD:
+    if baseline not in STANDARD_BASELINES:
         raise ConfigError(
-            "forecast", [Problem("", f"{baseline!r} is unknown", allowed(baseline, STANDARD))]
+            "forecast",
+            [Problem("", f"{baseline!r} is unknown", allowed(baseline, STANDARD_BASELINES))],
         )
     parts = []
     for (origin, state), dataset in datasets(study).items():

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.data.dataset import EVALUATED
+from plfl.data.dataset import EVALUATED_SPLITS
 from plfl_images.data.dataset import ImageDataset
 
 ITERATIONS = 200
@@ -37,7 +37,7 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
             majority = np.bincount(labels).argmax() if len(labels) else 0
             predictions_by_split = {
                 split: np.full(len(divided_dataset.starts(i, split)), majority)
-                for split in EVALUATED
+                for split in EVALUATED_SPLITS
             }
             has_several_labels = len(np.unique(labels)) > 1
             by_name = {
@@ -49,7 +49,7 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
             }
             about = {"state": state, "seed": seed, "client": client}
             for baseline, answers in by_name.items():
-                for split in EVALUATED:
+                for split in EVALUATED_SPLITS:
                     truth = divided_dataset.labels_of(divided_dataset.starts(i, split))
                     scores = _scores(truth, answers[split], divided_dataset.label_shares[i])
                     parts.append(about | {"baseline": baseline, "split": split} | scores)

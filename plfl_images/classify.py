@@ -12,7 +12,7 @@ from plfl.base import Tensor
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.base.lazy import torch
-from plfl.base.rounding import drawn_of
+from plfl.base.rounding import count_participants
 from plfl.config.sections import Data, FederationSettings, Windows
 from plfl.interfaces.annotations import Examples
 from plfl.interfaces.task import Floats, Task
@@ -79,7 +79,7 @@ class Classify(Task):
                 "classifiers are scored after the last round only",
                 "set it to last",
             )
-        labels = drawn_of(data.most_clients, federation.participation) * skew.s
+        labels = count_participants(data.most_clients, federation.participation) * skew.s
         aware = federation.selection == "data_aware" and skew.split == "sort_and_partition"
         if aware and labels < source.classes:
             yield Problem(

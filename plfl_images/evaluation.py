@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.data.dataset import EVALUATED
+from plfl.data.dataset import EVALUATED_SPLITS
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.federation import Federation
@@ -30,7 +30,7 @@ class CommonEvaluator:
 
     def __init__(self, dataset: Examples, engine: Engine):
         self.engine = engine
-        self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
+        self.starts = {split: dataset.starts(0, split) for split in EVALUATED_SPLITS}
 
     def examine(
         self, f: Federation, received_rows: torch.Tensor | None, is_last: bool

@@ -13,7 +13,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from plfl.plugins import ROOMS, registry
+from plfl.plugins import KINDS_BY_PACKAGE, registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -183,7 +183,7 @@ print(*{parent.__module__ for cls in classes for parent in cls.__mro__})
     imported_names, named = ({*line.split()} for line in output.splitlines())
     assert not imported_names & {"torch", "pandas"}
     assert named >= {"plfl.methods.fedopt", "plfl.optimizers.client.prox", "plfl.models.lstm_mlp"}
-    for room in ROOMS:
+    for room in KINDS_BY_PACKAGE:
         of_room = {name for name, file in registry.files(room).items() if file in imported_names}
         algorithms = {name for name in of_room if registry.algorithm(room, name)}
         unnamed = {registry.files(room)[name] for name in algorithms} - named

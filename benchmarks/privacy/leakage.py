@@ -40,7 +40,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Cell, Study
 from plfl.study.checks import sends_only_updates
 from plfl.training.batches import stream
-from plfl.training.task import STANDING, LocalTask, Minibatches, Tracked
+from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, Tracked
 
 CODEC = "ef21+q3"
 """A codec of updates, in addition to none and the study's own."""
@@ -283,7 +283,9 @@ class _Attack:
 
         def task(some: Tensor) -> LocalTask:
             rows = model.expand(len(some), -1).clone()
-            steps = LocalTask.fresh(STANDING, rows, Minibatches(some[:, None, None]), f.shared)
+            steps = LocalTask.fresh(
+                STANDING_OPTIMISER, rows, Minibatches(some[:, None, None]), f.shared
+            )
             tracked = Tracked(gradients=torch.zeros_like(rows))
             return replace(steps, objective=Objective(f.client_data.loss), tracked=tracked)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from plfl.base.keys import Key
-from plfl.base.text import MOST_NAMES, counted_names, visible
+from plfl.base.text import MOST_NAMES, counted_names, escape_control_characters
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class PlflError(Exception):
         return error
 
     def __str__(self) -> str:
-        return visible("\n".join(map(str, self.problems)))
+        return escape_control_characters("\n".join(map(str, self.problems)))
 
 
 class ConfigError(PlflError):
@@ -111,7 +111,9 @@ class ConfigError(PlflError):
             return super().__str__()
         count = f"{len(self.problems)} error" + ("s" if len(self.problems) > 1 else "")
         lines = [f"{self.source}: {count} in the configuration"]
-        return visible("\n".join([*lines, *(f"  - {problem}" for problem in self.problems)]))
+        return escape_control_characters(
+            "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])
+        )
 
 
 class DataError(PlflError):
@@ -135,7 +137,7 @@ def as_problem(problem: Problem | str) -> Problem:
     return problem if isinstance(problem, Problem) else Problem("", problem)
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def suggest_name(name: str, names: Iterable[str]) -> str:
     """The end of a message about an unknown name: the most similar of the `names` names.
 
     Upper and lower case are not distinguished. The result is empty if no name is similar.

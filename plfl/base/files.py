@@ -37,14 +37,14 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield temporary
             temporary.replace(path)
     except OSError as error:
-        raise explained(error, path) from error
+        raise explain_write_error(error, path) from error
 
 
 @contextmanager
 def _temporary_file(path: Path) -> Iterator[Path]:
-    """Make an empty file beside `path` with its suffix, and hold its lock, so that `sweep` leaves
-    it; then remove both. The lock is a file of its own, because Windows neither writes nor renames
-    a locked file."""
+    """Make an empty file beside `path` with its suffix, and hold its lock, so that
+    `remove_temporary_files` leaves it; then remove both. The lock is a file of its own, because
+    Windows neither writes nor renames a locked file."""
     temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}{path.suffix}")
     lock = FileLock(temporary.with_name(temporary.name + _LOCK))
     try:
@@ -90,7 +90,7 @@ def write_new_text(path: Path, text: str) -> None:
             temporary.replace(path)
 
 
-def sweep(folder: str | os.PathLike[str]) -> None:
+def remove_temporary_files(folder: str | os.PathLike[str]) -> None:
     """Remove the temporary files that killed processes have left in `folder` and below it. Files
     that a running process is writing are locked and stay, as do those on a file system without
     locks."""
@@ -116,7 +116,7 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def explained(error: OSError, path: Path) -> PlflError:
+def explain_write_error(error: OSError, path: Path) -> PlflError:
     """An error in writing a file, with what the user can do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return PlflError(Problem(path, "the disk is full", "free some space, then run again"))

@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 _avoided: dict[str, str] = {}
-"""Packages that others, given by name, do without; see `avoid`."""
+"""Packages that others, given by name, do without; see `import_without`."""
 
 
-def avoid(part: str, package: str) -> None:
+def import_without(part: str, package: str) -> None:
     """Import a lazy `package` as if `part`, an optional package that it would import, were not
     installed: LightGBM takes two thirds of its time to load scikit-learn, which is needed only by
     its classes for scikit-learn. Nothing else in this process may need these."""
@@ -24,7 +24,7 @@ def avoid(part: str, package: str) -> None:
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """No garbage is collected during the block. What is imported stays; to visit it again and again
     takes a sixth of the time of importing PyTorch."""
     collects = gc.isenabled()
@@ -41,7 +41,7 @@ def _load(name: str) -> ModuleType:
     if name in sys.modules:
         return import_module(name)
     part = _avoided.get(name, "")
-    with without_collections():
+    with pause_garbage_collection():
         if not part or part in sys.modules:
             return import_module(name)
         sys.modules[part] = None  # type: ignore[assignment]  # its import then fails

@@ -13,14 +13,14 @@ def decimal(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-def share_of(count: int, share: float) -> int:
+def round_share(count: int, share: float) -> int:
     """A `share` of `count` things, rounded to the nearest whole number, halves up."""
     return math.floor(decimal(share) * count + Fraction(1, 2))
 
 
-def drawn_of(clients: int, share: float) -> int:
+def count_participants(clients: int, share: float) -> int:
     """The number of participants of a round: a `share` of `clients`, rounded, at least one."""
-    return max(1, share_of(clients, share))
+    return max(1, round_share(clients, share))
 
 
 def snap_to_whole(value: float) -> float:

@@ -13,10 +13,10 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u
 ends, and marks that change the direction of writing."""
 
 
-def visible(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""The text with its control characters escaped.
 
-    >>> visible("meter\x1b[2J")
+    >>> escape_control_characters("meter\x1b[2J")
     'meter\\x1b[2J'
     """
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
@@ -75,9 +75,9 @@ def print_table(table: Any, index: bool = False) -> str:
     return text
 
 
-class Visible:
-    """Wraps a stream and escapes what is written to it: control characters, see `visible`, and
-    characters that its encoding does not have."""
+class EscapingStream:
+    """Wraps a stream and escapes what is written to it: control characters, see
+    `escape_control_characters`, and characters that its encoding does not have."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -85,7 +85,9 @@ class Visible:
     def write(self, text: str) -> int:
         """Write the text to the stream, and return its length."""
         code = self._stream.encoding or "utf-8"
-        self._stream.write(visible(text).encode(code, "backslashreplace").decode(code))
+        self._stream.write(
+            escape_control_characters(text).encode(code, "backslashreplace").decode(code)
+        )
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

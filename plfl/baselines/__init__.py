@@ -3,7 +3,7 @@ class in the file of its name."""
 
 from collections.abc import Iterable
 
-from plfl.config.named import STANDARD, find_baseline
+from plfl.config.named import STANDARD_BASELINES, find_baseline
 from plfl.config.sections import BASELINE
 from plfl.interfaces.baseline import Baseline
 
@@ -11,7 +11,7 @@ __all__ = [
     "BASELINE",
     "catalogue",
     "find",
-    "find_pretrained",
+    "pretrained_names",
     "rivals",
     "send_open_sums",
     "send_sums",
@@ -24,7 +24,7 @@ def catalogue(
     """Every baseline by name, the simplest first, then a study's own, `baselines_of_study`.
     `docs/baselines.md` has the formulas. `covariates`: whether to include those that only a study
     with `windows.covariates` has."""
-    standard = [find_baseline(name)() for name in STANDARD]
+    standard = [find_baseline(name)() for name in STANDARD_BASELINES]
     fitting = [baseline for baseline in standard if covariates or not baseline.needs_covariates]
     return {baseline.name: baseline for baseline in [*fitting, *baselines_of_study]}
 
@@ -37,7 +37,7 @@ def rivals(baselines_of_study: Iterable[Baseline] = ()) -> list[str]:
     return [name for name, baseline in all_baselines.items() if baseline.crosses == "nothing"]
 
 
-def find_pretrained(baselines_of_study: Iterable[Baseline]) -> set[str]:
+def pretrained_names(baselines_of_study: Iterable[Baseline]) -> set[str]:
     """Names of the baselines whose pre-training included the series of the study, even the test
     set."""
     return {baseline.name for baseline in baselines_of_study if baseline.has_seen_the_data}

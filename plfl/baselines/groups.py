@@ -27,7 +27,7 @@ def baselines_of(study: Study) -> list[Baseline]:
     return list_baselines(study.windows.covariates_width > 0, keys.further, keys.leave_out)
 
 
-def names_in_common(baselines: Sequence[Baseline]) -> set[str]:
+def common_baseline_names(baselines: Sequence[Baseline]) -> set[str]:
     """The baselines that need all clients together, and those that these need."""
     names: set[str] = set()
     for baseline in reversed(baselines):
@@ -46,7 +46,7 @@ def count_groups(study: Study, state: str) -> int:
     That is all that combinations read, but not what other baselines of each client may read.
     """
     baselines = baselines_of(study)
-    common = names_in_common(baselines)
+    common = common_baseline_names(baselines)
     reads_more = any(
         baseline.name not in common
         and baseline.needs_training_forecasts

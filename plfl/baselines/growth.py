@@ -15,7 +15,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.trees import Part, RootCounts, binned, grow
+from plfl.federated.trees import ClientWindows, RootCounts, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
 
@@ -62,7 +62,7 @@ class PublicBinGrowth:
         boosters = boost(binned_windows, settings, tree_choices)
         bins = binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
-        parts = [Part(*windows.part("train", [client]), learners={}) for client in clients]
+        parts = [ClientWindows(*windows.part("train", [client]), learners={}) for client in clients]
         for k, level in enumerate(settings.levels or (0.5,)):
             pairs = [*product(settings.leaves, settings.learning_rate)]
             first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))
@@ -72,7 +72,7 @@ class PublicBinGrowth:
 
     def _model_bytes(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[ClientWindows],
         bins: Any,
         leaves_and_rate: tuple[int, float],
         level: float,

@@ -14,9 +14,9 @@ from plfl.baselines.trees import (
     Design,
     TreeModel,
     TreesFit,
+    iterate_pools,
+    model_arrays,
     restore,
-    saved,
-    share,
     texts_of,
     train,
     unit_of,
@@ -74,7 +74,7 @@ class LightgbmFederated(Baseline):
 
         models: dict[int, list[TreeModel]] = {}
         messages: list[list[int]] = [[] for _ in dataset.clients]
-        for members, numbers, clients in share(dataset, self.turns):
+        for members, numbers, clients in iterate_pools(dataset, self.turns):
             tree_choices = earlier.models[int(clients[0])][0].tree_choices if earlier else []
             growth = PublicBinGrowth(len(numbers), secure=self.secure)
             model = train(members, dataset, settings, self.design, tree_choices, growth)
@@ -99,7 +99,7 @@ class LightgbmFederated(Baseline):
 
     def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> TreesFit:
         own_unit = unit_of(dataset.refit(), 0)
-        return restore(saved(texts_of(arrays), own_unit), dataset, settings, self.design)
+        return restore(model_arrays(texts_of(arrays), own_unit), dataset, settings, self.design)
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:
         return parts.trees("lightgbm_lags", arrays)

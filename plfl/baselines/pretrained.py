@@ -23,7 +23,7 @@ FEWEST_LOADS = 8
 """The least number of known readings among the last C of a window that gets a forecast."""
 WINDOWS_PER_BATCH = 256
 """Windows that are forecast at once."""
-Forecasts = Callable[[Floats, int], Floats]
+LoadForecaster = Callable[[Floats, int], Floats]
 """Given the last loads (W, C), NaN where unknown, and S: the next S loads (W, S), or their
 quantiles (W, S, Q)."""
 
@@ -109,7 +109,7 @@ class PretrainedFit(FittedBaseline):
     """A pretrained model with the readings of the clients."""
 
     dataset: Dataset
-    forecasts: Forecasts
+    forecasts: LoadForecaster
     context: int
     """C, the number of loads that the model reads."""
     model_levels: tuple[float, ...]
@@ -166,7 +166,7 @@ def _filled(loads: Floats) -> Floats:
     ]
 
 
-def _load_onnx(path: Path) -> Forecasts:
+def _load_onnx(path: Path) -> LoadForecaster:
     require("pretrained", "a pretrained model in a .onnx file")
     import onnxruntime
 
@@ -190,7 +190,7 @@ def _load_onnx(path: Path) -> Forecasts:
     return forecasts
 
 
-def _load_torchscript(path: Path) -> Forecasts:
+def _load_torchscript(path: Path) -> LoadForecaster:
     try:
         module = torch.jit.load(str(path), map_location="cpu").eval()
     except (RuntimeError, ValueError) as error:

@@ -28,7 +28,7 @@ def settings_of(study: Study) -> FitSettings:
     return replace(study.baselines.fit_settings, levels=study.task.quantile_levels)
 
 
-def storable(baselines: Baselines) -> list[str]:
+def storable_names(baselines: Baselines) -> list[str]:
     """The baselines that can be stored, for which clients send no raw data, and which were not
     pre-trained on the study's data: their errors say nothing about later readings."""
     names: list[str] = []
@@ -50,7 +50,7 @@ def pack(
     """All that is saved of fitted baselines that can be stored, and the widths of their intervals,
     as the arrays of one file; `clients`: their number."""
     packed: dict[str, NDArray[Any]] = {}
-    for name in filter(fitted_baselines.__contains__, storable(baselines)):
+    for name in filter(fitted_baselines.__contains__, storable_names(baselines)):
         for client in range(clients):
             arrays = fitted_baselines[name].save(client)
             packed |= {f"{name}/{client}.{key}": array for key, array in arrays.items()}
@@ -79,14 +79,14 @@ def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> lis
     return [*arrays_of_clients]
 
 
-def save(
+def baseline_arrays(
     baselines: Baselines, name: str, fitted_baselines: Mapping[str, FittedBaseline], client: int
 ) -> Arrays:
     """What a client needs of a fitted baseline and of those that it needs; `fitted_baselines`:
     these all, by name."""
     arrays = dict(fitted_baselines[name].save(client))
     for member in baselines.find(name).needs:
-        saved = save(baselines, member, fitted_baselines, client)
+        saved = baseline_arrays(baselines, member, fitted_baselines, client)
         arrays |= {f"{member}/{key}": array for key, array in saved.items()}
     return arrays
 

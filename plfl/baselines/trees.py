@@ -235,7 +235,7 @@ class TreeWindows:
         """Values (rows, K) of the features of `LAGGED` from public knowledge alone."""
         transforms = [Lags(name="lags"), Level(name="level"), Calendar(name="calendar")]
         windows = Windows(look_back=self.dataset.look_back, covariates=transforms)
-        columns = [covariates.public(windows, 1, rows)]
+        columns = [covariates.public_values(windows, 1, rows)]
         if len(self.by_target) > 1:
             columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.by_target))
         extra_columns = len(features.extra_columns(self.dataset))
@@ -414,7 +414,7 @@ class TreesFit(FittedBaseline):
     def save(self, client: int) -> Arrays:
         models = self.models.get(client, ())
         texts = [text for model in models for text in model.texts]
-        return saved(
+        return model_arrays(
             texts, models[0].windows.unit(client) if models else unit_of(self.dataset, client)
         )
 
@@ -433,7 +433,7 @@ def mean_of(models: Sequence[TreeModel], client: int, starts: Starts) -> Floats:
     return np.asarray(np.mean(forecasts, axis=0), float)
 
 
-def saved(texts: Sequence[str], unit: Unit) -> Arrays:
+def model_arrays(texts: Sequence[str], unit: Unit) -> Arrays:
     """What is saved of models, given as texts, and of the unit of a client's loads."""
     arrays = {f"trees_{k}": np.frombuffer(text.encode(), np.uint8) for k, text in enumerate(texts)}
     return {**arrays, "unit": np.array(astuple(unit))}
@@ -539,7 +539,7 @@ class OwnTrees(Baseline):
         return parts.trees(self.design.name, arrays, self.needs)
 
 
-def share(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Starts, Starts]]:
+def iterate_pools(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Starts, Starts]]:
     """The members that train each model together, as a dataset and as numbers of clients, and the
     clients that get it.
 
@@ -562,11 +562,11 @@ def fit_pooled(
     sent_bytes: Sequence[int],
     fitted_baseline: TreesFit | None = None,
 ) -> TreesFit:
-    """Models of pooled raw data (see `share`), of which each client sent so many `sent_bytes`.
-    Their settings are those of `fitted_baseline`; without it, they choose them."""
+    """Models of pooled raw data (see `iterate_pools`), of which each client sent so many
+    `sent_bytes`. Their settings are those of `fitted_baseline`; without it, they choose them."""
     earlier = fitted_baseline.models if fitted_baseline else {}
     models: dict[int, list[TreeModel]] = {}
-    for members, _, clients in share(dataset, turns):
+    for members, _, clients in iterate_pools(dataset, turns):
         tree_choices = earlier[int(clients[0])][0].tree_choices if earlier else []
         model = train(members, dataset, settings, tree_choices=tree_choices)
         models |= {client: [model] for client in clients.tolist()}

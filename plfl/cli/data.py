@@ -15,7 +15,7 @@ from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
-from plfl.data.describe import describe, judge
+from plfl.data.describe import describe, list_warnings
 from plfl.data.examples import check_batches
 from plfl.data.meters import note_logger
 from plfl.data.meters.formats.schema import shipped_formats
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
         remarks = ["", *description["remarks"]]  # below the names of the columns
         lines = print_table(description[list(REPORT_COLUMNS)].reset_index()).splitlines()
         print("\n".join(map("  ".join, zip(lines, remarks, strict=True))))
-        warnings = judge(description, first.windows, first.data.cut, study.client_word)
+        warnings = list_warnings(description, first.windows, first.data.cut, study.client_word)
         refusals = list(dict.fromkeys(chain(*(_refusals_of(*part) for part in series))))
         problems += [problem.locate_in(state) for problem in refusals]
         lines = [f"- {warning}" for warning in warnings] or (

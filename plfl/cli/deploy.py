@@ -156,7 +156,7 @@ def _federate(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    flower.require()  # first: keys need cryptography, which comes with Flower
+    flower.require_flower()  # first: keys need cryptography, which comes with Flower
     from plfl.deploy.keys import ServerKeys
 
     study, cell = _read_choice(options)
@@ -177,7 +177,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _attend(options: argparse.Namespace) -> None:
-    flower.require()
+    flower.require_flower()
     from plfl.deploy.keys import ClientKeys
 
     name, server = options.building, options.server
@@ -203,7 +203,7 @@ def _forecasts(options: argparse.Namespace) -> None:
 
 
 def _keys(options: argparse.Namespace) -> None:
-    flower.require()
+    flower.require_flower()
     from plfl.deploy.keys import make
 
     key_files = make(options.folder, options.client, options.host)

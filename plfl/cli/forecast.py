@@ -11,7 +11,7 @@ from typing import Any
 
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.keys import word_keys
-from plfl.base.lazy import avoid
+from plfl.base.lazy import import_without
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted_names
 from plfl.cli import first_day
@@ -119,7 +119,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         else None
     )
     if kept_forecasters is not None and kept_forecasters.are_of_plfl:
-        avoid("sklearn", "lightgbm")
+        import_without("sklearn", "lightgbm")
     _check(options, kept_forecasters is not None)
     reader = kept_forecasters.any_model if kept_forecasters else load(options.file)
     client = options.client

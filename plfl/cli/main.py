@@ -10,8 +10,8 @@ from typing import TextIO, cast
 
 from plfl import __version__
 from plfl.base.errors import PlflError
-from plfl.base.lazy import without_collections
-from plfl.base.text import Visible
+from plfl.base.lazy import pause_garbage_collection
+from plfl.base.text import EscapingStream
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Parser
 from plfl.plugins import trust
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     can fix (its message is printed without a traceback), 3 if some of many meters could not be
     forecast, 130 after Ctrl-C and 1 if the reader of the output has gone. Control characters in its
     output, for example in the name of a meter, are escaped."""
-    output, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
+    output, err = (cast(TextIO, EscapingStream(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(output), redirect_stderr(err):
         return _main(arguments)
 
@@ -66,7 +66,7 @@ def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     chosen_name = next((word for word in words if not word.startswith("-")), "")
     for name, about in COMMANDS.items():
         if name == chosen_name:
-            with without_collections():
+            with pause_garbage_collection():
                 module = import_module(f"plfl.cli.{name}")
             module.add(commands)
         else:

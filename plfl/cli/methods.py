@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> None:
     study = Study.load(options.config) if options.config else None
     algorithms = _algorithms()
     algorithms["plug-ins"] = {
-        plugin.origin: plugin.contents for plugin in plugins.active(study.plugins if study else [])
+        plugin.origin: plugin.contents
+        for plugin in plugins.plugins_of(study.plugins if study else [])
     }
     if options.json:
         print(json.dumps(algorithms, indent=1, ensure_ascii=False))

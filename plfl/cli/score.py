@@ -19,7 +19,7 @@ from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import BOARDS, append, check_row, read_board, rows_of
 from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
-from plfl.outside.submissions import LARGEST_BYTES, VERIFIED, keep, note_verified, remove_kept
+from plfl.outside.submissions import LARGEST_BYTES, VERIFIED_TABLE, keep, note_verified, remove_kept
 from plfl.pipeline import shipped
 from plfl.results.dominance import deciding
 from plfl.results.overview import study_of
@@ -160,7 +160,10 @@ def _keep_to_budget(
 
 def _keep(rows: list[dict[str, Any]], predictions: Path | None, task: str, board: Path) -> None:
     """Keep the predictions of a row of a task, or list rows that have none."""
-    template, verified = shipped.root() / board.parent / VERIFIED, board.parent / VERIFIED
+    template, verified = (
+        shipped.root() / board.parent / VERIFIED_TABLE,
+        board.parent / VERIFIED_TABLE,
+    )
     if not verified.is_file() and template.is_file():
         verified.parent.mkdir(parents=True, exist_ok=True)
         write_text(verified, template.read_text(encoding="utf-8"))

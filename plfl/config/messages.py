@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from plfl.base.errors import ConfigError, Problem, as_problem, did_you_mean
+from plfl.base.errors import ConfigError, Problem, as_problem, suggest_name
 from plfl.base.keys import Key
 from plfl.plugins.registry import Section
 
@@ -158,7 +158,7 @@ def allowed(value: str, names: Iterable[str], place: str = "") -> str:
     """A text with the `names` names, and the most similar one if `value` resembles any. `place`:
     their place, such as ` in `federation``."""
     names = list(names)
-    return f"allowed{place}: {', '.join(names)}{did_you_mean(value, names)}"
+    return f"allowed{place}: {', '.join(names)}{suggest_name(value, names)}"
 
 
 def refusal(message: str, key: str = "") -> PydanticCustomError:
@@ -234,7 +234,7 @@ def _reason(error: Any, model: type[Section]) -> str:
     if kind == "list_type" and not isinstance(value, dict):
         return f"{reason}, such as [{value}]"
     if kind == "literal_error" and isinstance(value, str):
-        reason += did_you_mean(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]))
+        reason += suggest_name(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]))
     return reason
 
 

@@ -64,7 +64,7 @@ PLAUSIBLE = {
 that have been measured on Earth, rounded outwards (World Meteorological Organization)."""
 
 
-SOURCES = "plfl.data.sources"
+SOURCES_PACKAGE = "plfl.data.sources"
 BASELINES_PACKAGE = "plfl.baselines"
 MODELS_PACKAGE = "plfl.models"
 TASKS = "plfl.tasks"
@@ -111,26 +111,26 @@ def choose_class(
     try:
         kind = cls.model_validate(keys)
     except ValidationError as error:
-        problems += [registry.repeated(problem) for problem in error.errors()]
+        problems += [registry.make_init_error(problem) for problem in error.errors()]
     if problems:
         raise ValidationError.from_exception_data(kind_name, problems)
     return kind
 
 
-available_sources = partial(registry.available, SOURCES, Source)
+available_sources = partial(registry.available, SOURCES_PACKAGE, Source)
 """All sources by name."""
-find_source = partial(registry.find, SOURCES, Source)
+find_source = partial(registry.find, SOURCES_PACKAGE, Source)
 """The source with a name; a KeyError if there is none."""
 
 
 def added_blocks() -> dict[str, type[Section]]:
     """The blocks of keys that the sources of plug-ins add to `data`, by name."""
-    plugged_sources = registry.plugged(SOURCES).values()
+    plugged_sources = registry.plugged_algorithms(SOURCES_PACKAGE).values()
     sources = (cls for cls in plugged_sources if issubclass(cls, Source))
     return {name: block for cls in sources for name, block in cls.blocks.items()}
 
 
-STANDARD = (
+STANDARD_BASELINES = (
     *("persistence", "naive_day", "naive_week", "naive_mean", "naive_weeks"),
     *("linear", "ridge", "ridge_lags"),
     *("lightgbm", "lightgbm_lags", "lightgbm_covariates", "lightgbm_pooled"),
@@ -139,7 +139,9 @@ STANDARD = (
 
 
 def _can_be_left_out(name: str) -> str:
-    names = [standard_name for standard_name in STANDARD if standard_name != "persistence"]
+    names = [
+        standard_name for standard_name in STANDARD_BASELINES if standard_name != "persistence"
+    ]
     if name not in names:
         raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
     return name
@@ -148,7 +150,9 @@ def _can_be_left_out(name: str) -> str:
 LeftOut = Annotated[
     str,
     AfterValidator(_can_be_left_out),
-    Field(json_schema_extra={"enum": [name for name in STANDARD if name != "persistence"]}),
+    Field(
+        json_schema_extra={"enum": [name for name in STANDARD_BASELINES if name != "persistence"]}
+    ),
 ]
 """The name of a baseline of every study, other than persistence."""
 
@@ -160,11 +164,11 @@ find_baseline = partial(registry.find, BASELINES_PACKAGE, Baseline)
 def available_baselines() -> dict[str, type[Baseline]]:
     """The baselines that a study can list, by name: all that not every study has."""
     classes = registry.available(BASELINES_PACKAGE, Baseline)
-    return {name: cls for name, cls in classes.items() if name not in STANDARD}
+    return {name: cls for name, cls in classes.items() if name not in STANDARD_BASELINES}
 
 
 def _find_further(name: str) -> type[Baseline]:
-    if name in STANDARD:
+    if name in STANDARD_BASELINES:
         raise KeyError(name)
     return find_baseline(name)
 
@@ -213,8 +217,8 @@ ChosenTask = Annotated[SerializeAsAny[Task], BeforeValidator(_task)]
 """A key that names a task: a block with its `name`."""
 
 
-Memory = Literal["ef14", "ef21", "delta"]
-MEMORIES: dict[str, tuple[Memory, ...]] = {"up": ("ef14", "ef21"), "down": ("delta",)}
+CodecMemory = Literal["ef14", "ef21", "delta"]
+MEMORIES: dict[str, tuple[CodecMemory, ...]] = {"up": ("ef14", "ef21"), "down": ("delta",)}
 """The memories that a direction can have."""
 ENTROPY = "rc"
 """The stage that shortens the whole numbers of a codec without loss."""
@@ -225,7 +229,7 @@ class Chain:
     """The stages of one direction."""
 
     codec: Codec
-    memory: Memory | None
+    memory: CodecMemory | None
     """The memory of earlier messages, at both ends or only the sender."""
     entropy: bool
     """Whether the codes are shortened."""

@@ -29,16 +29,16 @@ from pydantic import (
     model_validator,
 )
 
-from plfl.base.errors import did_you_mean
+from plfl.base.errors import suggest_name
 from plfl.base.extras import require
 from plfl.base.files import digest
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.base.rounding import drawn_of
+from plfl.base.rounding import count_participants
 from plfl.config.messages import allowed, refusal
 from plfl.config.named import (
     CALENDAR,
     FEATURE_UNITS,
-    STANDARD,
+    STANDARD_BASELINES,
     Chain,
     ChosenBaseline,
     LeftOut,
@@ -73,7 +73,7 @@ def in_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        hint = did_you_mean(name, sorted(available_timezones()))
+        hint = suggest_name(name, sorted(available_timezones()))
         raise ValueError(
             f"it is not an IANA time zone such as 'America/New_York' or 'Etc/GMT+5'{hint}"
         ) from None
@@ -379,7 +379,7 @@ class Data(Section):
             find_source(name)
         except KeyError:
             names = available_sources()
-            hint = did_you_mean(name, names)
+            hint = suggest_name(name, names)
             raise ValueError(f"it is one of {', '.join(names)}{hint}") from None
         return name
 
@@ -577,7 +577,7 @@ class Holidays(Section):
 
         subdivisions = list_supported_countries()
         if self.country not in subdivisions:
-            hint = did_you_mean(self.country, list(subdivisions))
+            hint = suggest_name(self.country, list(subdivisions))
             raise ValueError(f"country: {self.country!r} is not a code such as DE{hint}")
         if self.subdivision is not None and self.subdivision not in subdivisions[self.country]:
             known_codes = ", ".join(subdivisions[self.country]) or "none"
@@ -952,8 +952,8 @@ class FederationSettings(Section):
         if self.selection == "poisson":
             return self.participation * clients
         if self.selection == "allocation":
-            return clients * drawn_of(self.rounds, self.participation) / self.rounds
-        return drawn_of(clients, self.participation)
+            return clients * count_participants(self.rounds, self.participation) / self.rounds
+        return count_participants(clients, self.participation)
 
     def count_noise(self, clients: int) -> float:
         """σ_b on the number of norms within an adapting bound (Andrew et al. 2021: m/20)."""
@@ -1108,7 +1108,7 @@ class Baselines(Section):
 
     @model_validator(mode="after")
     def _has_what_combinations_need(self) -> Self:
-        earlier = [name for name in STANDARD if name not in self.leave_out]
+        earlier = [name for name in STANDARD_BASELINES if name not in self.leave_out]
         extent = get_args(Crosses)
         for baseline in self.further:
             for name in baseline.needs:
@@ -1138,7 +1138,7 @@ class Baselines(Section):
 
     def find(self, name: str) -> Baseline:
         """A baseline of the study, by its name; KeyError if it has none of this name."""
-        if name in STANDARD:
+        if name in STANDARD_BASELINES:
             return find_baseline(name)()
         return {baseline.name: baseline for baseline in self.further}[name]
 
@@ -1163,7 +1163,7 @@ class Baselines(Section):
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""
-        names_of_all = [*STANDARD, *(baseline.name for baseline in self.further)]
+        names_of_all = [*STANDARD_BASELINES, *(baseline.name for baseline in self.further)]
         return [name for name in names_of_all if name not in self.leave_out]
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from plfl.base.errors import DataError, Problem
-from plfl.base.files import atomic, explained
+from plfl.base.files import atomic, explain_write_error
 
 T = TypeVar("T")
 Array = np.ndarray[Any, Any]
@@ -25,7 +25,7 @@ ARRAY_DAMAGE = (
 )
 
 
-MAPPED = 2**20
+FEWEST_MAPPED_BYTES = 2**20
 """Arrays of at least this many bytes stay in their file and are read where they are used."""
 _ALIGNED = 64
 """Arrays begin at multiples of this many bytes in a file."""
@@ -58,7 +58,7 @@ class GrowingArray:
             self._file.flush()
         except OSError as error:
             assert self._folder is not None
-            raise explained(error, self._folder) from error
+            raise explain_write_error(error, self._folder) from error
 
     def as_array(self) -> Array:
         """All parts."""
@@ -111,7 +111,7 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
 
 def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array:
     with archive.open(member) as file:
-        if member.file_size < MAPPED or npy.read_magic(file) != (1, 0):
+        if member.file_size < FEWEST_MAPPED_BYTES or npy.read_magic(file) != (1, 0):
             with archive.open(member) as stream:
                 return np.asarray(npy.read_array(stream, allow_pickle=False))
         shape, by_column, dtype = npy.read_array_header_1_0(file)

@@ -21,7 +21,7 @@ from plfl.data.covariates import Series
 
 PARTS_KEPT = 8
 """Parts whose rows are kept after they are read."""
-IN_MEMORY = 2**30
+MOST_BYTES_IN_MEMORY = 2**30
 """Most bytes of computed rows that an engine keeps; of more, it computes those that it reads."""
 
 
@@ -137,7 +137,7 @@ def kept_rows(table: RowTable) -> NDArray[np.float32] | None:
     """All rows of a table in memory; None if they are computed and too many."""
     if not isinstance(table, ComputedRows):
         return table
-    return table.every_row if table.nbytes <= IN_MEMORY else None
+    return table.every_row if table.nbytes <= MOST_BYTES_IN_MEMORY else None
 
 
 def compute_targets(series: Series) -> NDArray[np.float32]:

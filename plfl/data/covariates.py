@@ -99,7 +99,7 @@ def estimate(series: Series) -> list[Floats]:
     return [_estimate(series, transform) for transform in series.windows.covariates]
 
 
-def reach(windows: Windows, interval: int) -> int:
+def count_reach_rows(windows: Windows, interval: int) -> int:
     """Number of rows, up to the last input row, that a window and its covariates read."""
     rows = windows.look_back
     for transform in windows.covariates:
@@ -111,7 +111,7 @@ def reach(windows: Windows, interval: int) -> int:
     return rows
 
 
-def public(windows: Windows, inputs: int, rows: int) -> Floats:
+def public_values(windows: Windows, inputs: int, rows: int) -> Floats:
     """Values (rows, K) of what a model reads of a window, the sequence row by row and then the
     covariates, from public knowledge alone: ranges, and that changes of the load are mostly small.
 

@@ -33,7 +33,7 @@ ViewName = Literal["train", "whole", "new"]
 """What clients know of their rows, see `Dataset.views`."""
 VIEWS: tuple[ViewName, ...] = ("train", "whole", "new")
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-EVALUATED = SPLITS[1:]
+EVALUATED_SPLITS = SPLITS[1:]
 """The splits that models are scored on."""
 
 NEGLIGIBLE = 1e-3
@@ -75,7 +75,7 @@ class NaiveErrors(NamedTuple):
 
 ROW_FIELDS = ("features", "load", "stamps")
 """Fields with an entry for each row."""
-COMPUTED = ("covariates", "targets")
+COMPUTED_FIELDS = ("covariates", "targets")
 """Further ones, which follow from those if the dataset has a `series_table`."""
 ROWS_PER_BLOCK = 2**16
 """Rows that are searched for gaps at a time."""
@@ -362,7 +362,7 @@ class Dataset:
             own_arrays |= {f"views/{name}/{key}": values for key, values in vars(view).items()}
         del own_arrays["series_table"]
         if (table := source_table(self)) is not None:
-            for computed in COMPUTED:
+            for computed in COMPUTED_FIELDS:
                 del own_arrays[computed]
             own_arrays["series/windows"] = table.windows.model_dump_json()
             if holidays := table.windows.holidays_digest:  # others need another training
@@ -480,7 +480,7 @@ class JoinedRows:
     def append(self, dataset: Dataset) -> None:
         """Append the rows of a dataset; PlflError if the disk is full."""
         table = source_table(dataset)
-        stored = ROW_FIELDS if table is not None else (*ROW_FIELDS, *COMPUTED)
+        stored = ROW_FIELDS if table is not None else (*ROW_FIELDS, *COMPUTED_FIELDS)
         for name in stored:
             self._rows.setdefault(name, arrays.GrowingArray(self._folder)).append(
                 getattr(dataset, name)

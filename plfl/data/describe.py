@@ -127,7 +127,7 @@ def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict
     }
 
 
-def judge(
+def list_warnings(
     description: pd.DataFrame,
     windows: Windows,
     origin: date | None = None,

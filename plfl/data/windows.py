@@ -21,7 +21,7 @@ from plfl.config.sections import TESTED_WEEKS, Windows, count_federations
 from plfl.data import covariates
 from plfl.data.computed import SeriesTable, compute_targets
 from plfl.data.dataset import (
-    COMPUTED,
+    COMPUTED_FIELDS,
     SPLITS,
     ClientView,
     Dataset,
@@ -73,7 +73,7 @@ def build(
     )
     dataset = join_datasets(parts, folder)
     if folder is None:
-        computed = {name: getattr(dataset, name).every_row for name in COMPUTED}
+        computed = {name: getattr(dataset, name).every_row for name in COMPUTED_FIELDS}
         dataset = dataset.on_the_same_rows(**computed)
     if size is not None:
         federation = federations_of(list(tables), size)

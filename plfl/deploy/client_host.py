@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 10.0
 """Seconds within which a server has to tell its time."""
-OWNERS = "series.parquet"
+OWNER_FILE = "series.parquet"
 """Optional file of a client's folder, provided by its owner: the series to use."""
 
 
@@ -64,7 +64,7 @@ def attend(
         PlflError: the server is not trusted or refuses this client, another client uses the folder,
             other users can read it, or the data are not usable.
     """
-    flower.require()
+    flower.require_flower()
     os.umask(0o077)
     private_folder(folder)
     link, seal = flower.Link(address, keys.certificate), keys.seal()
@@ -194,7 +194,7 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
         ConfigError: the study has no such building.
         DataError: the source has no series of the building, or the owner's table cannot be used.
     """
-    path = folder / OWNERS
+    path = folder / OWNER_FILE
     if not path.exists():
         return _from_source(study, cell, building)
     try:

@@ -80,7 +80,7 @@ class Link:
     """The certificate of the server; None: no encryption, within this machine."""
 
 
-def require() -> str:
+def require_flower() -> str:
     """The installed version of Flower.
 
     Raises:
@@ -105,7 +105,11 @@ def superlink(link: Link, secret: Path, key: Path) -> list[str]:
     the certificate of `link`.
     """
     assert link.trusted is not None
-    command = [_program("flower-superlink"), *_listen(link.address), *_isolated(secret)]
+    command = [
+        _program("flower-superlink"),
+        *_address_options(link.address),
+        *_isolation_options(secret),
+    ]
     certificate = str(link.trusted.resolve())
     command += ["--ssl-ca-certfile", certificate, "--ssl-certfile", certificate]
     return [*command, "--ssl-keyfile", str(key.resolve()), "--enable-supernode-auth"]
@@ -115,7 +119,12 @@ def superexec(link: Link, secret: Path) -> list[str]:
     """Command of the SuperExec, which starts the apps, for a SuperLink or SuperNode of this
     machine."""
     command = [_program("flower-superexec"), "--runtime-api-address", link.address]
-    return [*command, "--superexec-auth-secret-file", str(secret.resolve()), *_trust(link)]
+    return [
+        *command,
+        "--superexec-auth-secret-file",
+        str(secret.resolve()),
+        *_certificate_options(link),
+    ]
 
 
 def supernode(
@@ -126,26 +135,31 @@ def supernode(
     Its own apps reach it at the address `local`; `secret` gives a SuperExec the right to start
     them. `key` is the private key of the client; without it, the server refuses the SuperNode.
     """
-    command = [_program("flower-supernode"), "--superlink", link.address, *_trust(link)]
-    command += [*_listen(local.address), *_isolated(secret)]
+    command = [
+        _program("flower-supernode"),
+        "--superlink",
+        link.address,
+        *_certificate_options(link),
+    ]
+    command += [*_address_options(local.address), *_isolation_options(secret)]
     command += ["--node-config", f"folder={json.dumps(str(folder.resolve()))}"]
     if key is not None:
         command += ["--auth-supernode-private-key", str(key.resolve())]
     return command
 
 
-def _listen(address: str) -> list[str]:
+def _address_options(address: str) -> list[str]:
     host, _, port = address.rpartition(":")
     return ["--host", host.strip("[]"), "--port", port]
 
 
-def _isolated(secret: Path) -> list[str]:
+def _isolation_options(secret: Path) -> list[str]:
     # Otherwise it starts a SuperExec of its own, without a secret and perhaps in another session,
     # which `Processes` could not end.
     return ["--isolation", "process", "--superexec-auth-secret-file", str(secret.resolve())]
 
 
-def _trust(link: Link) -> list[str]:
+def _certificate_options(link: Link) -> list[str]:
     if link.trusted is None:
         return ["--insecure"]
     return ["--root-certificates", str(link.trusted.resolve())]

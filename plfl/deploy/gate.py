@@ -26,7 +26,7 @@ from plfl.deploy.annotations import ServerKeys
 FLEET = "/v1/fleet/"
 """The part of a SuperLink's interface that SuperNodes use. It requires authentication; the other
 parts, such as starting a run or registering a key, do not."""
-ANSWERS = f"{FLEET}push-object"
+ANSWER_PATH = f"{FLEET}push-object"
 """The path to which a SuperNode sends the content of an answer. Other requests are small."""
 PATH_CHARACTERS = {*ascii_letters, *digits, *"/-_"}
 """Characters of the paths that the gate passes on."""
@@ -42,7 +42,7 @@ WAIT = 120.0
 """Seconds within which a request has to arrive, and within which a SuperLink has to answer it."""
 PASSED_HEADERS = (b"content-type", b"accept", b"user-agent")
 """Names of the headers that the gate passes on, besides those of Flower."""
-FLOWER = b"flwr-"
+FLOWER_PREFIX = b"flwr-"
 """First characters of the names of Flower's own headers."""
 KEY, STAMP, SIGNATURE = b"flwr-public-key", b"flwr-timestamp", b"flwr-signature"
 """Headers by which a SuperNode authenticates: its public key as PEM, the time, and the signature of
@@ -171,11 +171,15 @@ class Gate:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED)
         size = int(headers.get(b"content-length", 0))
         if size > (
-            TINY_REQUEST if client is None else self._largest if path == ANSWERS else SMALL_REQUEST
+            TINY_REQUEST
+            if client is None
+            else self._largest
+            if path == ANSWER_PATH
+            else SMALL_REQUEST
         ):
             raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         forwarded_headers = [
-            (n, v) for n, v in headers.items() if n in PASSED_HEADERS or n.startswith(FLOWER)
+            (n, v) for n, v in headers.items() if n in PASSED_HEADERS or n.startswith(FLOWER_PREFIX)
         ]
         try:
             # A client sends its long requests one after the other.

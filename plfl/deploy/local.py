@@ -53,7 +53,7 @@ def federate(
 
     `rounds` replaces `federation.rounds`. `report` is called with each line of output.
     """
-    flower.require()
+    flower.require_flower()
     # Not at the top: needs cryptography, which comes with the extra `deploy`.
     from plfl.deploy.keys import make
 
@@ -102,17 +102,19 @@ MASKED_KEYS: dict[str, dict[str, Any]] = {
 """Blocks of the check with masked sums. The first tree is shared, the second one a client's own."""
 
 
-def study_of(clients: int, rounds: int, folder: Path, masked: str | None = None) -> dict[str, Any]:
+def configuration_of_check(
+    clients: int, rounds: int, folder: Path, masked: str | None = None
+) -> dict[str, Any]:
     """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state; or one
     of `MASKED_KEYS`."""
-    raw = _study_of(clients, rounds, folder)
+    raw = _plain_configuration(clients, rounds, folder)
     if masked is not None:
         raw |= MASKED_KEYS[masked] | {"channel": {"secure": True}}
         raw["grid"] = raw["grid"] | {"sharing": ["P2"]}
     return raw
 
 
-def _study_of(clients: int, rounds: int, folder: Path) -> dict[str, Any]:
+def _plain_configuration(clients: int, rounds: int, folder: Path) -> dict[str, Any]:
     return {
         "name": "deploy-check",
         "data": {
@@ -140,7 +142,7 @@ def check(
     If they agree, the last line is `identical bits` and the folder is removed.
     """
     folder = Path(tempfile.mkdtemp(prefix="plfl-"))
-    raw = study_of(clients, rounds, folder / "data", masked)
+    raw = configuration_of_check(clients, rounds, folder / "data", masked)
     study = Study.parse(raw, "plfl deploy check")
     config = folder / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
@@ -153,13 +155,15 @@ def check(
     beginning = time.monotonic()
     result, f = replay(study, folders.cell, dataset, folders.history)
     report(f"{deployed:.1f} s with Flower, {time.monotonic() - beginning:.1f} s in the simulator")
-    if differences := list(compare(folders, result, f)):
+    if differences := list(compare_with_simulation(folders, result, f)):
         raise PlflError(f"the simulator gives other bits, see {folder}: " + "; ".join(differences))
     shutil.rmtree(folder)
     report("identical bits")
 
 
-def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator[str]:
+def compare_with_simulation(
+    folders: CellFolders, result: CellResult, f: Federation
+) -> Iterator[str]:
     """Differences between a cell that was deployed on this machine and its simulation `f` after the
     last round. Each is the name of a part: the records, an array of the server, or the parameters
     of a client."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from plfl.base.files import write_text
-from plfl.base.lazy import without_collections
+from plfl.base.lazy import pause_garbage_collection
 
 COMMAND = "flwr-clientapp"
 UNUSED, FUNCTION = "flwr.supernode.cli.flower_supernode", "flower_supernode"
@@ -26,7 +26,7 @@ def command() -> Callable[[], None]:
     setattr(module, FUNCTION, None)
     sys.modules[UNUSED] = module
     (entry,) = distribution("flwr").entry_points.select(name=COMMAND)
-    with without_collections():
+    with pause_garbage_collection():
         function: Callable[[], None] = entry.load()
     return function
 

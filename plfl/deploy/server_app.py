@@ -116,7 +116,7 @@ def write_results(
     )
     summary = summarise(records, study.data.source)
     about = {"engine": "flower", "study": study.description(), "cells": {str(cell): ""}}
-    conclude(folder, summary, about, git_commit(), {"flwr": flower.require()})
+    conclude(folder, summary, about, git_commit(), {"flwr": flower.require_flower()})
 
 
 class FlowerGrid:

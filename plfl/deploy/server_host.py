@@ -118,7 +118,7 @@ def serve(
         PlflError: the ServerApp reports an error, a process has died, or another server uses the
             folder. No process is left running.
     """
-    flower.require()
+    flower.require_flower()
     folder = folders.server
     private_folder(folder)
     busy = "another server uses this folder; stop it first"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plfl.base.job_state import JobState
 from plfl.baselines.fitting import fit
-from plfl.baselines.groups import names_in_common
+from plfl.baselines.groups import common_baseline_names
 from plfl.baselines.storage import WIDTHS_KEY, pack
 from plfl.config.sections import Baselines
 from plfl.data.dataset import SPLITS, Dataset
@@ -110,7 +110,7 @@ def fit_common(
     baselines: Sequence[Baseline], dataset: Dataset, settings: FitSettings
 ) -> dict[str, FittedBaseline]:
     """The baselines of `names_in_common`, fitted to all clients, with those that failed."""
-    names = names_in_common(baselines)
+    names = common_baseline_names(baselines)
     common: dict[str, FittedBaseline] = {}
     members: dict[str, FittedBaseline] = {}
     for baseline in baselines:

@@ -17,9 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines.groups import baselines_of, groups_of
-from plfl.baselines.storage import pack, settings_of, storable
+from plfl.baselines.storage import pack, settings_of, storable_names
 from plfl.data import arrays
-from plfl.data.dataset import EVALUATED, Dataset
+from plfl.data.dataset import EVALUATED_SPLITS, Dataset
 from plfl.experiments.baseline_groups import (
     GroupResults,
     evaluate_in_groups,
@@ -87,7 +87,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
 def _evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
     """The clients and their sets that are evaluated, in the order of `write_common`."""
     for client in range(len(dataset.clients)):
-        for split in EVALUATED:
+        for split in EVALUATED_SPLITS:
             yield client, split
 
 
@@ -145,7 +145,7 @@ class HandedOver(FittedBaseline):
     sent_bytes: Mapping[str, Sequence[int]] | None
 
     def predict(self, client: int, starts: Starts) -> Floats:
-        for split in EVALUATED:
+        for split in EVALUATED_SPLITS:
             own_starts = self.dataset.starts(client, split)
             rows = np.searchsorted(own_starts, starts)
             if len(own_starts) and np.array_equal(
@@ -200,7 +200,7 @@ def join_files(
     names = [baseline.name for baseline in baselines_of(study)]
     all_results = join_groups(results, groups_of(study, state), names)
     packed = {**read_arrays(common)[0], **all_results.packed}
-    ranks = {name: rank for rank, name in enumerate(storable(study.baselines))}
+    ranks = {name: rank for rank, name in enumerate(storable_names(study.baselines))}
     in_order = {path: packed[path] for path in sorted(packed, key=lambda path: _place(path, ranks))}
     return _contents(replace(all_results, packed=in_order))
 

@@ -4,7 +4,7 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from plfl.base.rounding import drawn_of
+from plfl.base.rounding import count_participants
 from plfl.data import sources
 from plfl.study import Study
 from plfl.training.batches import steps_of
@@ -75,7 +75,9 @@ def side_by_side(study: Study) -> int:
     common_axes = {"client_opt", *COMMON_AXES[stack_of(study)]}
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
-        clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
+        clients = count_participants(
+            study.data.clients_of(cell.state), study.federation.participation
+        )
         models[tuple(getattr(cell, axis) for axis in common_axes)] += (
             study.plan.trials(cell) * clients
         )

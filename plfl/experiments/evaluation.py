@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.data.dataset import EVALUATED, Dataset, Split
+from plfl.data.dataset import EVALUATED_SPLITS, Dataset, Split
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
 from plfl.results.records import ConformalWidths, ModelKind, Models
@@ -19,7 +19,7 @@ from plfl.tasks.loads import LoadTask, first_week
 from plfl.training.task import Engine
 
 Floats: TypeAlias = NDArray[np.float64]
-Forecasts: TypeAlias = list[Floats]
+ForecastsByClient: TypeAlias = list[Floats]
 """Predictions for the validation windows and then the test windows of each client."""
 
 
@@ -59,7 +59,7 @@ class Evaluator:
         self.dataset, self.engine, self.task = dataset, engine, task
         check_calibration(task, dataset)
         self.clients = range(len(dataset.clients))
-        parts = [[dataset.starts(i, split) for split in EVALUATED] for i in self.clients]
+        parts = [[dataset.starts(i, split) for split in EVALUATED_SPLITS] for i in self.clients]
         self.validation_windows = [len(validation) for validation, _ in parts]
         self.starts = [torch.from_numpy(np.concatenate(part)).to(engine.device) for part in parts]
 
@@ -124,7 +124,7 @@ class Evaluator:
         """The widths of the intervals of `models`; empty without widths."""
         return {} if self.task.widening == "none" else self._widths(self._forecast(models))
 
-    def _forecast(self, models: Models) -> dict[ModelKind, Forecasts]:
+    def _forecast(self, models: Models) -> dict[ModelKind, ForecastsByClient]:
         e = self.engine
         return {
             model: self._predictions(
@@ -137,7 +137,7 @@ class Evaluator:
         self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
-        forecasts: dict[ModelKind, Forecasts] = {"local": self._predictions(local)}
+        forecasts: dict[ModelKind, ForecastsByClient] = {"local": self._predictions(local)}
         if received_outputs is not None:
             forecasts["global"] = self._predictions(received_outputs)
         widths = self._widths(forecasts)
@@ -150,7 +150,7 @@ class Evaluator:
             {"client": str(self.dataset.clients[i]), "split": split, "model": model}
             | self.task.scores(self.dataset, i, split, self._part(i, split, predictions[i]))
             for model, predictions in forecasts.items()
-            for split in EVALUATED
+            for split in EVALUATED_SPLITS
             for i in self.clients
         ]
 
@@ -177,7 +177,7 @@ class Evaluator:
 
         return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _widths(self, forecasts: Mapping[ModelKind, Forecasts]) -> ConformalWidths:
+    def _widths(self, forecasts: Mapping[ModelKind, ForecastsByClient]) -> ConformalWidths:
         """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
         if self.task.widening == "none":
             return {}
@@ -188,7 +188,7 @@ class Evaluator:
             model_widths[model] = np.stack(widths)
         return model_widths
 
-    def _widened(self, predictions: Forecasts, widths: Floats | None) -> Forecasts:
+    def _widened(self, predictions: ForecastsByClient, widths: Floats | None) -> ForecastsByClient:
         if widths is None:
             return predictions
         return [
@@ -196,7 +196,7 @@ class Evaluator:
             for i, prediction in enumerate(predictions)
         ]
 
-    def _predictions(self, outputs: list[torch.Tensor]) -> Forecasts:
+    def _predictions(self, outputs: list[torch.Tensor]) -> ForecastsByClient:
         """Predictions for a client's validation windows, then for its test windows."""
         return [
             self.task.predictions(self.dataset, i, self._starts(i), output.double().cpu().numpy())

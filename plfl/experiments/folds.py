@@ -33,7 +33,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import Models
 from plfl.study import Cell
 from plfl.study.combinations import Candidate, overrides
-from plfl.training.task import STANDING
+from plfl.training.task import STANDING_OPTIMISER
 
 OBSERVED = 100
 """Most minibatches of which a client that joins makes the buffers of its model: with PyTorch's
@@ -212,7 +212,7 @@ def _observe_buffers(data: ClientData, rows: Tensor) -> Tensor:
     """The models `rows` (N, P) with buffers, such as the statistics of BatchNorm, that follow each
     client's training windows, over a pass of at most `OBSERVED` minibatches. Parameters stay as
     they are."""
-    return data.fine_tuned(rows, STANDING, 1, purpose="buffers", most_steps=OBSERVED)
+    return data.fine_tuned(rows, STANDING_OPTIMISER, 1, purpose="buffers", most_steps=OBSERVED)
 
 
 def _numbers(rows: Tensor) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.results.records import read_models
 from plfl.study import FORMAT, Study
 
-READ = ("look_back", "look_ahead", "horizons", "target", "covariates", "scaling")
+WINDOW_KEYS = ("look_back", "look_ahead", "horizons", "target", "covariates", "scaling")
 """Keys of windows that say what a model reads and forecasts."""
 
 
@@ -59,7 +59,7 @@ def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
     other_study = Study.model_validate(about["study"])
     differing = [
         f"windows.{key}"
-        for key in READ
+        for key in WINDOW_KEYS
         if getattr(study.windows, key) != getattr(other_study.windows, key)
     ]
     if study.data.features != other_study.data.features:

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
-from plfl.base.rounding import drawn_of
+from plfl.base.rounding import count_participants
 from plfl.baselines.features import further_of
 from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
@@ -47,7 +47,7 @@ def workload(study: Study) -> pd.DataFrame:
         everyone = study.data.clients_of(state)
         for scheme in study.grid.sharing:
             joins = study.plan.schemes.joins(scheme)
-            clients = everyone if joins == "raw" else drawn_of(everyone, f.participation)
+            clients = everyone if joins == "raw" else count_participants(everyone, f.participation)
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {study.plan.fingerprint(cell): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.

@@ -24,7 +24,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
-from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
+from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, Tracked
 
 
 class ClientData:
@@ -165,7 +165,7 @@ class ClientData:
 
     def public(self, rows: int) -> NDArray[np.float64]:
         """Values (rows, K) of what a model reads of a window, from no client's data."""
-        return covariates.public(self._windows, self.dataset.features.shape[1], rows)
+        return covariates.public_values(self._windows, self.dataset.features.shape[1], rows)
 
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
@@ -278,7 +278,7 @@ class ClientData:
         gradients = torch.zeros_like(rows)
         minibatches, steps_each = self._draw_round(clients, t, steps, skip)
         all_parameters = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        task = self.task_of(STANDING, rows.clone(), minibatches, all_parameters)
+        task = self.task_of(STANDING_OPTIMISER, rows.clone(), minibatches, all_parameters)
         self.engine.train(replace(task, steps=steps_each, tracked=Tracked(gradients=gradients)))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 

@@ -16,7 +16,7 @@ from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.server import SumNoise
-from plfl.federated.trees import Loss, Part, RootCounts, Tree, binned, grow
+from plfl.federated.trees import ClientWindows, Loss, RootCounts, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.training.stacked import Stacked
 
@@ -40,7 +40,7 @@ MOST_TABLES = 32
 """Forecasts that a table keeps, for as many trainings side by side."""
 
 
-def digest(row: Tensor) -> bytes:
+def row_digest(row: Tensor) -> bytes:
     """What tells a row (P,) from others."""
     return blake2b(row.numpy().tobytes(), digest_size=16).digest()
 
@@ -101,7 +101,7 @@ class TreeGrower:
         for client_group in client_groups:
             for o, (loss, target) in enumerate(self.losses):
                 parts = [
-                    Part(
+                    ClientWindows(
                         tables[k].x.numpy(),
                         tables[k].y.reshape(len(tables[k].y), -1)[:, target].numpy(),
                         start=scores[k].reshape(len(scores[k]), -1)[:, o].numpy(),
@@ -120,7 +120,7 @@ class TreeGrower:
             if len(table.scores) >= MOST_TABLES:
                 del table.scores[next(iter(table.scores))]
             new_scores = self._added_scores(row, table.x, tree, row_leaves)
-            table.scores[digest(row)] = score + new_scores.reshape(score.shape)
+            table.scores[row_digest(row)] = score + new_scores.reshape(score.shape)
         return losses_before
 
     def watch(self, row: Tensor, tree: int, channel: Channel, counts: RootCounts) -> None:
@@ -132,7 +132,7 @@ class TreeGrower:
         """
         x, windows = self.data.public(self.bins).astype(np.float32), self.data.windows.numpy()
         for o, (loss, _) in enumerate(self.losses):
-            part = Part(x, np.zeros(len(x)))
+            part = ClientWindows(x, np.zeros(len(x)))
             settings = self._bins, self.leaves, self.rate, loss, channel
             grown = grow([part], *settings, windows=windows, counts=counts)
             self._write(row, tree, o, grown.text)
@@ -152,7 +152,7 @@ class TreeGrower:
     def _scores(self, row: Tensor, table: ClientTable) -> Tensor:
         """Forecasts (W, O) of a row for training windows: the sum of its trees, one by one, so that
         it does not matter when they were added."""
-        if (stored_scores := table.scores.get(digest(row))) is not None:
+        if (stored_scores := table.scores.get(row_digest(row))) is not None:
             return stored_scores
         total = torch.zeros(len(table.x), len(self.losses))
         for tree in range(sum(self.layout.shapes[f"{group}.value"][1] for group in GROUPS)):

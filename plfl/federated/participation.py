@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
-from plfl.base.rounding import drawn_of
+from plfl.base.rounding import count_participants
 from plfl.training.batches import stream
 
 ClientNumbers = NDArray[np.int64]
@@ -90,7 +90,7 @@ def poisson(selection: Selection, client: str, t: int) -> bool:
 
 def allocation(selection: Selection, client: str, t: int) -> bool:
     """Every client takes part in a `share` of the rounds, drawn at random for each."""
-    count = drawn_of(selection.rounds, selection.share)
+    count = count_participants(selection.rounds, selection.share)
     order = stream(selection.seed, f"/allocation/{client}", 0).permutation(selection.rounds)
     return t - 1 in order[:count]
 
@@ -131,6 +131,6 @@ class Selection:
             random = stream(self.seed, "/participants", t)  # the same orders for every stratum
             orders = (by_name[random.permutation(len(by_name))] for _ in itertools.count())
             members = (order[strata[order] == stratum] for order in orders)
-            count = drawn_of(int((strata == stratum).sum()), self.share)
+            count = count_participants(int((strata == stratum).sum()), self.share)
             participants.append(self.rule.choose(members, count, self.labels))
         return np.sort(np.concatenate(participants))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from plfl.interfaces.annotations import Federation
 from plfl.optimizers.client import ClientOpt
-from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
+from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, Tracked
 
 
 class Session:
@@ -89,7 +89,7 @@ class Session:
         minibatches = self.minibatches(minibatch, 1) if isinstance(minibatch, int) else minibatch
         gradients = torch.empty_like(rows) if mask is None else torch.zeros_like(rows)
         # Steps that stand still change the rows in place, but not their values.
-        task = self.task(STANDING, rows, minibatches)
+        task = self.task(STANDING_OPTIMISER, rows, minibatches)
         self.run(replace(task, tracked=Tracked(gradients=gradients)), 1, mask)
         return gradients
 

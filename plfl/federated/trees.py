@@ -49,7 +49,7 @@ Loss: TypeAlias = float | Literal["mse", "huber"]
 gradients are not whole numbers."""
 
 
-class Part(NamedTuple):
+class ClientWindows(NamedTuple):
     """The windows of one client."""
 
     x: NDArray[Any]
@@ -164,7 +164,7 @@ def releases(leaves: int) -> int:
 
 
 def grow(
-    parts: Sequence[Part],
+    parts: Sequence[ClientWindows],
     bins: lightgbm.Dataset,
     leaves: int,
     rate: float,
@@ -306,7 +306,7 @@ class GrowingClient(threading.Thread):
         self,
         server: Server,
         rank: int,
-        part: Part,
+        part: ClientWindows,
         bins: lightgbm.Dataset,
         parameters: dict[str, Any],
         loss: Loss,

@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem, ResultsError, collect_problems, did_you_mean
+from plfl.base.errors import DataError, Problem, ResultsError, collect_problems, suggest_name
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import list_names
-from plfl.baselines import BASELINE, find_pretrained
-from plfl.config.named import STANDARD
+from plfl.baselines import BASELINE, pretrained_names
+from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import Dataset, held_out_rows
 from plfl.data.meters.stamps import standard_offset
 from plfl.data.windows import scalings
@@ -84,7 +84,7 @@ def errors_on_validation(tables: Tables) -> dict[str, float]:
     on the meters elsewhere, and those that others have trained on them, too."""
     errors = tables.baseline_scores["validation_mase"].groupby(level="baseline").mean().dropna()
     baselines = tables.study.baselines
-    pretrained = find_pretrained(baselines.further)
+    pretrained = pretrained_names(baselines.further)
     return {
         str(name): float(error)
         for name, error in errors.items()
@@ -221,7 +221,7 @@ class Forecasters:
                     client,
                     f"did not take part in {self.results}",
                     "forecast it as a new meter with `plfl forecast --new`"
-                    f"{did_you_mean(client, self.clients)}",
+                    f"{suggest_name(client, self.clients)}",
                 )
             )
         here = self.index[self.index["state"] == self.clients[client]]
@@ -303,7 +303,7 @@ class Forecasters:
             by_name[name] = errors.set_axis(
                 pd.MultiIndex.from_arrays([forecasts.index, forecasts["made_at"]])
             )
-        if all(name in STANDARD for name in by_name):
+        if all(name in STANDARD_BASELINES for name in by_name):
             raise ResultsError(
                 Problem(
                     self.results,
@@ -498,7 +498,7 @@ class Forecasters:
                 Problem(
                     f"--with {wanted}",
                     f"{self.folder} keeps no such forecaster",
-                    f"name one of {', '.join(known_names)}{did_you_mean(wanted, known_names)}"
+                    f"name one of {', '.join(known_names)}{suggest_name(wanted, known_names)}"
                     if known_names
                     else "",
                 )

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
-from plfl.baselines.storage import fit_to_new, save, settings_of
+from plfl.baselines.storage import baseline_arrays, fit_to_new, settings_of
 from plfl.config.sections import Calibration
 from plfl.data.dataset import Dataset, Split, held_out_rows
 from plfl.data.windows import Scaling, build_later, scaling_of_new
@@ -88,7 +88,7 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
         )
     received_arrays = next(iter(model.fitted.values()))
     fitted_baselines = fit_to_new(baselines, name, received_arrays, dataset, settings)
-    arrays = save(baselines, name, fitted_baselines, 0)
+    arrays = baseline_arrays(baselines, name, fitted_baselines, 0)
     widths: ConformalWidths = {}
     if model.widths:
         forecasts = fitted_baselines[name].predict(0, dataset.starts(0, "validation"))

@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl import __version__
-from plfl.base.errors import DataError, PlflError, Problem, ResultsError, did_you_mean
+from plfl.base.errors import DataError, PlflError, Problem, ResultsError, suggest_name
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import counted
 from plfl.baselines import BASELINE
-from plfl.baselines.storage import restore, settings_of, storable
+from plfl.baselines.storage import restore, settings_of, storable_names
 from plfl.config.named import CALENDAR
 from plfl.data import covariates
 from plfl.data.checks import check_finite, check_stamps
@@ -393,7 +393,7 @@ class ForecastModel(MeterFiles):
                     f"{client_list}",
                     "name one of them with --client, or train a model for a new meter with `plfl "
                     "forecast --new` (in Python: adapt)"
-                    f"{did_you_mean(client, self.clients)}",
+                    f"{suggest_name(client, self.clients)}",
                 )
             )
         return client
@@ -521,7 +521,7 @@ def count_rows_needed(study: Study, interval: int, baseline: str) -> int:
     reach = max((member.reach for member in members), default=0)
     earlier_rows = reach // interval - windows.look_ahead
     return max(
-        covariates.reach(windows, interval),
+        covariates.count_reach_rows(windows, interval),
         earlier_rows + 3 if earlier_rows > 0 else 0,
     )
 
@@ -598,7 +598,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     width = study.plan.window_shape.inputs
     fitting = {
         "cell": header.cell in study.cells
-        or (is_baseline and header.cell.method in storable(study.baselines)),
+        or (is_baseline and header.cell.method in storable_names(study.baselines)),
         "columns": len(header.columns) == width,
         "clients": all(
             getattr(s, n).shape == (width,) for s in scalings.values() for n in SCALING_ARRAYS

@@ -42,7 +42,7 @@ class MeanState(MethodState):
     """Sum () of all clients' weights when the mean was last updated; None before that."""
 
 
-def shares(f: Federation, state: MeanState, clients: Tensor, mean: Tensor) -> Tensor:
+def reweigh_mean(f: Federation, state: MeanState, clients: Tensor, mean: Tensor) -> Tensor:
     """Weights (n,) of `clients` in `mean` (d_s,), the server's mean over all N clients. The weights
     of all N sum to one. Where clients are weighted by their windows, a client that joins late
     changes the sum of their windows; `mean` is then rescaled in place, so that it remains the mean
@@ -99,7 +99,7 @@ class Scaffold(FedOpt):
         state.c_i[clients] += change
         D, (change,) = f.channel.send("up", clients, result.update, [change])
         f.server.receive(clients, D, f.weights_of(clients), t)
-        weights = shares(f, state, clients, state.c)
+        weights = reweigh_mean(f, state, clients, state.c)
         state.c += weighted_sum(weights, change)
 
     def _renewed(self, f: Federation, result: TrainResult) -> Tensor:

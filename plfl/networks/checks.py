@@ -22,7 +22,7 @@ from plfl.networks.network import (
 )
 from plfl.plugins import line_of
 
-COMPANY = 32
+COMPARED_WINDOWS = 32
 """Number of generated windows whose forecasts must be the same in smaller minibatches."""
 _problems_found: dict[tuple[str, WindowShape], list[Problem]] = {}
 
@@ -182,22 +182,22 @@ def _check_independence(model: Buildable, module: nn.Module, shape: WindowShape)
     extreme values, and are also forecast alone. For any threshold, at least one of them then takes
     a different branch from the whole minibatch. The load is also large, of either sign, so that
     sums of hidden units change their sign."""
-    sequence, covariates = make_windows(shape, COMPANY, 1)
+    sequence, covariates = make_windows(shape, COMPARED_WINDOWS, 1)
     for values in (sequence, covariates):
         values[0], values[1], values[2] = 0, 1, 0.1 * values[2]
     sequence[3, :, 0] *= -1  # changes of the load may be negative
     sequence[4, :, 0], sequence[5, :, 0] = 9 * sequence[6, :, 0], -9 * sequence[6, :, 0]
-    sizes = [1, 1, 1, 1, 1, 1, 1, COMPANY - 7]
+    sizes = [1, 1, 1, 1, 1, 1, 1, COMPARED_WINDOWS - 7]
     parts = zip(sequence.split(sizes), covariates.split(sizes), strict=True)
     try:
         joint_outputs = run_module(module, shape, sequence, covariates)
         apart = [run_module(module, shape, *part) for part in parts]
     except Exception as error:  # whatever a module of the user's own raises
         reason = _describe_failure(model, error)
-        yield f"{model.summary} cannot forecast one window or {COMPANY}: {reason}"
+        yield f"{model.summary} cannot forecast one window or {COMPARED_WINDOWS}: {reason}"
         return
     output_shape = () if shape.outputs == 1 else (shape.outputs,)
-    for size, values in zip((COMPANY, *sizes), (joint_outputs, *apart), strict=True):
+    for size, values in zip((COMPARED_WINDOWS, *sizes), (joint_outputs, *apart), strict=True):
         if values.shape != (size, *output_shape):
             yield (
                 f"{model.summary} makes {tuple(values.shape)} of a minibatch of {size}; forward "

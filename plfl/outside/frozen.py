@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from plfl.base.errors import ConfigError, DataError, PlflError, Problem, did_you_mean
+from plfl.base.errors import ConfigError, DataError, PlflError, Problem, suggest_name
 from plfl.config.messages import explain, read
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
@@ -124,7 +124,7 @@ def open_task(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
                 Problem(
                     path,
                     "no file, and no frozen task",
-                    f"these are {', '.join(tasks)}{did_you_mean(str(path), list(tasks))}",
+                    f"these are {', '.join(tasks)}{suggest_name(str(path), list(tasks))}",
                 )
             )
         path = tasks[str(path)]

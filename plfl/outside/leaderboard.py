@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Place, PlflError, Problem, ResultsError, did_you_mean
+from plfl.base.errors import Place, PlflError, Problem, ResultsError, suggest_name
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE, send_sums
 from plfl.config.sections import Baselines
@@ -20,7 +20,7 @@ from plfl.experiments.scoring import scoring_of
 from plfl.results.overview import study_of
 from plfl.results.records import TABLE_DAMAGE, read_table
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, select
-from plfl.results.selection import kinds
+from plfl.results.selection import scheme_method_pairs
 from plfl.results.validation import best
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, method_label
@@ -73,7 +73,7 @@ def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("", f"the score {row['score']} is {text}", "correct the row")
     exchanged = row.get("exchanged", "")
     if exchanged and exchanged not in EXCHANGED:
-        remedy = f"allowed: {', '.join(EXCHANGED)}{did_you_mean(str(exchanged), EXCHANGED)}"
+        remedy = f"allowed: {', '.join(EXCHANGED)}{suggest_name(str(exchanged), EXCHANGED)}"
         yield Problem("", f"exchanged is {exchanged!r}", remedy)
     if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
         text = (
@@ -148,7 +148,7 @@ def rows_of(
     """
     variants = fitting_variants(results, study, data)
     first_study = variants[0].tables.study
-    for sharing, method in kinds(variants[0].tables.study):
+    for sharing, method in scheme_method_pairs(variants[0].tables.study):
         trains_alone = first_study.plan.schemes.shares_nothing(sharing)
         models = "raw data" if first_study.plan.schemes.joins(sharing) == "raw" else "models"
         for model in variants[0].models(sharing, method):

@@ -26,7 +26,7 @@ from plfl.results.tables import is_complete
 from plfl.results.validation import best
 from plfl.results.words import baseline_label
 from plfl.study import Study
-from plfl.tasks.metrics import OF_DAYS
+from plfl.tasks.metrics import DAILY_COLUMNS
 
 Floats = NDArray[np.float64]
 SUBMISSION = "yours"
@@ -123,7 +123,7 @@ def score(
 
 def _select_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Errors by day, with those of the metric as `error`."""
-    return errors.assign(error=errors[OF_DAYS[metric]])
+    return errors.assign(error=errors[DAILY_COLUMNS[metric]])
 
 
 def is_csv(file: Path) -> bool:

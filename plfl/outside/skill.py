@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Problem, ResultsError, did_you_mean
+from plfl.base.errors import Problem, ResultsError, suggest_name
 from plfl.results.words import baseline_label
 
 YESTERDAY = baseline_label("naive_day")
@@ -42,7 +42,7 @@ def standings(boards: Mapping[str, pd.DataFrame], baseline: str = YESTERDAY) -> 
                 ", ".join(absent),
                 f"has no row of {baseline!r}",
                 "name the other tasks, or another "
-                f"--baseline{did_you_mean(baseline, errors.index.tolist())}",
+                f"--baseline{suggest_name(baseline, errors.index.tolist())}",
             )
         )
     common = errors.dropna()

@@ -33,7 +33,7 @@ PREDICTIONS = "predictions"
 """Folder of the files of predictions, beside the leaderboards."""
 PARQUET, CSV = ".parquet", ".csv"
 """The ends of their names."""
-VERIFIED = "predictions/verified.csv"
+VERIFIED_TABLE = "predictions/verified.csv"
 """Table of the rows without a file of predictions, in the folder of the leaderboards."""
 PREDICTION_SCORES = ("score", "low", "high", "wape", "scaled_crps", "seeds")
 """Columns that follow from the predictions."""
@@ -64,7 +64,7 @@ def remove_kept(board: Path, digests: Collection[str]) -> None:
 def note_verified(rows: Sequence[Mapping[str, Any]], task: str, board: Path) -> None:
     """List rows without a file of predictions in the table beside their leaderboard. Rows of these
     methods that were listed before leave."""
-    file = board.parent / VERIFIED
+    file = board.parent / VERIFIED_TABLE
     file.parent.mkdir(parents=True, exist_ok=True)
     columns = ["task", "method", "row"]
     table = _read_verified(file)
@@ -102,7 +102,7 @@ def faults(
         yield Problem(board, f"has {rows['method'][double].iloc[0]!r} twice", "keep one row")
     if not rows["score"].map(_number).is_monotonic_increasing:
         yield Problem(board, "its rows are not in the order of their scores", "sort them")
-    verified = set(_read_verified(board.parent / VERIFIED).query("task == @task.name")["row"])
+    verified = set(_read_verified(board.parent / VERIFIED_TABLE).query("task == @task.name")["row"])
     given_files = {sha256(file): file} if file else {}
     for number, values in enumerate(rows.to_dict("records"), 2):
         row = {str(column): str(value) for column, value in values.items()}
@@ -122,7 +122,7 @@ def faults(
             elif digest_of_row(row) not in verified:
                 text = (
                     f"has no file of predictions with the digest {digest[:12]}…, and "
-                    f"{board.parent / VERIFIED} does not list the row as it is"
+                    f"{board.parent / VERIFIED_TABLE} does not list the row as it is"
                 )
                 problems.append(Problem("", text, "add it with `plfl leaderboard add`"))
         place = Place(board, f"line {number}: {row['method']}")

@@ -133,7 +133,7 @@ class JobParameters:
     @property
     def figures_code(self) -> str:
         """Digest of the code of the figures, with the labels that plug-ins give their classes."""
-        modules = [plugin.module.__name__ for plugin in plugins.active(self.study.plugins)]
+        modules = [plugin.module.__name__ for plugin in plugins.plugins_of(self.study.plugins)]
         return method_digest(self.reporting.draw, *modules)
 
 

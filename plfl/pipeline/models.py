@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.baselines.storage import restore, settings_of, storable, unpack, widths_of
+from plfl.baselines.storage import restore, settings_of, storable_names, unpack, widths_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.choice import errors_on_validation
@@ -224,7 +224,7 @@ def _choose_baselines(tables: Tables, state: str) -> list[str]:
     scores = tables.baselines
     scores = scores[(scores["state"] == state) & (scores["split"] == "validation")]
     by_client = scores.pivot_table(index="client", columns="baseline", values="mase", dropna=False)
-    names = [name for name in storable(tables.study.baselines) if name in by_client]
+    names = [name for name in storable_names(tables.study.baselines) if name in by_client]
     by_client = by_client[names]
     best = {*by_client.dropna(how="all").idxmin(axis=1), tables.best_baseline(state)}
     best |= {assignment.forecaster for assignment in assign(tables, state).values()}

@@ -8,7 +8,7 @@ A clone has them at its root. A wheel has them in `plfl/shipped/`, arranged in t
 import re
 from pathlib import Path
 
-from plfl.base.errors import PlflError, Problem, did_you_mean
+from plfl.base.errors import PlflError, Problem, suggest_name
 from plfl.base.files import write_new_text
 from plfl.pipeline.fingerprint import PACKAGE_ROOT
 
@@ -55,7 +55,7 @@ def write_study(name: str, folder: Path) -> Path:
     """Write a ready-made study into a folder, with paths and commands that are valid there.
     PlflError: there is no such study, its file exists already, or it cannot be written."""
     if name not in studies():
-        hint = did_you_mean(name, studies())
+        hint = suggest_name(name, studies())
         raise PlflError(
             Problem("", f"there is no ready-made study {name!r}{hint}", "`plfl init` lists them")
         )

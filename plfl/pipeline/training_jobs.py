@@ -153,9 +153,9 @@ class TrainingJobs:
 
         Measured with the paper's model: 0.4 GB for 12 models and 0.3 to 1.1 MB for each model, less
         per model the more there are. The series of the clients stay in their file, but some are
-        kept for each; of covariates and targets at most 1 GB (`plfl.data.computed.IN_MEMORY`). On a
-        cluster, two Snakemake processes of 0.5 GB each run on the node (docs/clusters.md). A retry
-        requests more.
+        kept for each; of covariates and targets at most 1 GB
+        (`plfl.data.computed.MOST_BYTES_IN_MEMORY`). On a cluster, two Snakemake processes of 0.5 GB
+        each run on the node (docs/clusters.md). A retry requests more.
         """
         states = {cell.state for cell in self.cells(wildcards)}
         clients = sum(map(variant_of_job(self.study, wildcards).data.clients_of, states))

@@ -27,16 +27,16 @@ from plfl.base.keys import Key
 from plfl.plugins.registry import (
     ENTRY_POINTS,
     Algorithm,
-    defined_in,
     describe_error,
     files,
     folders_of,
+    list_algorithms,
     plug,
 )
 
 _OWN = "plfl_own_"
 """Prefix of the module names of users' files."""
-ROOMS = {
+KINDS_BY_PACKAGE = {
     "plfl.methods": "method",
     "plfl.optimizers.client": "local optimiser",
     "plfl.optimizers.server": "server optimiser",
@@ -70,12 +70,12 @@ class Plugin:
     digest: str
     """Digest of its code."""
     algorithms: dict[tuple[str, str], type[Algorithm]] = field(repr=False)
-    """Its classes, by room (see `ROOMS`) and name."""
+    """Its classes, by room (see `KINDS_BY_PACKAGE`) and name."""
 
     @property
     def contents(self) -> list[str]:
         """What it defines, such as "method clipped"."""
-        return [f"{ROOMS[room]} {name}" for room, name in self.algorithms]
+        return [f"{KINDS_BY_PACKAGE[room]} {name}" for room, name in self.algorithms]
 
 
 _origins: dict[str, Plugin] = {}
@@ -156,11 +156,11 @@ def _files_in(value: object) -> Iterator[Path]:
             yield from _files_in(name)
     elif isinstance(value, str):
         for text in (value, value.rpartition(":")[0]):
-            if ".py" in text and (file := located(Path(text), Path())).suffix == ".py":
+            if ".py" in text and (file := locate_file(Path(text), Path())).suffix == ".py":
                 yield file
 
 
-def located(file: Path, folder: Path) -> Path:
+def locate_file(file: Path, folder: Path) -> Path:
     """A file that a study in `folder` lists, from the working directory if it lies below it."""
     path = Path(os.path.normpath(Path.cwd() / folder / file))
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
@@ -174,7 +174,7 @@ def activate(files_listed: Iterable[Path]) -> list[Problem]:
     problems: list[Problem] = []
     for file in (None, *dict.fromkeys(files_listed)):
         try:
-            plugins += packaged() if file is None else [_read_file(file)]
+            plugins += packaged_plugins() if file is None else [_read_file(file)]
         except PlflError as error:
             problems += error.locate_in(PLUGINS_KEY).problems
     origin_of: dict[tuple[str, str], str] = {}
@@ -182,7 +182,9 @@ def activate(files_listed: Iterable[Path]) -> list[Problem]:
         for room, name in plugin.algorithms:
             origin = "plfl" if name in files(room) else origin_of.get((room, name))
             if origin:
-                text = f"{plugin.origin} defines the {ROOMS[room]} {name}, as {origin} does"
+                text = (
+                    f"{plugin.origin} defines the {KINDS_BY_PACKAGE[room]} {name}, as {origin} does"
+                )
                 problems.append(Problem(PLUGINS_KEY, text, "rename one"))
         origin_of |= dict.fromkeys(plugin.algorithms, plugin.origin)
     if not problems:
@@ -192,9 +194,9 @@ def activate(files_listed: Iterable[Path]) -> list[Problem]:
     return problems
 
 
-def active(plugin_files: Iterable[Path]) -> list[Plugin]:
+def plugins_of(plugin_files: Iterable[Path]) -> list[Plugin]:
     """The plug-ins of a study that lists these files, those of installed packages first."""
-    return [*packaged(), *map(_read_file, plugin_files)]
+    return [*packaged_plugins(), *map(_read_file, plugin_files)]
 
 
 def find_plugin(cls: type[Algorithm]) -> Plugin | None:
@@ -202,7 +204,7 @@ def find_plugin(cls: type[Algorithm]) -> Plugin | None:
     return _origins.get(cls.__module__)
 
 
-def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
+def algorithm_digests(*algorithms: type[Algorithm]) -> dict[str, str]:
     """The digests of the plug-ins that define `algorithms`, by the names of the algorithms."""
     digests = {cls.name: find_plugin(cls) for cls in algorithms}
     return {name: plugin.digest for name, plugin in sorted(digests.items()) if plugin}
@@ -253,7 +255,7 @@ def _read_file(file: Path) -> Plugin:
 
 
 @cache
-def packaged() -> list[Plugin]:
+def packaged_plugins() -> list[Plugin]:
     """The plug-ins of installed packages. One that cannot be imported stops every study."""
     plugins = []
     for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS)):
@@ -269,7 +271,7 @@ def packaged() -> list[Plugin]:
                     "fix the package or remove it",
                 )
             ) from None
-        if defined_in(module) or not folders_of(point.value, ROOMS):
+        if list_algorithms(module) or not folders_of(point.value, KINDS_BY_PACKAGE):
             plugins.append(_plugin(package, module, _code_of(module)))
     return plugins
 
@@ -284,12 +286,16 @@ def _code_of(module: ModuleType) -> str:
 
 def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
     if module.__name__ not in _origins or _origins[module.__name__].origin != origin:
-        classes = {(_room(cls), cls.name): cls for cls in defined_in(module) if _room(cls)}
+        classes = {
+            (_package_of_kind(cls), cls.name): cls
+            for cls in list_algorithms(module)
+            if _package_of_kind(cls)
+        }
         plugin = Plugin(origin, module, code, classes)
         if not classes:
             raise PlflError(
                 f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
-                f"from a {', '.join(ROOMS.values())}"
+                f"from a {', '.join(KINDS_BY_PACKAGE.values())}"
             )
         for cls in classes.values():
             _check_functions(origin, cls)
@@ -321,6 +327,6 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
             )
 
 
-def _room(cls: type[Algorithm]) -> str:
+def _package_of_kind(cls: type[Algorithm]) -> str:
     modules = (BASES.get(base.__module__, base.__module__) for base in cls.__mro__)
-    return next((module for module in modules if module in ROOMS), "")
+    return next((module for module in modules if module in KINDS_BY_PACKAGE), "")

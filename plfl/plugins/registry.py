@@ -53,7 +53,7 @@ class Section(BaseModel):
                 raise
             misused = {problem["loc"][0] for problem in problems}
             problems += [
-                repeated(detail)
+                make_init_error(detail)
                 for detail in error.errors()
                 if not (isinstance(detail["input"], bool) and detail["loc"][0] in misused)
             ]
@@ -134,7 +134,7 @@ def _leaves(value: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ..
         yield from _leaves(item, *place, key)
 
 
-def repeated(error: ErrorDetails) -> InitErrorDetails:
+def make_init_error(error: ErrorDetails) -> InitErrorDetails:
     """An error that pydantic found, to be raised with others."""
     context = error.get("ctx", {}) | {"message": error["msg"]}
     kind = PydanticCustomError(error["type"], "{message}", context)
@@ -191,7 +191,7 @@ def plug(package: str, cls: type[Algorithm]) -> None:
     PLUGGED.setdefault(package, {})[cls.name] = cls
 
 
-def plugged(package: str) -> dict[str, type[Algorithm]]:
+def plugged_algorithms(package: str) -> dict[str, type[Algorithm]]:
     """The algorithms that plug-ins have added to those of `package`, by name."""
     return dict(PLUGGED.get(package, {}))
 
@@ -251,12 +251,12 @@ def algorithm(package: str, name: str) -> type[Algorithm] | None:
     """The algorithm of this name in `package`, or None; only its own file is imported. PlflError:
     the algorithm in the file has another name. Without this rule, a copied file could replace the
     original, and changes to the algorithm would not re-run its cells."""
-    return plugged(package).get(name) or _in_file(package, name)
+    return plugged_algorithms(package).get(name) or _in_file(package, name)
 
 
 def available(package: str, _kind: type[Kind]) -> dict[str, type[Kind]]:
     """All algorithms of `package`, by name, all of one kind; imports every file."""
-    classes = _in_files(package) | plugged(package)
+    classes = _in_files(package) | plugged_algorithms(package)
     return cast(dict[str, type[Kind]], {name: classes[name] for name in sorted(classes)})
 
 
@@ -280,7 +280,7 @@ def _in_file(package: str, name: str) -> type[Algorithm] | None:
     if name not in files(package):
         return None
     module = _imported(files(package)[name])
-    classes = defined_in(module)
+    classes = list_algorithms(module)
     for cls in classes:
         if cls.name != name:
             raise PlflError(
@@ -312,7 +312,7 @@ def describe_error(error: BaseException) -> str:
     return type(error).__name__ + (f": {text}" if text else "")
 
 
-def defined_in(module: ModuleType) -> list[type[Algorithm]]:
+def list_algorithms(module: ModuleType) -> list[type[Algorithm]]:
     """The algorithms with a name that a module itself defines."""
     return [
         value

@@ -33,7 +33,7 @@ from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
 from plfl.results.records import CELL, MODELS, read_about
-from plfl.results.tables import Tables, fitting
+from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.use import read_use
 from plfl.study import Cell, Study
 
@@ -327,7 +327,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
     columns = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
     columns += [column for column in BYTE_COLUMNS if column in tables.record_columns]
     seeds = len(study.grid.seeds) > 1
-    with fitting(tables.folder):
+    with refuse_contradictions(tables.folder):
         summaries = dict(list(tables.summary.groupby(CELL)))
         rows_in_use = read_use(tables)
         # One state at a time, because the records of all states may not fit into memory.

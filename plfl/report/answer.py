@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.text import list_names
-from plfl.baselines import BASELINE, find_pretrained
+from plfl.baselines import BASELINE, pretrained_names
 from plfl.baselines.public import Public
 from plfl.config.sections import Claim
 from plfl.data.dataset import NEGLIGIBLE
@@ -330,8 +330,8 @@ class _Question:
         used = [contender for contender in self.in_use if contender.variant is self.latest]
         labels = dict.fromkeys(contender.label_with_name for contender in used)
         yield (
-            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of {self.load}{naive_clause}. "
-            f"In use: {'; '.join(labels)}."
+            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of {self.load}{naive_clause}"
+            f". In use: {'; '.join(labels)}."
         )
         yield from dict.fromkeys(
             text
@@ -389,7 +389,7 @@ class _Question:
     def public_sentences(self) -> Iterator[str]:
         """What a model of public meters alone gives, and what is added to it."""
         study, public = self.study, f"{BASELINE}-{Public.name}"
-        if Public.name in find_pretrained(study.baselines.further):
+        if Public.name in pretrained_names(study.baselines.further):
             yield "The model of public meters was trained on these meters, so it does not count."
             return
         public_row = self._find(public)

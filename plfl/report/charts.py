@@ -24,7 +24,7 @@ from plfl.base.errors import PlflError
 from plfl.base.files import user_cache, write_text
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import AXES
-from plfl.results.selection import best_baselines, shown_cell, use_of
+from plfl.results.selection import best_baselines, contender_in_use, shown_cell
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, client_side, scheme
@@ -347,7 +347,7 @@ def forecasts(variant: Variant, cell: Cell, baseline: str | None) -> pd.DataFram
     columns = [column for pair in tables.intervals.values() for column in pair]
     column_names = ["client", "stamp", "persistence", "truth", "local", *columns]
     week = tables.forecasts(column_names, **asdict(cell))
-    for part, clients in use.parts if (use := use_of(variant, cell.state)) else ():
+    for part, clients in use.parts if (use := contender_in_use(variant, cell.state)) else ():
         place, is_meant = ["client", "stamp"], week["client"].isin(clients)
         if part.forecaster.is_baseline:
             name = part.forecaster.axes[1]

@@ -11,7 +11,7 @@ import seaborn as sns
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
-from plfl.baselines import BASELINE, find, find_pretrained, rivals
+from plfl.baselines import BASELINE, find, pretrained_names, rivals
 from plfl.report.answer import FederationAnswer, answer
 from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.figures.style import (
@@ -30,7 +30,7 @@ from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.overview import BEST, MAP, Overview, along
 from plfl.results.statistics import undecidable
-from plfl.results.tables import fitting
+from plfl.results.tables import refuse_contradictions
 from plfl.results.variants import Variant
 from plfl.results.words import method_label
 from plfl.study import Study
@@ -62,7 +62,7 @@ MOST_GROUPS = 24
 def illustrate(results: Path, figures: Path) -> list[Path]:
     """Draw the figures of the study in folder `results` into folder `figures`."""
     overview = Overview(results)
-    with style(), fitting(results):
+    with style(), refuse_contradictions(results):
         return save(draw(overview), figures / STEM)
 
 
@@ -227,7 +227,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
     whose own pages exist are linked. The same results give the same bytes."""
     overview = Overview(results)
     study = overview.study
-    with fitting(results):
+    with refuse_contradictions(results):
         write_page(
             page,
             "overview.html.jinja",
@@ -251,7 +251,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
             standings=standings(
-                overview.table(BEST), study.plan.axes, find_pretrained(study.baselines.further)
+                overview.table(BEST), study.plan.axes, pretrained_names(study.baselines.further)
             ),
             files={
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()

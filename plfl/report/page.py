@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.text import counted
-from plfl.baselines import find_pretrained
+from plfl.baselines import pretrained_names
 from plfl.forecast.kept_errors import warn_of_sums
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
@@ -24,9 +24,9 @@ from plfl.results import comparisons, words
 from plfl.results.dominance import notes
 from plfl.results.overview import best_cells
 from plfl.results.records import CELL
-from plfl.results.selection import best_baselines, shown_cell, use_of
+from plfl.results.selection import best_baselines, contender_in_use, shown_cell
 from plfl.results.statistics import undecidable
-from plfl.results.tables import Tables, fitting
+from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
@@ -49,7 +49,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
     which links to the tables by relative paths. The same results give the same bytes."""
     tables = Tables(results)
     study, variant = tables.study, Variant("", {}, tables)
-    with fitting(results):
+    with refuse_contradictions(results):
         compared = comparisons.read(results, study, [variant])
         interactive = charts(variant)
         write_page(
@@ -61,7 +61,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             study=study,
             source=source_of(study),
             standings=standings(
-                best_cells(variant), pretrained=find_pretrained(study.baselines.further)
+                best_cells(variant), pretrained=pretrained_names(study.baselines.further)
             ),
             few=[*notes(tables)],
             failed=_failed(tables),
@@ -179,7 +179,7 @@ def _short_series(tables: Tables) -> str:
 
 def has_use(variant: Variant) -> bool:
     """Whether something is in use in every state."""
-    return all(use_of(variant, state) for state in variant.tables.study.data.states)
+    return all(contender_in_use(variant, state) for state in variant.tables.study.data.states)
 
 
 def _clients(variant: Variant, state: str) -> Iterator[dict[str, Any]]:
@@ -188,7 +188,7 @@ def _clients(variant: Variant, state: str) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     study, state_clients = tables.study, tables.clients[tables.clients["state"] == state]
     columns: list[pd.Series[float] | None] = []
-    use = use_of(variant, state) if has_use(variant) else None
+    use = contender_in_use(variant, state) if has_use(variant) else None
     if use is not None:
         columns.append(use.by_client("mase").reindex(state_clients["client"]))
     last = {"split": "test", "model": "local", "round": study.federation.rounds}
@@ -223,7 +223,7 @@ def _peaks(variant: Variant, state: str) -> dict[str, str]:
     """The errors of the daily peak of what is in use in a state, else of the cell that is shown for
     it, by client: mean over the whole days of the test set, and over seeds."""
     tables = variant.tables
-    if tables.has_peaks and has_use(variant) and (use := use_of(variant, state)):
+    if tables.has_peaks and has_use(variant) and (use := contender_in_use(variant, state)):
         errors, distances = (use.by_client(name) for name in ("peak_error", "peak_hours"))
         return {
             str(client): _peak(errors[client], distances[client])

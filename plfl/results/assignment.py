@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.baselines import BASELINE, find_pretrained
-from plfl.baselines.storage import storable
+from plfl.baselines import BASELINE, pretrained_names
+from plfl.baselines.storage import storable_names
 from plfl.config.sections import TESTED_WEEKS
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
@@ -161,8 +161,8 @@ def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
             axes_of[sharing] = astuple(cell)[1:-1]
     baselines = tables.baselines
     scored_names = {*baselines.loc[baselines["state"] == state, "baseline"]}
-    pretrained = find_pretrained(study.baselines.further)
-    for name in storable(study.baselines):
+    pretrained = pretrained_names(study.baselines.further)
+    for name in storable_names(study.baselines):
         if name in scored_names and name not in pretrained:
             axes_of[name] = (BASELINE, name, "none", "none")
     return axes_of

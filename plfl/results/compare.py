@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Problem, ResultsError, did_you_mean
+from plfl.base.errors import Problem, ResultsError, suggest_name
 from plfl.base.text import list_names, print_table
 from plfl.results.contest import comparison_columns
 from plfl.results.dominance import deciding
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
-from plfl.results.tables import Tables, fitting
+from plfl.results.tables import Tables, refuse_contradictions
 
 EXPLORATORY = "exploratory: no claim that the study names (`plfl claims` judges those)"
 _NUMBERS = ["mase_a", "mase_b", "difference", "low", "high", "clients", "weeks", "seeds"]
@@ -53,7 +53,7 @@ def compare(a: str, b: str) -> Compared:
             )
         )
     rows, clients = [], []
-    with fitting(first.folder, second.folder):
+    with refuse_contradictions(first.folder, second.folder):
         notes = list(_data_notes([(a, first), (b, second)]))
         for model in MODELS:
             first_cells, second_cells = (
@@ -92,7 +92,7 @@ def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, Forecaster]
             Problem(
                 tables.folder,
                 f"has no cell {cell!r}",
-                f"name one of {list_names(list(cells), 3)}{did_you_mean(cell, cells)}",
+                f"name one of {list_names(list(cells), 3)}{suggest_name(cell, cells)}",
             )
         )
     return {cell: cells[cell]} if cell else cells

@@ -33,8 +33,8 @@ from plfl.results.checksums import write_sums
 from plfl.results.contest import Contest, contests
 from plfl.results.records import RERUN_REMEDY, TABLE_DAMAGE
 from plfl.results.scores import pooled
-from plfl.results.selection import NotInStudyError, kinds
-from plfl.results.tables import fitting
+from plfl.results.selection import NotInStudyError, scheme_method_pairs
+from plfl.results.tables import refuse_contradictions
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 
@@ -65,7 +65,7 @@ BEST_ALONE = "the best without one"
 
 def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
     """The comparisons of a study, given its variants."""
-    with fitting(*(variant.tables.folder for variant in variants)):
+    with refuse_contradictions(*(variant.tables.folder for variant in variants)):
         rows = [row | {"about": "claim"} for row in claims.judge_claims(study, variants)]
         for place, group in places(study, variants) if study.task.forecasts else ():
             for about, compare in (
@@ -247,7 +247,9 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
         first, *other_labels = axis.choices
         for group in grouped(variants, [axis.column, ORIGINS]):
             place = words.place(study, group[0].place, [ORIGINS, axis.key])
-            pairs = dict.fromkeys(pair for variant in group for pair in kinds(variant.tables.study))
+            pairs = dict.fromkeys(
+                pair for variant in group for pair in scheme_method_pairs(variant.tables.study)
+            )
             for value, (sharing, method) in ((v, kind) for v in other_labels for kind in pairs):
                 for model in group[0].models(sharing, method):
                     name = f"{sharing}-{method}" + "-global" * (model == "global")

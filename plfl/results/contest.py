@@ -24,7 +24,7 @@ from plfl.results.statistics import Comparison
 from plfl.results.validation import best
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
-from plfl.study.axes import parsed
+from plfl.study.axes import parse_place
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def contests(
     """The comparisons of two sets of forecasters in some variants: one, or one for each value of
     the axes `keys_each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a
     side has no forecaster, or the variants cannot be compared."""
-    places = [parsed(name, study.plan.axes)[0] for name in (*better, *than)]
+    places = [parse_place(name, study.plan.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.plan.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""

@@ -43,9 +43,9 @@ from plfl.results.records import (
     write_about,
 )
 from plfl.results.scores import AXES, select
-from plfl.results.selection import Contender, kinds, uses_of
+from plfl.results.selection import Contender, contenders_in_use, scheme_method_pairs
 from plfl.results.statistics import Comparison
-from plfl.results.tables import Tables, fitting
+from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.validation import best
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -79,7 +79,7 @@ def gather(
     join_tables(paths, folder / name, marks=[variant.columns for variant in variants])
     summaries = [v.with_labels(v.tables.whole_summary) for v in variants]
     write_csv(pd.concat(summaries, ignore_index=True), folder / "summary.csv")
-    with fitting(*(v.tables.folder for v in variants)):
+    with refuse_contradictions(*(v.tables.folder for v in variants)):
         for name, table in compare(study, variants).items():
             write_csv(table, folder / name)
     python = {"python": installed_versions()["python"]}
@@ -113,7 +113,9 @@ def best_cells(variant: Variant) -> pd.DataFrame:
 def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
     tables, study = variant.tables, variant.tables.study
     last: dict[str, Any] = {"split": "test", "round": study.federation.rounds}
-    for state, (sharing, method) in itertools.product(study.data.states, kinds(study)):
+    for state, (sharing, method) in itertools.product(
+        study.data.states, scheme_method_pairs(study)
+    ):
         for model in variant.models(sharing, method):
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
             crosses = words.CROSSES.get(words.kind(study, sharing), "models")
@@ -138,7 +140,7 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
 def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
-        for use in uses_of(variant, state):
+        for use in contenders_in_use(variant, state):
             name = use.forecaster.axes[0]
             row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
             row |= {"forecaster": f"{words.USE_WORDS[name]}: {use.label}", "crosses": use.crosses}

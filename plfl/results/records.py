@@ -196,7 +196,7 @@ def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
         checksums.verify(path, is_required=sealed)
         return pd.read_parquet(path, page_checksum_verification=True)
     except TABLE_DAMAGE as error:
-        raise unreadable(path, error) from None
+        raise unreadable_table_error(path, error) from None
 
 
 def join_tables(
@@ -241,10 +241,10 @@ def schema(path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except TABLE_DAMAGE as error:
-        raise unreadable(path, error) from None
+        raise unreadable_table_error(path, error) from None
 
 
-def unreadable(path: Path, error: Exception) -> ResultsError:
+def unreadable_table_error(path: Path, error: Exception) -> ResultsError:
     """The error of a table that cannot be read, given the one that reading it raised."""
     if isinstance(error, MemoryError):
         return ResultsError(
@@ -314,12 +314,14 @@ Arrays = Mapping[str, NDArray[Any]]
 def write_models(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:
     """Write models (N, P) and, as JSON in the header of the file, facts `about` them."""
     with atomic(path) as temporary:
-        fill(temporary, models, about)
+        write_models_in_place(temporary, models, about)
 
 
-def fill(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:
+def write_models_in_place(
+    path: Path, models: Models | Arrays, about: dict[str, Any] | None = None
+) -> None:
     """Write the file of `write_models` in place, without a copy of the models in memory."""
-    description = json.dumps({"about": about or {}, "sha256": _sum(models)})
+    description = json.dumps({"about": about or {}, "sha256": _models_checksum(models)})
     header: dict[str, Any] = {"__metadata__": {_KEY: description}}
     ends = np.cumsum([0, *(rows.nbytes for rows in models.values())]).tolist()
     for (model, rows), span in zip(models.items(), itertools.pairwise(ends), strict=True):
@@ -352,7 +354,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
                 name: texts[name] if name in texts else file.get_tensor(name)
                 for name in file.keys()  # noqa: SIM118
             }
-        if header["sha256"] != _sum(arrays):
+        if header["sha256"] != _models_checksum(arrays):
             raise ValueError("its numbers have changed")
         return arrays, header["about"]
     except FileNotFoundError:
@@ -379,7 +381,7 @@ def _mapped_texts(path: Path) -> dict[str, NDArray[np.uint8]]:
     }
 
 
-def _sum(models: Models | Arrays) -> str:
+def _models_checksum(models: Models | Arrays) -> str:
     digest = hashlib.sha256()
     for name, rows in sorted(models.items(), reverse=True):  # `local` before `global`
         digest.update(name.encode())

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, find, find_pretrained, send_open_sums
+from plfl.baselines import BASELINE, find, pretrained_names, send_open_sums
 from plfl.results import words
 from plfl.results.scores import AXES, Forecaster, select
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
-from plfl.study.axes import parsed
+from plfl.study.axes import parse_place
 from plfl.study.checks import USE_NAMES, WHOLE_KINDS
 from plfl.study.plan import has_chance
 
 
-def kinds(study: Study) -> list[tuple[str, str]]:
+def scheme_method_pairs(study: Study) -> list[tuple[str, str]]:
     """Pairs of sharing scheme and method; one pair where clients train alone."""
     pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
     local_pairs = [pair for pair in pairs if study.plan.combinations.trains_alone(*pair)]
@@ -253,15 +253,15 @@ class Contender(NamedTuple):
         return float(rows[column].mean())
 
 
-def use_of(variant: Variant, state: str, name: str = words.IN_USE) -> Contender | None:
+def contender_in_use(variant: Variant, state: str, name: str = words.IN_USE) -> Contender | None:
     """What is in use in a state; None if nothing has a score."""
     (forecaster, *_) = [*select(variant.scores["local"][state], sharing=name), None]
     return Contender(variant, forecaster) if forecaster else None
 
 
-def uses_of(variant: Variant, state: str) -> list[Contender]:
+def contenders_in_use(variant: Variant, state: str) -> list[Contender]:
     """What is in use in a state, and what would be without a federation if that is different."""
-    uses = [use for name in USE_NAMES if (use := use_of(variant, state, name))]
+    uses = [use for name in USE_NAMES if (use := contender_in_use(variant, state, name))]
     if len(uses) < 2:
         return uses
     chosen, alone = (
@@ -279,7 +279,7 @@ def find_contenders(
     columns = {axis.key: axis.column for axis in study.plan.axes}
     contenders = []
     for full in names:
-        place, name = parsed(full, study.plan.axes)
+        place, name = parse_place(full, study.plan.axes)
         matching_variants = [
             v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
         ]
@@ -296,7 +296,7 @@ def find_contenders(
 def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
     """The forecasters of a state that a name without a place stands for, each training once."""
     study, state_scores = variant.tables.study, variant.scored(score)
-    grid, pretrained = study.plan.combinations, find_pretrained(study.baselines.further)
+    grid, pretrained = study.plan.combinations, pretrained_names(study.baselines.further)
     if name in WHOLE_KINDS:
         for model, scores in state_scores.items():
             for forecaster in scores[state]:

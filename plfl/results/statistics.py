@@ -66,7 +66,7 @@ _REMEDIES = {
     "clients": "{client_word}s in every state (data.clients)",
     "weeks": "weeks of test (windows.split or data.origins)",
 }
-Parts = Mapping[str, "VariancePart"]
+VarianceParts = Mapping[str, "VariancePart"]
 """The parts of the variance of an effect, by factor."""
 
 
@@ -205,7 +205,7 @@ class Comparison:
             return np.nan, np.nan
         reach = max(
             float(special.stdtrit(part.freedom, 1 - ALPHA / 2)) * part.variance**0.5
-            for part in sources(self.parts)
+            for part in tested_variances(self.parts)
         )
         return self.effect - reach, self.effect + reach
 
@@ -219,11 +219,11 @@ class Comparison:
             float(2 * special.stdtr(part.freedom, -abs(self.effect) / part.variance**0.5))
             if part.variance > smallest_variance
             else 0.0
-            for part in sources(self.parts)
+            for part in tested_variances(self.parts)
         )
 
 
-def sources(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
+def tested_variances(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
     """The variances that an effect is tested against: of all factors together, and of each."""
     parts_with_freedom = [part for part in parts.values() if part.freedom]
     return [
@@ -258,7 +258,7 @@ def open_level(adjusted: Iterable[float]) -> float:
 # -- what would decide a comparison ----------------------------------------------------------------
 
 
-def _parts_at(parts: Parts, factor: str, levels: int) -> Parts:
+def _parts_at(parts: VarianceParts, factor: str, levels: int) -> VarianceParts:
     """The expected parts if a factor had another number of levels."""
     part = parts[factor]
     # Each state loses one degree of freedom.
@@ -266,14 +266,14 @@ def _parts_at(parts: Parts, factor: str, levels: int) -> Parts:
     return {**parts, factor: VariancePart(levels, part.variance * part.levels / levels, freedom)}
 
 
-def _decides(parts: Parts, effect: float, level: float) -> bool:
+def _decides(parts: VarianceParts, effect: float, level: float) -> bool:
     """Whether an effect would be significant at a level with probability `POWER`."""
     return abs(effect) >= _smallest_effect(parts, level)
 
 
-def _smallest_effect(parts: Parts, level: float) -> float:
+def _smallest_effect(parts: VarianceParts, level: float) -> float:
     """The smallest effect that would be significant at a level with probability `POWER`."""
-    tested = sources(parts)
+    tested = tested_variances(parts)
     significant_effect = max(
         -special.stdtrit(p.freedom, level / 2) * math.sqrt(p.variance) for p in tested
     )

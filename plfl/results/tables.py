@@ -22,13 +22,13 @@ from plfl.results.records import (
     ModelKind,
     read_about,
     read_table,
-    unreadable,
+    unreadable_table_error,
 )
 from plfl.results.validation import best
 from plfl.study import Cell, Study
 from plfl.study.checks import USE_NAMES
 from plfl.tasks.loads import LoadTask
-from plfl.tasks.metrics import OF_DAYS
+from plfl.tasks.metrics import DAILY_COLUMNS
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Tables:
     def whole_summary(self) -> pd.DataFrame:
         """All rows of summary.csv, those of baselines included, as they are written."""
         path = self._file("summary.csv")
-        with readable(path):
+        with refuse_damage(path):
             return pd.read_csv(path, keep_default_na=False, dtype=str)
 
     @cached_property
@@ -116,7 +116,7 @@ class Tables:
         _ = self.about  # refuses the summary of several variants
         # These are empty for baselines.
         optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
-        with readable(path):
+        with refuse_damage(path):
             # Keep strings: a state may be called "01" or "NA".
             table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
             is_cell = ~table["sharing"].isin([baselines.BASELINE, *USE_NAMES])
@@ -130,7 +130,7 @@ class Tables:
         """One row per client, states and clients in the order of the study."""
         path = self._file("clients.parquet")
         states = {state: i for i, state in enumerate(self.study.data.states)}
-        with readable(path):
+        with refuse_damage(path):
             return (
                 read_table(path)
                 .astype(_CLIENTS)
@@ -154,12 +154,12 @@ class Tables:
         """Whether forecasts.parquet has rows. Publishers may have removed them, because the file
         also contains readings."""
         path = self._file("forecasts.parquet")
-        with readable(path):
+        with refuse_damage(path):
             return bool(pq.read_metadata(path).num_rows)
 
     def _columns(self, name: str) -> list[str]:
         path = self._file(name)
-        with readable(path):
+        with refuse_damage(path):
             return list(pq.read_schema(path).names)
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
@@ -191,7 +191,7 @@ class Tables:
         its test set counts as one day."""
         if (Path(self.folder) / "errors.parquet").is_file():
             labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
-            column = OF_DAYS[score]
+            column = DAILY_COLUMNS[score]
             columns = [*labels, "client", "day", column, "forecasts", "scale"]
             return self.errors(columns, model=model).rename(columns={column: "error"})
         if not self._is_deployed:
@@ -224,7 +224,7 @@ class Tables:
         if not self._has_baselines:
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _BASELINES.items()})
         path = self._file("baselines.parquet")
-        with readable(path):
+        with refuse_damage(path):
             return read_table(path).astype(_BASELINES)
 
     @cached_property
@@ -236,7 +236,9 @@ class Tables:
         clients) and `crosses`, what clients have to send. Means are over clients, those of MASE
         over clients that have one; NaN if any client lacks a forecast.
         """
-        with readable(self._file("baselines.parquet")) if self._has_baselines else nullcontext():
+        with (
+            refuse_damage(self._file("baselines.parquet")) if self._has_baselines else nullcontext()
+        ):
             table = self.baselines
             validation = table["split"] == "validation"
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
@@ -272,7 +274,7 @@ class Tables:
                     f"it may be from another version of plfl; {RERUN_REMEDY}",
                 )
             )
-        with readable(path):
+        with refuse_damage(path):
             return pd.read_parquet(
                 path, columns=columns, filters=filters, page_checksum_verification=True
             )
@@ -320,7 +322,7 @@ class Tables:
     @cached_property
     def load_unit(self) -> str:
         """Unit of loads, such as "kWh per 15 min"."""
-        with readable(self._file("clients.parquet")):
+        with refuse_damage(self._file("clients.parquet")):
             intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
         return f"kWh per {' or '.join(map(str, intervals))} min"
 
@@ -344,16 +346,16 @@ def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def refuse_damage(path: Path) -> Iterator[None]:
     """Raise ResultsError if `path` is damaged or lacks a required column."""
     try:
         yield
     except TABLE_DAMAGE as error:
-        raise unreadable(path, error) from None
+        raise unreadable_table_error(path, error) from None
 
 
 @contextmanager
-def fitting(*folders: Path) -> Iterator[None]:
+def refuse_contradictions(*folders: Path) -> Iterator[None]:
     """Raise ResultsError if tables of `folders` contradict each other, as after a manual change.
     All code that combines several tables runs in this context."""
     try:

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from plfl.results.selection import kinds
-from plfl.results.tables import Tables, readable
+from plfl.results.selection import scheme_method_pairs
+from plfl.results.tables import Tables, refuse_damage
 
 
 def mean_traffic(tables: Tables) -> pd.DataFrame:
@@ -15,8 +15,8 @@ def mean_traffic(tables: Tables) -> pd.DataFrame:
     """
     axes, directions = ["sharing", "method"], ["bytes_down", "bytes_up"]
     byte_counts = tables.records([*axes, *directions], split="train", model="local")
-    with readable(tables.folder / "records.parquet"):
+    with refuse_damage(tables.folder / "records.parquet"):
         means = byte_counts.groupby(axes)[directions].mean()
         totals = tables.summary.groupby(axes)[directions].sum().astype(float)
         means = means.combine_first(totals[(totals == 0).all(axis=1)])
-        return means.loc[kinds(tables.study)]
+        return means.loc[scheme_method_pairs(tables.study)]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.results import words
-from plfl.results.selection import uses_of
+from plfl.results.selection import contenders_in_use
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.tasks.metrics import worst_tenth
@@ -40,7 +40,7 @@ def read_use(tables: Tables) -> pd.DataFrame:
 def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
-        for use in uses_of(variant, state):
+        for use in contenders_in_use(variant, state):
             name = use.forecaster.axes[0]
             assignments = variant.assignments[name, state]
             names = [assignments[client].forecaster for client in use.forecaster.clients]

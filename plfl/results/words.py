@@ -12,7 +12,7 @@ from plfl.config.sections import BASELINE, Claim, Scheme
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.study import Study
-from plfl.study.axes import Axis, parsed
+from plfl.study.axes import Axis, parse_place
 from plfl.study.checks import USE_NAMES, WHOLE_KINDS
 
 
@@ -214,13 +214,13 @@ def side(
     among P1 (everything shared) and unseen (received without taking part)". `every_name`: every one
     of the names is meant, not the best."""
     by_key = {axis.key: axis for axis in study.plan.axes}
-    short = [parsed(name, study.plan.axes)[1] for name in (*names, *rival_names)]
+    short = [parse_place(name, study.plan.axes)[1] for name in (*names, *rival_names)]
     # What both sides have in common is not told.
     schemes = {name.partition("-")[0] for name in short if "-" in name and BASELINE not in name}
     models = {name.endswith("-global") for name in short}
     words = []
     for full in names:
-        labels, name = parsed(full, study.plan.axes)
+        labels, name = parse_place(full, study.plan.axes)
         parts = [value(by_key[key], label, study.client_word) for key, label in labels.items()]
         text = forecaster(study, name, len(schemes) > 1)
         if name.startswith(BASELINE) and len(names) > 1:
@@ -234,7 +234,7 @@ def side(
         return words[0]
     if every_name:
         return f"each of {join_words(words)}"
-    kinds = {kind(study, parsed(name, study.plan.axes)[1]) for name in names}
+    kinds = {kind(study, parse_place(name, study.plan.axes)[1]) for name in names}
     if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
         return f"{_KINDS[kinds.pop()]} among {join_words(words)}"
     return f"the best of {join_words(words)}"

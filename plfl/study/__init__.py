@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from plfl import plugins
-from plfl.base.errors import ConfigError, Problem, collect_problems, did_you_mean
+from plfl.base.errors import ConfigError, Problem, collect_problems, suggest_name
 from plfl.base.text import list_names
 from plfl.config.messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
@@ -235,7 +235,7 @@ class Study(StudyKeys):
     def variant(self, label: str) -> Self:
         """The variant with this label; ConfigError if there is none."""
         if label not in self.variants:
-            hint = did_you_mean(label, self.variants)
+            hint = suggest_name(label, self.variants)
             labels = (
                 list_names(list(self.variants), 3)
                 if self.plan.axes
@@ -255,9 +255,9 @@ class Study(StudyKeys):
             by_name = {str(candidate): candidate for candidate in study.cells}
             if cell in by_name:
                 return study, by_name[cell]
-            hint = did_you_mean(cell, by_name)
+            hint = suggest_name(cell, by_name)
         else:
-            hint = did_you_mean(label, self.variants) if self.plan.axes else ""
+            hint = suggest_name(label, self.variants) if self.plan.axes else ""
         problem = f"the study has no cell {name!r}{hint}; `plfl cells --list` lists them"
         raise ConfigError(self.name, [problem])
 
@@ -285,11 +285,11 @@ def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, An
         isinstance(item, str) for item in plugin_files
     ):
         return raw, []  # reported by pydantic
-    files = [plugins.located(Path(item), folder) for item in plugin_files]
+    files = [plugins.locate_file(Path(item), folder) for item in plugin_files]
     problems = plugins.activate(files)
     if plugin_files:
         raw = {**raw, "plugins": [file.as_posix() for file in files]}
-    return raw if problems else _with_algorithms(raw, plugins.active(files)), problems
+    return raw if problems else _with_algorithms(raw, plugins.plugins_of(files)), problems
 
 
 def _with_algorithms(raw: Mapping[str, Any], active: list[plugins.Plugin]) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from plfl.config.messages import allowed, show_key
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
 
-OF_DATA = ("data", "windows", "task")
+DATA_SECTIONS = ("data", "windows", "task")
 """Blocks of the configuration that decide what the clients' datasets contain, and what the
 baselines predict on them."""
 FIXED = {
@@ -63,7 +63,7 @@ class Axis:
         names = self.key.split(".")
         if names[0] == "sharing":
             return names[-1] == "history" or any(map(_has_history, self.choices.values()))
-        return names[0] in OF_DATA
+        return names[0] in DATA_SECTIONS
 
 
 def _has_history(block: Any) -> bool:
@@ -96,7 +96,7 @@ def variants(axes_of_study: Sequence[Axis]) -> dict[str, dict[str, str]]:
         dict(zip(keys, labels, strict=True))
         for labels in itertools.product(*(axis.choices for axis in axes_of_study))
     ]
-    return {text(place, axes_of_study): place for place in places}
+    return {place_text(place, axes_of_study): place for place in places}
 
 
 def latest(places: Mapping[str, Mapping[str, str]]) -> str | None:
@@ -109,14 +109,14 @@ def latest(places: Mapping[str, Mapping[str, str]]) -> str | None:
     return max(places, key=lambda label: places[label]["data.origins"])
 
 
-def text(place: Mapping[str, str], axes_of_study: Sequence[Axis]) -> str:
+def place_text(place: Mapping[str, str], axes_of_study: Sequence[Axis]) -> str:
     """A place on some of the axes as text, as in names: `participation=0.1,model=mlp`."""
     return ",".join(
         f"{axis.short}={place[axis.key]}" for axis in axes_of_study if axis.key in place
     )
 
 
-def parsed(name: str, axes_of_study: Sequence[Axis]) -> tuple[dict[str, str], str]:
+def parse_place(name: str, axes_of_study: Sequence[Axis]) -> tuple[dict[str, str], str]:
     """The place and the rest of a name such as `participation=0.1,model=mlp/P2`. A place that is
     not on the axes raises a ValueError with the reason."""
     label, slash, cell_name = name.rpartition("/")

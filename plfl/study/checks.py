@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from fnmatch import fnmatchcase
 from itertools import chain
 
-from plfl.base.errors import Problem, did_you_mean
+from plfl.base.errors import Problem, suggest_name
 from plfl.base.keys import Key
 from plfl.config.algorithms import find
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
@@ -39,7 +39,7 @@ from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm
 from plfl.study import combinations
-from plfl.study.axes import Axis, parsed
+from plfl.study.axes import Axis, parse_place
 from plfl.study.combinations import Candidate, overrides
 
 Refusals = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
@@ -89,7 +89,7 @@ def check_claims(
         yield from _check_score(claim, Key(f"claims.{i}"), axes, task)
         for name in (*claim.better, *claim.than):
             try:
-                _, forecaster = parsed(name, axes)
+                _, forecaster = parse_place(name, axes)
             except ValueError as error:
                 yield Problem(Key(f"claims.{i}"), f"{name!r}: {error}")
                 continue
@@ -154,7 +154,7 @@ def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[
         if absent := claim.absent_states(states):
             yield (
                 f"claims.{i} is left out, because it is about {', '.join(absent)}, which is not "
-                f"among data.states: {', '.join(states)}{did_you_mean(absent[0], states)}"
+                f"among data.states: {', '.join(states)}{suggest_name(absent[0], states)}"
             )
 
 

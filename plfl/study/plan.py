@@ -84,7 +84,7 @@ class StudyPlan:
         the axes with `is_of_data`, if any. Variants with the same text read the same files."""
         data_axes = [axis.key for axis in self.axes if axis.is_of_data]
         return {
-            label: axes.text({key: place[key] for key in data_axes}, self.axes)
+            label: axes.place_text({key: place[key] for key in data_axes}, self.axes)
             for label, place in (self.places if self.axes else {"": {}}).items()
         }
 
@@ -235,7 +235,7 @@ class StudyPlan:
                 unused = None if keys.channel.secure else {"secure"}
                 settings["channel"] = keys.channel.model_dump(mode="json", exclude=unused)
             algorithms += [server_opt, method, *keys.channel.codecs]
-        if code := plugins.signature(*map(type, algorithms)):
+        if code := plugins.algorithm_digests(*map(type, algorithms)):
             settings["plugins"] = code
         return settings
 

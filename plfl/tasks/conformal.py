@@ -47,7 +47,7 @@ def width(scores: Floats, share: float) -> float:
     return float(scores[rank_of_width - 1]) if rank_of_width <= len(scores) else float("nan")
 
 
-def followed(
+def adaptive_widths(
     width: float, step: float, scores: Floats, observed_counts: NDArray[np.int64], share: float
 ) -> Floats:
     """Adaptive widths (W,) of windows in order of time.

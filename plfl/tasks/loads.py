@@ -161,7 +161,7 @@ class LoadTask(Task):
             )
             for i, share in enumerate(self.shares.values()):
                 width_and_step = float(first[h, i]), float(steps[h, i])
-                followed[new, h, i] = conformal.followed(
+                followed[new, h, i] = conformal.adaptive_widths(
                     *width_and_step, scores[:, h, i], observed_counts, share
                 )
         return followed

@@ -144,7 +144,7 @@ def columns_of(dataset: Dataset) -> list[str]:
     return [f"_h{row}" for row in range(first, first + horizons)] if horizons > 1 else []
 
 
-OF_DAYS = {"mase": "error", "scaled_crps": "crps"}
+DAILY_COLUMNS = {"mase": "error", "scaled_crps": "crps"}
 """Scores, and the column of `daily_errors` of which each is the sum over that of its scale."""
 
 

@@ -23,7 +23,7 @@ EAGER_STEPS = 2
 Step = Callable[[], None]
 
 
-def exact() -> None:
+def make_convolutions_exact() -> None:
     """Let a GPU round convolutions as it rounds all else: to single precision, and alike each
     time. PyTorch's default is a shorter format (TF32) and whichever algorithm is fast."""
     torch.backends.cudnn.allow_tf32 = False

@@ -17,8 +17,8 @@ from torch import Tensor
 from plfl.data.computed import RowTable, kept_rows
 from plfl.data.examples import Examples
 from plfl.networks.network import Network
-from plfl.training.gpu import Graphs, Step, exact, memory_of
-from plfl.training.task import STANDING, LocalTask, Minibatches, sums
+from plfl.training.gpu import Graphs, Step, make_convolutions_exact, memory_of
+from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, sums
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ STACK_SIZES = (2, 8, 16, 32, 64)
 ROW_BY_ROW = (1,)
 """Sizes on a CPU for a model whose bits depend on the size of its stack, and on any device for one
 that cannot train in a stack."""
-MOST_NUMBERS = 2**20
+MOST_STACK_PARAMETERS = 2**20
 """Most parameters of a stack, chosen for the caches. A stack of two rows may have more."""
 GPU_SIZES = (16, 64, 256, 1024)
 """Rows of a stack on a GPU, where a few rows take as long as many."""
-GPU_MOST = 2**26
+MOST_GPU_PARAMETERS = 2**26
 """Most parameters of a stack, enough to keep a large GPU busy; the least size may have more."""
 
 STACKED_WINDOWS = 256
@@ -43,14 +43,16 @@ MOST_GPU_NUMBERS = 2**26
 it has enough memory."""
 FEATURE_WINDOWS = 4096
 """Most windows whose features are computed together, because a forward pass keeps them all."""
-CLOSE = 1e-6
+CLIP_EPSILON = 1e-6
 """The number that PyTorch adds to the norm of a gradient when it clips."""
 
 
 def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
     """The sizes of stacks of rows of `width` parameters."""
     sizes, most_numbers = (
-        (STACK_SIZES, MOST_NUMBERS) if device.type == "cpu" else (GPU_SIZES, GPU_MOST)
+        (STACK_SIZES, MOST_STACK_PARAMETERS)
+        if device.type == "cpu"
+        else (GPU_SIZES, MOST_GPU_PARAMETERS)
     )
     return sizes[:1] + tuple(size for size in sizes[1:] if size * width <= most_numbers)
 
@@ -141,11 +143,11 @@ class Stacked:
         self.device, self.dtype = device, dtype
         self.sizes = sizes_for(network.layout.width, device)
         self.memory = memory_of(device)
-        self.numbers = MOST_NUMBERS
+        self.numbers = MOST_STACK_PARAMETERS
         self.repeat: Callable[[Step, int], None] | None = None
         """Repeats equal steps faster than one by one, with CUDA graphs on a GPU."""
         if device.type == "cuda":
-            exact()
+            make_convolutions_exact()
             self.repeat = Graphs(device)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.covariates = WindowRows(dataset.covariates, device, dtype)
@@ -274,7 +276,9 @@ class Stacked:
     @torch.inference_mode()
     def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         all_columns = torch.ones_like(rows[0], dtype=torch.bool)
-        task = LocalTask.fresh(STANDING, rows, minibatches, all_columns).with_terms(features=layer)
+        task = LocalTask.fresh(STANDING_OPTIMISER, rows, minibatches, all_columns).with_terms(
+            features=layer
+        )
         features = []
         for block, size in split(len(rows), self.stack_sizes(task)):
             numbers = torch.arange(block.start, block.start + size, device=self.device)
@@ -398,7 +402,7 @@ class Stack:
         if clip is not None:
             if terms.frozen is not None:
                 g.masked_fill_(terms.frozen, 0)
-            g *= (clip / (sums(g * g).sqrt() + CLOSE)).clamp(max=1)
+            g *= (clip / (sums(g * g).sqrt() + CLIP_EPSILON)).clamp(max=1)
         return losses.mean(1) * scale
 
 

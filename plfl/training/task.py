@@ -16,7 +16,7 @@ from plfl.tasks.losses import POINT
 
 SQUARED_ERROR = Objective(POINT["mse"])
 """The mean squared error of outputs and targets."""
-STANDING = Sgd.model_construct(lr=0.0)
+STANDING_OPTIMISER = Sgd.model_construct(lr=0.0)
 """An optimiser whose steps change nothing, to compute gradients only."""
 
 

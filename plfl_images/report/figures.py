@@ -24,7 +24,7 @@ from plfl.report.figures.style import (
 from plfl.report.overview import draw_lines, positions
 from plfl.results import words
 from plfl.results.overview import BEST, Overview, along
-from plfl.results.tables import Tables, fitting
+from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Study
 from plfl_images.results import classification
@@ -181,6 +181,6 @@ def render_all(results: Path, folder: Path) -> Iterator[str]:
 def illustrate(results: Path, folder: Path) -> None:
     """Draw the figures of a study with further axes into `folder`."""
     overview = Overview(results)
-    with style(), fitting(results):
+    with style(), refuse_contradictions(results):
         save(ends(overview), folder / "overview")
         save(curves(overview.study, overview.table(CURVES_FILE)), folder / "accuracy")

@@ -17,7 +17,7 @@ from plfl.report.rendering import drawing, write_page
 from plfl.report.standings import ForecasterRow
 from plfl.results import comparisons
 from plfl.results.overview import BEST, Overview, is_overview
-from plfl.results.tables import Tables, fitting
+from plfl.results.tables import Tables, refuse_contradictions
 from plfl.study import Study
 from plfl_images.report import paper
 from plfl_images.report.figures import illustrate, label
@@ -42,7 +42,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
     study_results: Overview | Results = (
         Overview(results) if is_overview(results) else Results("", {}, Tables(results))
     )
-    with fitting(results):
+    with refuse_contradictions(results):
         if isinstance(study_results, Overview):
             about, table, compared = (
                 study_results.about,

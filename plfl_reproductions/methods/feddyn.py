@@ -30,7 +30,7 @@ from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import Sizes
 from plfl.methods.fedopt import FedOpt
-from plfl.methods.scaffold import MeanState, shares
+from plfl.methods.scaffold import MeanState, reweigh_mean
 from plfl.optimizers.server import weighted_sum
 
 
@@ -71,7 +71,7 @@ class FedDyn(FedOpt):
     ) -> None:
         state.h_i[clients] -= self.alpha * result.update
         D, _ = f.channel.send("up", clients, result.update)
-        weights = shares(f, state, clients, state.h)
+        weights = reweigh_mean(f, state, clients, state.h)
         share = weighted_sum(weights, D)
         h = state.h.sub_(share, alpha=self.alpha)
         mean = (share.double() / weights.sum()).to(h)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.base.files import atomic, hold, sweep, write_new_text
+from plfl.base.files import atomic, hold, remove_temporary_files, write_new_text
 from tests.helpers.refusals import naming
 
 
@@ -54,15 +54,15 @@ def test_what_a_killed_writer_left_is_swept_away_and_nothing_else(tmp_path: Path
     os.waitpid(child, 0)
     (tmp_path / "a" / "whole.txt").write_text("whole")
     assert len(list((tmp_path / "a").iterdir())) == 3  # its lock, too
-    sweep(tmp_path)
-    sweep(tmp_path / "absent")
+    remove_temporary_files(tmp_path)
+    remove_temporary_files(tmp_path / "absent")
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["whole.txt"]
 
 
 def test_what_is_being_written_is_not_swept_away(tmp_path: Path) -> None:
     with atomic(tmp_path / "b.txt") as temporary:
         temporary.write_text("all of it")
-        sweep(tmp_path)
+        remove_temporary_files(tmp_path)
     assert (tmp_path / "b.txt").read_text() == "all of it"
 
 
@@ -71,7 +71,7 @@ def test_a_second_name_of_a_finished_file_is_not_swept_away_before_it_is_renamed
     with atomic(tmp_path / "b.txt") as temporary:
         temporary.unlink()
         os.link(tmp_path / "a.txt", temporary)
-        sweep(tmp_path)
+        remove_temporary_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
 
 
@@ -84,7 +84,7 @@ def test_a_file_system_without_locks_is_written_and_not_swept(tmp_path, monkeypa
     monkeypatch.setattr("plfl.base.files.FileLock.acquire", refuse)
     with atomic(tmp_path / "b.txt") as temporary:
         temporary.write_text("all of it")
-        sweep(tmp_path)
+        remove_temporary_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".tmp-1.txt", "b.txt"]
 
 

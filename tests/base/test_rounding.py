@@ -7,14 +7,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.base.rounding import decimal, share_of, snap_to_whole
+from plfl.base.rounding import decimal, round_share, snap_to_whole
 
 
 @given(st.integers(0, 2000), st.integers(0, 1000))
 def test_a_share_is_rounded_half_up_as_on_paper(count: int, thousandths: int) -> None:
     on_paper = Decimal(count) * Decimal(thousandths) / 1000
     expected = int(on_paper.quantize(Decimal(1), ROUND_HALF_UP))
-    assert share_of(count, thousandths / 1000) == expected
+    assert round_share(count, thousandths / 1000) == expected
 
 
 def test_a_float_is_the_decimal_that_it_prints_as() -> None:

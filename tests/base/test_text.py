@@ -16,10 +16,10 @@ HOSTILE = "meter\x1b]0;title\x07\x1b[2J\u202e"
 
 @given(st.text())
 def test_what_is_shown_has_no_control_characters_but_line_ends(name: str) -> None:
-    shown = text.visible(name)
+    shown = text.escape_control_characters(name)
     controls = [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\t\n\r"]
     assert not controls
-    assert text.visible(shown) == shown
+    assert text.escape_control_characters(shown) == shown
 
 
 @pytest.mark.parametrize("error", [DataError(HOSTILE), ConfigError(HOSTILE, [HOSTILE])])
@@ -30,14 +30,14 @@ def test_messages_of_errors_are_safe(error: Exception) -> None:
 def test_what_the_command_prints_is_safe(invoke) -> None:
     assert "\x1b" not in invoke("cells", f"{HOSTILE}.yaml", status=2).err
     stream = io.StringIO()
-    print(HOSTILE, file=text.Visible(stream))
+    print(HOSTILE, file=text.EscapingStream(stream))
     assert stream.getvalue() == "meter\\x1b]0;title\\x07\\x1b[2J\\u202e\n"
 
 
 def test_what_the_encoding_of_a_terminal_does_not_have_is_escaped() -> None:
     binary = io.BytesIO()
     stream = io.TextIOWrapper(binary, encoding="latin-1")
-    print("λ in café", file=text.Visible(stream), flush=True)
+    print("λ in café", file=text.EscapingStream(stream), flush=True)
     assert binary.getvalue() == b"\\u03bb in caf\xe9\n"
 
 

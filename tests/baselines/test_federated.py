@@ -24,11 +24,19 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives import server as server_module
 from plfl.federated.collectives.interface import connect, disconnect
 from plfl.federated.collectives.layout import ROOT_TYPE, SETTINGS
-from plfl.federated.collectives.messages import packed, unpacked
+from plfl.federated.collectives.messages import add_up_packed, packed
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import Server, SumNoise
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.trees import GrowingClient, Part, RootCounts, Tree, binned, grow, releases
+from plfl.federated.trees import (
+    ClientWindows,
+    GrowingClient,
+    RootCounts,
+    Tree,
+    binned,
+    grow,
+    releases,
+)
 from plfl.interfaces.baseline import FitSettings, Floats
 from tests.helpers.outside import dataset
 
@@ -38,7 +46,7 @@ BINS = binned(GRID, 31)
 
 
 def forest(
-    some: list[Part], level: float = 0.5, channel: Channel | None = None, trees: int = 7
+    some: list[ClientWindows], level: float = 0.5, channel: Channel | None = None, trees: int = 7
 ) -> list[str]:
     """Trees that are grown one after the other."""
     found: list[str] = []
@@ -51,19 +59,21 @@ def forest(
     return found
 
 
-def parts(clients: int = 4) -> list[Part]:
+def parts(clients: int = 4) -> list[ClientWindows]:
     """Clients of different sizes, whose targets differ in level."""
     rng = np.random.default_rng(0)
     found = []
     for k in range(clients):
         x = rng.normal(size=(400 + 90 * k, 6))
         y = x[:, 0] * x[:, 1] + 0.1 * k + 0.1 * rng.normal(size=len(x))
-        found.append(Part(x, y))
+        found.append(ClientWindows(x, y))
     return found
 
 
-def pooled(some: list[Part]) -> Part:
-    return Part(*(np.concatenate(columns) for columns in list(zip(*some, strict=True))[:2]))
+def pooled(some: list[ClientWindows]) -> ClientWindows:
+    return ClientWindows(
+        *(np.concatenate(columns) for columns in list(zip(*some, strict=True))[:2])
+    )
 
 
 def trees_of(text: str) -> str:
@@ -198,7 +208,7 @@ class Recorded(SumNoise):
         return super().add_to(total, most)
 
 
-def recorded(some: list[Part], multiplier: float) -> list[tuple[Floats, float]]:
+def recorded(some: list[ClientWindows], multiplier: float) -> list[tuple[Floats, float]]:
     noise = Recorded(multiplier, np.random.default_rng(0))
     noise.sums = []
     grow(some, BINS, 15, 0.3, noise=noise)
@@ -208,7 +218,7 @@ def recorded(some: list[Part], multiplier: float) -> list[tuple[Floats, float]]:
 def test_a_window_changes_no_released_sum_by_more_than_is_accounted_for() -> None:
     some = parts()
     # The last window is that of a client with the same splits, so that all sums are comparable.
-    more = [*some[:-1], Part(*(np.concatenate([c, c[-1:]]) for c in some[-1][:2]))]
+    more = [*some[:-1], ClientWindows(*(np.concatenate([c, c[-1:]]) for c in some[-1][:2]))]
     sums, with_one = recorded(some, 0), recorded(more, 0)
     assert 15 < len(sums) <= releases(15)
     changes = [
@@ -305,8 +315,8 @@ def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) ->
 def test_packing_loses_nothing(numbers: list[float]) -> None:
     numbers = 2 * numbers  # pairs
     message = packed(np.array(numbers, float))
-    assert unpacked(message).tolist() == numbers  # where it was packed
-    assert unpacked(bytes(message)).tolist() == numbers  # on another machine
+    assert add_up_packed(message).tolist() == numbers  # where it was packed
+    assert add_up_packed(bytes(message)).tolist() == numbers  # on another machine
 
 
 @given(st.floats(-1e30, 1e30))
@@ -320,7 +330,7 @@ def test_a_threshold_divides_numbers_of_single_precision_alike(threshold: float)
 
 def test_without_a_split_a_tree_adds_nothing() -> None:
     x = np.zeros((30, 6))
-    text = grow([Part(x, x[:, 0])] * 2, BINS, 15, 0.3).text
+    text = grow([ClientWindows(x, x[:, 0])] * 2, BINS, 15, 0.3).text
     assert (lightgbm.Booster(model_str=text).predict(x) == 0).all()
 
 
@@ -374,7 +384,7 @@ def test_masked_trees_count_the_bytes_that_they_take() -> None:
     fitted = LightgbmFederated(secure=True).fit(data, settings, {})
     windows, channel = TreeWindows(data, LAGGED), Channel(0, 3, secrets=SimulatedSecrets(5))
     grid = windows.public(31)
-    parts = [Part(*windows.part("train", [client])) for client in range(3)]
+    parts = [ClientWindows(*windows.part("train", [client])) for client in range(3)]
     parts = [part._replace(start=np.zeros(len(part.y))) for part in parts]
     counts: RootCounts = {}
     sent = []

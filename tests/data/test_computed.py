@@ -118,7 +118,7 @@ def test_engines_compute_rows_that_are_too_many_to_keep(
     minibatches = torch.stack([windows[:96] for windows in starts]).view(3, 6, 16)
     results = []
     for dataset, most in ((built, 2**30), (read, 2**30), (read, 0)):
-        monkeypatch.setattr("plfl.data.computed.IN_MEMORY", most)
+        monkeypatch.setattr("plfl.data.computed.MOST_BYTES_IN_MEMORY", most)
         task = make_task(network, Adam(), rows=3, dtype=torch.float32)
         task = changed(task, minibatches=Minibatches(minibatches))
         trainer = engine(network, dataset, CPU)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
-from plfl.data.covariates import reach
+from plfl.data.covariates import count_reach_rows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build, build_later, scalings
 from tests.helpers.refusals import naming
@@ -175,7 +175,7 @@ def test_the_rows_read_include_those_that_replace_unknown_lags(
     one_day: list[dict[str, Any]] = [{"name": "lags", "days": [1], "around": 0}]
     steps = {"look_back": look_back, "look_ahead": ahead, "horizons": 24 * 60 // minutes}
     w = windows(one_day, scaling="per_client", **steps)
-    assert reach(w, minutes) == needed
+    assert count_reach_rows(w, minutes) == needed
     t = table(0, 40 * 24 * 60 // minutes, minutes)
     scaling = scalings(build({"a": t}, w))["a"]
     whole, part = (build_later("a", rows, w, scaling) for rows in (t, t[-needed:]))

@@ -7,7 +7,7 @@ import pytest
 
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS
-from plfl.data.describe import ENOUGH_WEEKS, describe, judge
+from plfl.data.describe import ENOUGH_WEEKS, describe, list_warnings
 from plfl.data.windows import build
 from plfl.tasks import metrics as scores
 
@@ -31,7 +31,7 @@ def changed(rows: slice, load: float) -> pd.DataFrame:
 
 
 def worries_of(tables: dict[str, pd.DataFrame], windows: Windows = WINDOWS) -> list[str]:
-    return judge(describe(tables, 15, windows), windows)
+    return list_warnings(describe(tables, 15, windows), windows)
 
 
 def test_numbers_by_hand() -> None:
@@ -127,7 +127,9 @@ def test_different_spans_are_told_once() -> None:
     (worry,) = worries_of({"a": table(), "b": table()[2 * WEEK :]})
     assert "begin between" in worry and "end between" not in worry
     description = describe(tables, 15, WINDOWS, date(2018, 2, 15))
-    assert not any("different" in told for told in judge(description, WINDOWS, date(2018, 2, 15)))
+    assert not any(
+        "different" in told for told in list_warnings(description, WINDOWS, date(2018, 2, 15))
+    )
 
 
 @pytest.mark.parametrize("origin", [None, date(2018, 2, 5)])
@@ -169,7 +171,7 @@ def test_what_many_clients_share_is_one_line() -> None:
         )
         for number in range(5)
     }
-    (line,) = judge(describe(tables, 60, Windows()), Windows())
+    (line,) = list_warnings(describe(tables, 60, Windows()), Windows())
     assert line.startswith("5 clients (c0, c1, c2 …): only 3.0 weeks of data")
 
 

@@ -10,7 +10,7 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS, Dataset
-from plfl.data.describe import describe, judge
+from plfl.data.describe import describe, list_warnings
 from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.results.collect import describe_clients
@@ -123,9 +123,9 @@ def test_windows_are_counted() -> None:
     assert clients["mean"].notna().all()
     description = describe(made, 15, windows)
     assert description["skipped"].tolist() == [27, 0]
-    assert not any("touch a gap" in worry for worry in judge(description, windows))
+    assert not any("touch a gap" in worry for worry in list_warnings(description, windows))
     many = describe(tables({"a": {"load": list(range(0, 600, 9))}}), 15, windows)
-    assert any("data.meters.max_gap and are left out" in w for w in judge(many, windows))
+    assert any("data.meters.max_gap and are left out" in w for w in list_warnings(many, windows))
 
 
 @pytest.mark.parametrize("engine", ["fused", "stacked"])

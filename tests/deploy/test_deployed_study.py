@@ -71,7 +71,7 @@ def test_the_server_app_reads_the_files_like_the_server(
         yield SimpleNamespace(nodes={}, start_rounds=stop)
 
     monkeypatch.setattr(server_host, "running_superlink", running_superlink)
-    monkeypatch.setattr(flower, "require", lambda: None)
+    monkeypatch.setattr(flower, "require_flower", lambda: None)
     folders = CellFolders(mine, mine.cells[0], tmp_path)
     keys: Any = SimpleNamespace(folder=tmp_path)
     with pytest.raises(PlflError, match="the plan is written"):

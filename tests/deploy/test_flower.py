@@ -17,7 +17,7 @@ from plfl.base.errors import PlflError
 from plfl.cli import main as cli
 from plfl.deploy import flower
 from plfl.deploy.host import GRACE, Processes, free_port, new_secret
-from plfl.deploy.local import study_of
+from plfl.deploy.local import configuration_of_check
 from plfl.deploy.server_host import running_superlink
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
@@ -42,7 +42,9 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     stranger = tmp_path / "stranger"
     shutil.copytree(own, stranger)
     shutil.copy(misled / "client.key", stranger / "client.key")
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study_of(2, 1, tmp_path / "data")))
+    (tmp_path / "study.yaml").write_text(
+        yaml.safe_dump(configuration_of_check(2, 1, tmp_path / "data"))
+    )
     port = free_port()
     server_keys = keys.ServerKeys(tmp_path / "keys" / "server")
     with (
@@ -186,7 +188,7 @@ def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path)
 def test_without_flower_the_remedy_is_named(monkeypatch):
     monkeypatch.setattr("plfl.base.extras.find_spec", lambda name: None if name == "flwr" else name)
     with naming(PlflError, "'plfl[deploy]'", "flwr"):
-        flower.require()
+        flower.require_flower()
 
 
 @pytest.mark.parametrize(

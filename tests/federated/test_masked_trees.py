@@ -15,28 +15,36 @@ from plfl.federated.collectives.growth import Growth
 from plfl.federated.collectives.masked import Masked, MaskedSums, SumError
 from plfl.federated.collectives.server import Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.collectives.widths import LeafWidths, Limits, bits_of, read, write
+from plfl.federated.collectives.widths import (
+    LeafLimits,
+    LeafWidths,
+    bits_of,
+    decode_widths,
+    encode_widths,
+)
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
 from plfl.federated.secure.masks import Fields, Lanes
-from plfl.federated.trees import Part, RootCounts, binned, grow
+from plfl.federated.trees import ClientWindows, RootCounts, binned, grow
 
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 15))[:, None], 4, axis=1)
 BINS = binned(GRID, 15)
 SECRETS = SimulatedSecrets(5)
 
 
-def parts(clients: int = 4) -> list[Part]:
+def parts(clients: int = 4) -> list[ClientWindows]:
     """Clients of different sizes, whose targets differ in level."""
     random = np.random.default_rng(0)
     found = []
     for k in range(clients):
         x = random.normal(size=(150 + 40 * k, 4))
-        found.append(Part(x, x[:, 0] * x[:, 1] + 0.1 * k + 0.1 * random.normal(size=len(x))))
+        found.append(
+            ClientWindows(x, x[:, 0] * x[:, 1] + 0.1 * k + 0.1 * random.normal(size=len(x)))
+        )
     return found
 
 
 def grown(
-    secrets: Secrets | None, some: Sequence[Part], level: float = 0.5, leaves: int = 7
+    secrets: Secrets | None, some: Sequence[ClientWindows], level: float = 0.5, leaves: int = 7
 ) -> str:
     channel = Channel(0, len(some), secrets=secrets)
     return grow(some, BINS, leaves, 0.3, level, channel).text
@@ -56,7 +64,7 @@ def test_keys_of_the_system_grow_the_same_tree() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_trees_of_windows_at_their_target_have_equal_bits(level: float) -> None:
-    some = [Part(part.x, part.y.round().clip(0)) for part in parts()]
+    some = [ClientWindows(part.x, part.y.round().clip(0)) for part in parts()]
     assert any((part.y == 0).any() for part in some)
     text = grown(None, some, level)
     assert "split_feature" in text and grown(SECRETS, some, level) == text
@@ -67,7 +75,7 @@ def test_counts_of_all_windows_are_sent_once() -> None:
     other clients has its own counts; wrong ones are noticed, and not used again."""
     counts: RootCounts = {}
 
-    def grow_again(some: Sequence[Part]) -> tuple[str, int]:
+    def grow_again(some: Sequence[ClientWindows]) -> tuple[str, int]:
         channel = Channel(0, len(some), secrets=SECRETS)
         text = grow(some, BINS, 2, 0.3, 0.5, channel, counts=counts).text
         return text, int(channel.close_round()["bytes_up"].sum())
@@ -82,7 +90,7 @@ def test_counts_of_all_windows_are_sent_once() -> None:
 
 
 def test_a_tree_without_a_split_is_grown() -> None:
-    some = [Part(part.x, np.zeros(len(part.y))) for part in parts()]
+    some = [ClientWindows(part.x, np.zeros(len(part.y))) for part in parts()]
     assert grown(SECRETS, some) == grown(None, some)
 
 
@@ -160,7 +168,7 @@ def test_the_attack_reads_no_window_from_a_masked_message(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(MaskedSums, "hide", noted)
     some = [
-        Part(part.x[: 8 if k < 2 else None], part.y[: 8 if k < 2 else None])
+        ClientWindows(part.x[: 8 if k < 2 else None], part.y[: 8 if k < 2 else None])
         for k, part in enumerate(parts())
     ]
     for seed in range(5):
@@ -259,14 +267,14 @@ def test_pairs_tell_gradients_and_counts(data: st.DataObject, over: int, under: 
 def test_told_widths_are_at_least_those_needed(
     before: list[int], scalar: int, data: st.DataObject
 ) -> None:
-    limits = Limits(30, 30, 0, 2)
+    limits = LeafLimits(30, 30, 0, 2)
     base = np.array(before, np.uint8)
     needed = [data.draw(st.integers(0, most)) for most in before]
     for earlier in (None, np.array([scalar], np.uint8), base):
         widths = np.minimum(needed, scalar).astype(np.uint8) if earlier is not base else needed
         widths = np.asarray(widths, np.uint8)
-        message = write(LeafWidths(widths, limits), 7, earlier)
-        found = read(message, None if earlier is None else earlier.tobytes())
+        message = encode_widths(LeafWidths(widths, limits), 7, earlier)
+        found = decode_widths(message, None if earlier is None else earlier.tobytes())
         assert found.limits == limits and (found.widths >= widths).all()
         assert len(found.widths) == len(widths)
         if earlier is not None and len(earlier) == len(widths):

@@ -12,8 +12,8 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError
-from plfl.baselines.storage import storable
-from plfl.config.named import STANDARD
+from plfl.baselines.storage import storable_names
+from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import Dataset
 from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.interfaces.baseline import Arrays
@@ -50,7 +50,7 @@ def test_stored_baselines_give_the_recorded_scores(
     study = make_study(**blocks, baselines={"trees": 5, "further": listed})
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    names = storable(study.baselines)
+    names = storable_names(study.baselines)
     if not dataset.covariates.shape[1]:
         names.remove("lightgbm_covariates")
     assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
@@ -60,7 +60,7 @@ def test_stored_baselines_give_the_recorded_scores(
     with_score = {name for name, _ in scores.dropna().index}
     assert {"lightgbm_lags", "ridge_lags", *wanted} <= with_score
     packed = pack_all(study, dataset, found)
-    for name in with_score.intersection([*STANDARD, *wanted]).intersection(names):
+    for name in with_score.intersection([*STANDARD_BASELINES, *wanted]).intersection(names):
         model = kept(study, dataset, packed, name)
         for i, client in enumerate(model.clients):
             readings = model.read(Path(f"meters/{client}.csv"))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import plfl
 from plfl.base.errors import ConfigError, DataError, PlflError
-from plfl.config.named import STANDARD
+from plfl.config.named import STANDARD_BASELINES
 from plfl.config.sections import KnownFuture
 from plfl.forecast.export import trace
 from plfl.forecast.model import ForecastModel, load
@@ -143,7 +143,7 @@ SEVERAL = {"windows": {**RECIPE, "horizons": 2}, "task": QUARTILES}
 )
 def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> None:
     """What they forecast is what `predict` has from LightGBM itself."""
-    further = [] if {*names} <= {*STANDARD} else FURTHER_BASELINES
+    further = [] if {*names} <= {*STANDARD_BASELINES} else FURTHER_BASELINES
     trees = {"trees": 5, "leaves": 7, "further": further}
     study = make_study(**blocks, model=MLP, baselines=trees)
     write_readings(5 * ROWS // 2)

@@ -10,7 +10,7 @@ import plfl
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import pack
-from plfl.config.named import STANDARD
+from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import BaselineTables, evaluate
 from plfl.interfaces.baseline import Arrays
@@ -30,11 +30,11 @@ FURTHER_BASELINES: list[dict[str, Any]] = [
 
 
 def score(
-    study: Study, dataset: Dataset, names: Collection[str] = STANDARD, state: str = "XX"
+    study: Study, dataset: Dataset, names: Collection[str] = STANDARD_BASELINES, state: str = "XX"
 ) -> BaselineTables:
     """Fit and score all further baselines of a study and, of those of every study, these."""
     baselines = study.baselines
-    left_out = [name for name in STANDARD if name not in names]
+    left_out = [name for name in STANDARD_BASELINES if name not in names]
     return evaluate(state, dataset, baselines.fit_settings, study.task, baselines.further, left_out)
 
 

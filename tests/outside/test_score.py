@@ -16,7 +16,7 @@ from plfl.outside.clients import Client
 from plfl.outside.score import SUBMISSION, ScoredPredictions, _ranked, _read, _rival_rows, score
 from plfl.results.scores import WeeklyScores
 from plfl.study import Study
-from plfl.tasks.metrics import OF_DAYS
+from plfl.tasks.metrics import DAILY_COLUMNS
 from tests.helpers.projects import OWN_DATA, WriteStudy
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
@@ -175,7 +175,7 @@ def test_a_baseline_without_a_forecast_for_a_client_has_no_rank(
             errors.append(pd.DataFrame({"method": name} | days))
             row = {"state": "CA", "baseline": name, "split": "test", "client": client}
             scores.append(row | {"mae": error, "mase": error})
-    table = pd.concat(errors).rename(columns={"abs_error": OF_DAYS["mase"]})
+    table = pd.concat(errors).rename(columns={"abs_error": DAILY_COLUMNS["mase"]})
     evaluated = SimpleNamespace(scores=pd.DataFrame(scores), errors=table)
     monkeypatch.setattr("plfl.experiments.baselines.evaluate", lambda *_: evaluated)
     score_sets, means = _rival_rows(Study.parse({"name": "x"}, "x"), data, None, "mase")

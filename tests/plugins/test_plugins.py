@@ -39,9 +39,9 @@ def example(guide: str, place: int = 0) -> str:
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is plugged in before a test or after it."""
     monkeypatch.setattr(registry, "PLUGGED", {})
-    plugins.packaged.cache_clear()
+    plugins.packaged_plugins.cache_clear()
     yield
-    plugins.packaged.cache_clear()
+    plugins.packaged_plugins.cache_clear()
 
 
 class Project:

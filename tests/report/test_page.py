@@ -20,7 +20,7 @@ from plfl.report.figures import available
 from plfl.report.rendering import format_signed, with_interval
 from plfl.results.comparisons import COMPARISONS_FILE, read
 from plfl.results.records import CELL, read_table, write_table
-from plfl.results.selection import use_of
+from plfl.results.selection import contender_in_use
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
@@ -161,7 +161,7 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
         split="test", model="local", round=4,
     )  # fmt: skip
     assert rows[4][column["Client"]] == "il137"
-    use = use_of(Variant("", {}, Tables(small.parent)), "IL")
+    use = contender_in_use(Variant("", {}, Tables(small.parent)), "IL")
     assert use is not None
     peak = 10 * use.by_client("mase")["il137"]  # as the fake results have it
     assert rows[4][column["In use"]] == f"{peak / 10:.3f}"
@@ -333,7 +333,7 @@ def test_the_best_cells_stand_among_the_baselines_by_validation(small: Path, par
         assert order == sorted(order)
         in_use = [row for row in all_rows if row[0] == state and row[1].startswith("in use: ")]
         variant = Variant("", {}, tables)
-        use = use_of(variant, state)
+        use = contender_in_use(variant, state)
         assert use is not None
         assert [row[2].split(" ")[0] for row in in_use] == [f"{use.by_client('mase').mean():.3f}"]
         for name, row in tables.baseline_scores.loc[state].drop("naive_weeks").iterrows():

@@ -18,7 +18,7 @@ from plfl.results import words
 from plfl.results.comparisons import COMPARISONS_FILE, MONTH, gains, lead, read, table
 from plfl.results.overview import Overview, gather
 from plfl.results.scores import WeeklyScores, pooled
-from plfl.results.selection import use_of
+from plfl.results.selection import contender_in_use
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -408,7 +408,7 @@ def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
     variant = Variant("", {}, tables)
     told = answer(tables.study, [variant], read(tmp_path, tables.study))
     assert told is not None
-    wape = use_of(variant, "CA").by_client("wape").mean()
+    wape = contender_in_use(variant, "CA").by_client("wape").mean()
     text = " ".join(told.sentences)
     missed = f"Your forecasts will miss about {100 * wape:.0f}\N{NO-BREAK SPACE}% of the load of a "
     missed += "client on average; "

@@ -16,7 +16,7 @@ from plfl.results.collect import with_baselines
 from plfl.results.contest import Contest
 from plfl.results.overview import best_cells
 from plfl.results.scores import AXES, select
-from plfl.results.selection import Contender, uses_of
+from plfl.results.selection import Contender, contenders_in_use
 from plfl.results.tables import Tables
 from plfl.results.use import read_use, summarise_use
 from plfl.results.variants import Variant
@@ -103,14 +103,14 @@ def mixed(tmp_path: Path) -> Variant:
 
 
 def test_messages_that_two_forecasters_in_use_need_are_sent_once(mixed: Variant) -> None:
-    use, _ = uses_of(mixed, "CA")
+    use, _ = contenders_in_use(mixed, "CA")
     sent = mixed.tables.baseline_scores["bytes"]["CA"]
     assert len(use.parts) == 2
     assert sent["combined_received"] == sent["lightgbm_federated"] == use.bytes_up > 0
 
 
 def test_two_uses_with_one_label_are_two_rows(mixed: Variant) -> None:
-    assert len({use.label for use in uses_of(mixed, "CA")}) == 1
+    assert len({use.label for use in contenders_in_use(mixed, "CA")}) == 1
     assert summarise_use(mixed)["sharing"].tolist() == [IN_USE, IN_USE_ALONE]
     best = best_cells(mixed)
     assert best.loc[best["model"].isin([IN_USE, IN_USE_ALONE])].shape[0] == 2

@@ -48,7 +48,7 @@ def test_adaptive_widths_cover_their_share_of_any_loads(scores, delay, share):
     no more than the steps whose loads were not yet known."""
     scores, step, first = np.array([*scores, *[0.0] * (delay + 1)]), 0.25, 1.0
     known = np.maximum(np.arange(len(scores)) - delay, 0)
-    widths = conformal.followed(first, step, scores, known, share)
+    widths = conformal.adaptive_widths(first, step, scores, known, share)
     assert widths[0] == first
     counted = ~np.isnan(scores[: known[-1]])
     outside = (scores > widths)[: known[-1]][counted]

@@ -6,9 +6,9 @@ from plfl.base.interrupts import exit_on_ctrl_c
 
 exit_on_ctrl_c()
 
-from plfl.base.lazy import without_collections
+from plfl.base.lazy import pause_garbage_collection
 
-with without_collections():
+with pause_garbage_collection():
     from plfl.experiments.scoring import scoring_of
     from plfl.pipeline.jobs import git_commit, job
     from plfl.report.reporting import make

@@ -10,7 +10,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from plfl.base.errors import DataError, Problem, did_you_mean
+from plfl.base.errors import DataError, Problem, suggest_name
 from plfl.base.keys import Key
 from plfl.config.sections import Data
 
@@ -93,7 +93,7 @@ class ReleaseKeys:
                 Problem(
                     Key("data.comstock.release"),
                     f"{release!r} is unknown",
-                    f"allowed: {', '.join(RELEASES)}{did_you_mean(release, RELEASES)}",
+                    f"allowed: {', '.join(RELEASES)}{suggest_name(release, RELEASES)}",
                 )
             )
         if release.startswith("2021/") and upgrade != 0:

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plfl.base.errors import DataError, Problem, did_you_mean
+from plfl.base.errors import DataError, Problem, suggest_name
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Data
@@ -318,7 +318,7 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
             path,
             f"has no column {' or '.join(map(repr, names))}",
             "check data.comstock.release (features other than the load can be removed from "
-            f"data.features){did_you_mean(names[0], held)}",
+            f"data.features){suggest_name(names[0], held)}",
         )
     )
 

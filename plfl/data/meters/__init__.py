@@ -28,8 +28,8 @@ from plfl.base.errors import (
     Problem,
     collect_problems,
     data_error,
-    did_you_mean,
     shared_lines,
+    suggest_name,
 )
 from plfl.base.keys import Key
 from plfl.base.text import counted, counted_names
@@ -199,7 +199,7 @@ def read_files(
         remedy = (
             f"it has {', '.join(map(repr, exports.names))}; choose one (plfl forecast --client)"
         )
-        remedy += did_you_mean(client, exports.names)
+        remedy += suggest_name(client, exports.names)
         problems.append(Problem(paths[0], f"has no meter {client!r}", remedy))
     elif client is None and not problems:
         notes += _problems_of_left_out(left_out, meters, paths, models)

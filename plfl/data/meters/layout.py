@@ -7,7 +7,7 @@ from datetime import date
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem, data_error, did_you_mean
+from plfl.base.errors import DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
@@ -303,7 +303,7 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
             names = list(map(str, table.cells))
             problems.append(
                 f"{table.path}: has no column {column_and_key}; it has {name_list(names)}"
-                f"{did_you_mean(column, names)}"
+                f"{suggest_name(column, names)}"
             )
         elif column in table.repeated:
             problems.append(

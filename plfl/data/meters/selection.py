@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from plfl.base.errors import data_error, did_you_mean
+from plfl.base.errors import data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
 
@@ -37,7 +37,7 @@ def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = Fa
                 raise data_error(
                     Key(f"data.meters.{key}"),
                     f"there is no meter {pattern!r}",
-                    f"there are {name_list(names)}{did_you_mean(pattern, names)}",
+                    f"there are {name_list(names)}{suggest_name(pattern, names)}",
                 )
     if not any(is_chosen(name, meters) for name in names):
         raise data_error(

@@ -42,7 +42,7 @@ HOLIDAYS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class BuildingKind:
     """Common properties of the buildings of a ComStock type; densities in W/m² of floor."""
 
     area: tuple[float, float]
@@ -80,7 +80,7 @@ class Kind:
 
 ALL_DAY = (0.0, 24.0)
 """Hours of a building that never closes."""
-BUILDING_KINDS = TypeAdapter(dict[str, Kind]).validate_python(
+BUILDING_KINDS = TypeAdapter(dict[str, BuildingKind]).validate_python(
     tomllib.loads(Path(__file__).with_name("building_types.toml").read_text(encoding="utf-8"))
 )
 """The 14 building types of ComStock."""
@@ -170,7 +170,7 @@ class LocalTime:
 
     @classmethod
     def at_stamps(
-        cls, stamps: pd.DatetimeIndex, zone: str, kind: Kind, rng: np.random.Generator
+        cls, stamps: pd.DatetimeIndex, zone: str, kind: BuildingKind, rng: np.random.Generator
     ) -> LocalTime:
         """Draw the hours of every day on which `stamps`, Eastern Standard Time, fall in `zone`."""
         middle = stamps - pd.Timedelta(hours=INTERVAL_HOURS / 2)
@@ -213,13 +213,13 @@ class LocalTime:
 
 
 def _hours(
-    days: pd.DatetimeIndex, kind: Kind, rng: np.random.Generator
+    days: pd.DatetimeIndex, kind: BuildingKind, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Opening hour, closing hour and level of activity (0: closed) of each day."""
     shift = rng.standard_normal(2)
     shut_on_saturday = rng.random() < 0.4 and kind.saturday is not None and kind.sunday is None
     plan = [kind.weekday] * 5 + [None if shut_on_saturday else kind.saturday, kind.sunday]
-    closed = _closed(days[0], days[-1], kind.closed)
+    closed = _holidays_between(days[0], days[-1], kind.closed)
     opening, closing, level = np.zeros(len(days)), np.zeros(len(days)), np.zeros(len(days))
     jitter = 0.1 * rng.standard_normal((2, len(days)))
     busy = 1 + 0.04 * rng.standard_normal(len(days))
@@ -241,7 +241,7 @@ def _hours(
 
 
 @cache
-def _closed(first: pd.Timestamp, last: pd.Timestamp, holiday_set: str) -> set[Hashable]:
+def _holidays_between(first: pd.Timestamp, last: pd.Timestamp, holiday_set: str) -> set[Hashable]:
     """The `HOLIDAYS` of some kind from one day to another."""
     holidays = USFederalHolidayCalendar().holidays(first, last, return_name=True)
     return {day for day, name in holidays.items() if name in HOLIDAYS[holiday_set]}

@@ -15,7 +15,7 @@ from plfl.data.sample.buildings import (
     BUILDING_KINDS,
     INTERVAL_HOURS,
     Array,
-    Kind,
+    BuildingKind,
     LocalTime,
     SampleBuilding,
 )
@@ -280,7 +280,7 @@ def _lights(
 
 
 def _equipment(
-    kind: Kind, density: float, present: Array, grain: float, rng: np.random.Generator
+    kind: BuildingKind, density: float, present: Array, grain: float, rng: np.random.Generator
 ) -> Array:
     n = len(present)
     running = present * (1 + grain * autoregressive(rng, n, 2) + 0.05 * autoregressive(rng, n, 900))
@@ -290,7 +290,9 @@ def _equipment(
     return np.maximum(equipment, 0.1 * kind.equipment)
 
 
-def _exterior(kind: Kind, clock: LocalTime, is_dark: Mask, rng: np.random.Generator) -> Array:
+def _exterior(
+    kind: BuildingKind, clock: LocalTime, is_dark: Mask, rng: np.random.Generator
+) -> Array:
     dimmed = rng.choice([0.4, 1.0])
     is_late = clock.open(lead=1.0, lag=1.5, ramp=0.01) < 0.15
     exterior = kind.exterior * math.exp(rng.standard_normal()) * is_dark

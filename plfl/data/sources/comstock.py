@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.extras import require
-from plfl.base.files import sweep
+from plfl.base.files import remove_temporary_files
 from plfl.base.keys import Key
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
@@ -73,7 +73,7 @@ class ComstockSource(LoadSource):
         return {str(self.root(data) / key): digest for key, digest in files}
 
     def fetch(self, data: Data, state: str) -> Receipt:
-        sweep(self.root(data))
+        remove_temporary_files(self.root(data))
         files = self.bring(data, state, self.buildings(data, state))
         return {"source": data.source, "files": files}
 

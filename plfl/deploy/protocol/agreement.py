@@ -1,6 +1,6 @@
 """Settings that server and clients must have in common before they can work together."""
 
-from plfl.base.errors import ConfigError, did_you_mean
+from plfl.base.errors import ConfigError, suggest_name
 from plfl.base.files import digest
 from plfl.config.sections import Grid, Simulation
 from plfl.data import sources
@@ -70,7 +70,7 @@ def deployable(study: Study, name: str | None, source: str) -> Cell:
     """
     cells = {str(cell): cell for cell in study.cells}
     if name is not None and name not in cells:
-        problem = f"no cell {name!r}{did_you_mean(name, cells)}; see `plfl cells --list`"
+        problem = f"no cell {name!r}{suggest_name(name, cells)}; see `plfl cells --list`"
         raise ConfigError(source, [problem])
     reasons = {}
     for cell in [cells[name]] if name else study.cells:

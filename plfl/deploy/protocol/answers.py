@@ -18,7 +18,7 @@ import torch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from plfl.data.dataset import EVALUATED
+from plfl.data.dataset import EVALUATED_SPLITS
 from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
@@ -193,7 +193,7 @@ def read_exchanged(
 def read_scored(data: bytes, request: str, name: str) -> CheckedAnswer[ScoredFacts]:
     """The answer of a client that has scored its models."""
     answer = _read(data, ScoredFacts, request, name, {})
-    expected_keys = {(name, split, model) for split in EVALUATED for model in MODELS}
+    expected_keys = {(name, split, model) for split in EVALUATED_SPLITS for model in MODELS}
     rows = answer.facts.scores
     row_keys = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
     _require(

@@ -49,7 +49,7 @@ from plfl.federated.privacy.mechanism import draw_own_system_noise
 from plfl.federated.secure.keys import SystemSecrets
 from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
-from plfl.results.records import MODELS, ConformalWidths, Models, fill
+from plfl.results.records import MODELS, ConformalWidths, Models, write_models_in_place
 from plfl.study import Cell, Study
 from plfl.study.combinations import overrides
 
@@ -293,7 +293,7 @@ class DeployedClient:
         model_widths = {model: widths for model, widths in widths.items() if model in models}
         about = describe(self.study, self.cell, self.trainer.series, model_widths)
         with private(self.folder / self._run[0] / MODEL_FILE) as temporary:
-            fill(temporary, models, about)
+            write_models_in_place(temporary, models, about)
 
     def _federation_at(self, message: Message) -> Federation:
         """The federation of this client after the round that the message names."""

@@ -224,7 +224,7 @@ class Roster(ClientData):
 
     def public(self, rows: int) -> NDArray[np.float64]:
         data = self._study.data
-        return covariates.public(self._study.windows, len(data.inputs), rows)
+        return covariates.public_values(self._study.windows, len(data.inputs), rows)
 
     def gradients(
         self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor, skip: int = 0
@@ -232,7 +232,7 @@ class Roster(ClientData):
         return _unknown(rows)
 
 
-def as_server(f: Federation) -> ServerChannel:
+def remove_client_knowledge(f: Federation) -> ServerChannel:
     """Turn a federation into the server's: remove everything that only clients know.
 
     Returns:

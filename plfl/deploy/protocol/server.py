@@ -46,8 +46,8 @@ from plfl.deploy.protocol.endpoints import (
     Roster,
     as_bytes,
     as_row,
-    as_server,
     expected_messages,
+    remove_client_knowledge,
     reported_part,
     rows_as_arrays,
 )
@@ -150,7 +150,7 @@ class DeployedServer:
             network_of(study, study.plan.window_shape),
         )
         f = federation_of(study, cell, rates, network, client_data)
-        self.channel, f.clock = as_server(f), self.clock
+        self.channel, f.clock = remove_client_knowledge(f), self.clock
         if f.privacy is not None and f.privacy.noise:
             f.privacy.normals, f.selection.seed = draw_system_noise, self.draws
         return f

@@ -19,11 +19,11 @@ from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import (
     NOWHERE,
     Bits,
+    LeafLimits,
     LeafWidths,
-    Limits,
     bits_of,
-    read,
-    write,
+    decode_widths,
+    encode_widths,
 )
 
 FEWEST_ROWS = 2 * SETTINGS["min_child_samples"]
@@ -94,7 +94,7 @@ class Growth:
         self.leaves, self._latest, self._parent = [root], [0], None
         largest = self.slopes.largest_pair(root.gradient, root.windows)
         first, second = bits_of(largest).tolist()
-        limits = Limits(first, second, 0, 0, has_flat)
+        limits = LeafLimits(first, second, 0, 0, has_flat)
         if self.root_counts is None:  # any windows can be in a bin
             widths = bits_of([largest.max()])
         else:  # any of the windows of a bin can be above the target
@@ -147,15 +147,17 @@ class Growth:
         largest, longest = (
             slopes.largest_pair(node.gradient, node.windows) for node in (leaf, parent)
         )
-        limits = Limits.of_leaf(largest, longest, slopes.has_flat)
+        limits = LeafLimits.of_leaf(largest, longest, slopes.has_flat)
         self._tell(limits.widths(slopes.largest_pair(*parent.sums)), parent, limits)
         for place in self._latest:
             self.leaves[place].place = len(self.leaf_widths) - 1
 
-    def _tell(self, widths: Bits, leaf: Leaf, limits: Limits) -> None:
+    def _tell(self, widths: Bits, leaf: Leaf, limits: LeafLimits) -> None:
         """Tell widths, given the last ones that were told for this leaf."""
         former = None if leaf.place == NOWHERE else self.leaf_widths[leaf.place].widths
         next_leaf = LeafWidths(widths, limits)
-        self.message = write(next_leaf, leaf.place, former)
-        self.leaf_widths.append(read(self.message, None if former is None else former.tobytes()))
+        self.message = encode_widths(next_leaf, leaf.place, former)
+        self.leaf_widths.append(
+            decode_widths(self.message, None if former is None else former.tobytes())
+        )
         leaf.place = len(self.leaf_widths) - 1

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from plfl.federated.collectives.growth import Growth, Leaf
 from plfl.federated.collectives.layout import ROOT_TYPE
 from plfl.federated.collectives.slopes import Slopes
-from plfl.federated.collectives.widths import LeafWidths, bits_of, place_of, read
+from plfl.federated.collectives.widths import LeafWidths, bits_of, decode_widths, place_of
 from plfl.federated.secure.keys import KEY_BYTES, PrivateKey, Secrets, derive
 from plfl.federated.secure.masks import (
     CHECK_BYTES,
@@ -119,7 +119,7 @@ class MaskedSums:
         message, leaves = self._width_messages[client], self._leaves[client]
         place = place_of(message)
         former = leaves[place].widths.tobytes() if place < len(leaves) else None
-        leaves.append(read(message, former))
+        leaves.append(decode_widths(message, former))
         return leaves[-1]
 
     def open(self, client: int, answer: bytes) -> bytes:

@@ -65,7 +65,7 @@ def stored(content: bytes, kind: int) -> NDArray[Any]:
     return stored.T.ravel()
 
 
-def unpacked(*messages: bytes) -> Floats:
+def add_up_packed(*messages: bytes) -> Floats:
     """The numbers of `packed`, or the sum of those of several, one by one."""
     first, *other_arrays = (
         message.numbers
@@ -82,7 +82,7 @@ def unpacked(*messages: bytes) -> Floats:
 EMPTY = packed(np.empty(0))
 
 
-def inflated(message: bytes, size: int) -> bytes:
+def inflate(message: bytes, size: int) -> bytes:
     """The content of a compressed message of another machine, which should have this `size`.
 
     Raises:

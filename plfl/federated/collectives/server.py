@@ -21,12 +21,12 @@ from plfl.federated.collectives.messages import (
     EMPTY,
     NUMBER_TYPES,
     Floats,
+    add_up_packed,
     compressed,
     contents_of,
-    inflated,
+    inflate,
     packed,
     stored,
-    unpacked,
 )
 
 Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
@@ -132,7 +132,7 @@ class Server:
 
         self._are_counts = True
         message = self._pack(client, numbers, are_counts=True)
-        return unpacked(self._open(client, self.exchange(client, message, combine)))
+        return add_up_packed(self._open(client, self.exchange(client, message, combine)))
 
     def _pack(self, client: int, numbers: Floats, *, are_counts: bool = False) -> bytes:
         if self.masked is not None:
@@ -143,7 +143,7 @@ class Server:
         if self.masked is not None:
             total: Floats = self.masked.add(messages, count, are_counts=are_counts)
             return total
-        return unpacked(*messages)
+        return add_up_packed(*messages)
 
     def _open(self, client: int, answer: bytes) -> bytes:
         return answer if self.masked is None else self.masked.open(client, answer)
@@ -171,14 +171,14 @@ class Server:
             if not kind or kind[0] >= len(NUMBER_TYPES):
                 raise ValueError("it has no numbers")
             width = np.dtype(NUMBER_TYPES[kind[0]])
-            content = inflated(message[1:], len(unpacked(mine)) * width.itemsize)
+            content = inflate(message[1:], len(add_up_packed(mine)) * width.itemsize)
             numbers = stored(content, kind[0]).astype(float)
             if self._are_counts:
                 is_sound = self.bounds.hold_for_counts(client, numbers)
             else:
                 pairs = numbers.reshape(-1, 2)
                 is_sound = self.bounds.hold_for_sums(client, pairs, len(self.bins))
-        elif len(content := inflated(message, len(zlib.decompress(mine)))) == ROOT_TYPE.itemsize:
+        elif len(content := inflate(message, len(zlib.decompress(mine)))) == ROOT_TYPE.itemsize:
             is_sound = self.bounds.hold_for_root(client, np.frombuffer(content, ROOT_TYPE)[0])
         else:
             is_sound = bool(self._are_sound(np.frombuffer(content, SPLIT)).all())
@@ -265,7 +265,7 @@ class Server:
 
             try:
                 message = self._pack(client, np.frombuffer(string_at(data, size), np.float64))
-                part = unpacked(self._open(client, self.exchange(client, message, combine)))
+                part = add_up_packed(self._open(client, self.exchange(client, message, combine)))
                 memmove(target, part.tobytes(), lengths[self.first + client])
             except Exception as error:
                 self._give_up(client, error)

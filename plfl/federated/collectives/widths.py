@@ -31,7 +31,7 @@ def bits_of(largest: object) -> Bits:
     return np.frexp(np.asarray(largest, np.float64))[1].astype(np.uint8)
 
 
-class Limits(NamedTuple):
+class LeafLimits(NamedTuple):
     """What the pairs of numbers (`slopes`) of the bins of a leaf have in common."""
 
     first: int
@@ -54,7 +54,7 @@ class Limits(NamedTuple):
     @classmethod
     def of_leaf(
         cls, largest: NDArray[np.int64], parent: NDArray[np.int64], has_flat: bool
-    ) -> Limits:
+    ) -> LeafLimits:
         """Those of a leaf whose numbers are at most `largest` (2,), those of its `parent` (2,)."""
         longest = bits_of(parent)
         less_first, less_second = (int(longest.max()) - longest).tolist()
@@ -78,14 +78,14 @@ class LeafWidths:
 
     widths: Bits
     """The widths of its bins (n,); one for all before the first histogram."""
-    limits: Limits
+    limits: LeafLimits
 
     def bits(self, count: int) -> NDArray[np.uint8]:
         """The bits (2, count) of both numbers of so many bins."""
         return self.limits.bits(np.broadcast_to(self.widths, count))
 
 
-def write(next_leaf: LeafWidths, place: int, former: Bits | None) -> bytes:
+def encode_widths(next_leaf: LeafWidths, place: int, former: Bits | None) -> bytes:
     """What tells a client widths that are at least these, if it knows the `former` widths."""
     widths = next_leaf.widths
     head = WIDTHS_HEADER.pack(place, *next_leaf.limits)
@@ -98,9 +98,9 @@ def write(next_leaf: LeafWidths, place: int, former: Bits | None) -> bytes:
 
 
 @lru_cache(1)  # in the simulation all clients get the same
-def read(message: bytes, former: bytes | None) -> LeafWidths:
-    """What a message of `write` tells those who know the `former` widths."""
-    limits = Limits(*WIDTHS_HEADER.unpack(message[: WIDTHS_HEADER.size])[1:])
+def decode_widths(message: bytes, former: bytes | None) -> LeafWidths:
+    """What a message of `encode_widths` tells those who know the `former` widths."""
+    limits = LeafLimits(*WIDTHS_HEADER.unpack(message[: WIDTHS_HEADER.size])[1:])
     content = zlib.decompress(message[WIDTHS_HEADER.size :])
     if former is None:
         return LeafWidths(np.frombuffer(content, np.uint8), limits)
@@ -113,7 +113,7 @@ def read(message: bytes, former: bytes | None) -> LeafWidths:
 
 
 def place_of(message: bytes) -> int:
-    """The place of the widths to which a message of `write` refers."""
+    """The place of the widths to which a message of `encode_widths` refers."""
     return int(WIDTHS_HEADER.unpack(message[: WIDTHS_HEADER.size])[0])
 
 

@@ -26,7 +26,7 @@ from typing import Literal
 
 from plfl.base.lazy import dp_accounting as dp
 from plfl.base.lazy import optimize, special
-from plfl.base.rounding import drawn_of
+from plfl.base.rounding import count_participants
 
 Draw = Literal["all", "fixed", "poisson", "allocation"]
 """Who takes part in a round: everybody; a fixed number, drawn without replacement; each client with
@@ -57,7 +57,9 @@ class Rounds:
     @property
     def per_client(self) -> int:
         """The most rounds in which any client can take part."""
-        return drawn_of(self.count, self.share) if self.draw == "allocation" else self.count
+        return (
+            count_participants(self.count, self.share) if self.draw == "allocation" else self.count
+        )
 
     @property
     def most_releases(self) -> int:
@@ -134,7 +136,7 @@ def _poisson(rounds: Rounds, delta: float) -> Iterator[Bound]:
 
 
 def _fixed(rounds: Rounds, delta: float) -> Iterator[Bound]:
-    participants = drawn_of(rounds.clients, rounds.share)
+    participants = count_participants(rounds.clients, rounds.share)
     accountant = dp.rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
     for noise, count in rounds.noises.items():
         # The library counts noise in units of the sensitivity, which is 2 C here.

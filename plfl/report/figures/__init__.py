@@ -89,9 +89,9 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
     """Draw figure `name`: one matplotlib figure per stem, marked if the data are sample data."""
     # Imported here because the workflow lists the figures without drawing them.
     from plfl.report.figures.style import mark_sample, style
-    from plfl.results.tables import fitting
+    from plfl.results.tables import refuse_contradictions
 
-    with style(), fitting(tables.folder):
+    with style(), refuse_contradictions(tables.folder):
         figures: dict[str, Figure] = importlib.import_module(f"{__name__}.{name}").draw(tables)
         if tables.study.data.is_sample:
             for figure in figures.values():

@@ -10,7 +10,7 @@ import pytest
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
 from plfl.federated.collectives.layout import ROOT_TYPE, SPLIT
-from plfl.federated.collectives.messages import compressed, packed, unpacked
+from plfl.federated.collectives.messages import add_up_packed, compressed, packed
 from tests.helpers.loopback import NAMES, Deployment, assert_equal_bits, by_split, replayed, trees
 
 BYTES = [f"{kind}_{way}" for kind in ("bytes", "extras") for way in ("down", "up")]
@@ -135,7 +135,7 @@ def numbers(value: float, more: int = 0, at: int = 0) -> Any:
     """The sums of a client, of which one has another value, or with more of them."""
 
     def change(message: bytes) -> bytes:
-        true = unpacked(message)
+        true = add_up_packed(message)
         true[at] = value
         return packed(np.concatenate([true, np.zeros(more)]))
 
@@ -166,7 +166,7 @@ SUMS = {
     "cut": lambda message: message[:-6],
     "with more behind": lambda message: message + b"?",
     "least whole number": lambda message: (
-        bytes([3]) + compressed((bytes(7) + b"\x80") * len(unpacked(message)))
+        bytes([3]) + compressed((bytes(7) + b"\x80") * len(add_up_packed(message)))
     ),
 }
 COUNTS = SUMS | {

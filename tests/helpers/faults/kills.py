@@ -26,7 +26,7 @@ import yaml
 
 import plfl.pipeline.training  # noqa: F401 (what a job needs, for all that are forked from here)
 from plfl import study as configuration
-from plfl.base.files import sweep
+from plfl.base.files import remove_temporary_files
 from plfl.data import sources
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import RecordFiles
@@ -221,7 +221,7 @@ class Job:
             limit: bytes that a file may have.
             killed_after: the round after which it is killed, when it is saved; 0 for none.
         """
-        sweep(self.results)
+        remove_temporary_files(self.results)
         for path in (*self.outputs, self.log):
             path.unlink(missing_ok=True)
         fork = multiprocessing.get_context("fork")

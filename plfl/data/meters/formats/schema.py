@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from plfl.base.errors import ConfigError, DataError, Problem, data_error, did_you_mean
+from plfl.base.errors import ConfigError, DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.messages import explain, refusal
 from plfl.config.sections import Zone
@@ -356,5 +356,5 @@ def load_format(name: str) -> Format:
             Key("data.meters.format"),
             f"there is no format {name!r}",
             f"name one of docs/own-data.md, a file that ends in .toml, or {PLAIN_FORMAT!r} for "
-            f"none{did_you_mean(name, shipped_formats())}",
+            f"none{suggest_name(name, shipped_formats())}",
         ) from None
