@@ -23,7 +23,7 @@ from plfl.cli.meters import (
     share_messages,
 )
 from plfl.cli.results import find_results
-from plfl.forecast.backtest import backtest
+from plfl.forecast.backtest import backtest, describe_all
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import has_medians
 from plfl.results.assignment import IN_USE
@@ -109,6 +109,8 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
                 "these readings",
                 file=sys.stderr,
             )
+    if line := describe_all(rows):
+        print(line, file=sys.stderr)
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}
     zones = {client: forecasters.any_model.zone(client) for client in pairs}
     are_medians = has_medians(forecasters.any_model.study, options.wanted or IN_USE)

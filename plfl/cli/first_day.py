@@ -29,7 +29,7 @@ from plfl.data.meters.doubts import doubts
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
-from plfl.forecast.backtest import FORECASTS, score_pairs
+from plfl.forecast.backtest import FORECASTS, describe_all, score_pairs
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
 from plfl.forecast.kept_errors import warn_of_sum
 from plfl.forecast.output import Form, localise_ends
@@ -312,6 +312,8 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
         results, problems, lambda name, result: tested(name, result, meters[name].zone)
     )
     rows = [*by_meter.values()]
+    if line := describe_all(rows):
+        print(line, file=sys.stderr)
     pairs = {name: result.pairs for name, result in results.items()}
     zones = {name: meters[name].zone for name in pairs}
     rows += sum_row(options, pairs, problems, zones, are_medians=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -93,6 +94,19 @@ def pairs(
             )
         )
     return table
+
+
+def describe_all(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The errors of several meters, each a row of `backtest`, in a line; empty for a single one."""
+    if len(rows) < 2:
+        return ""
+    table = pd.DataFrame(rows)
+    better = int((table["mae"] < table["naive_day"]).sum())
+    return (
+        f"{len(table)} meters: on average wrong by {table['percent_of_load'].mean():.1f} % of the "
+        f"load, MASE {table['mase'].mean():.3f}; better than repeating the load of a day before in "
+        f"{better} of {len(table)}"
+    )
 
 
 def score_pairs(table: pd.DataFrame) -> dict[str, Any]:

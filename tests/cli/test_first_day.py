@@ -316,7 +316,9 @@ def test_a_sum_is_that_of_the_meters(invoke: Callable) -> None:
     np.testing.assert_allclose(
         by_client["sum"], by_client["attic"] + by_client["basement"], rtol=1e-4
     )
-    errors = table_of(invoke("backtest", "exports", *PARIS, "--sum").out).set_index("client")
+    printed = invoke("backtest", "exports", *PARIS, "--sum")
+    assert "2 meters: on average wrong by" in printed.err
+    errors = table_of(printed.out).set_index("client")
     assert errors.loc["sum", "mae"] <= errors.loc[["attic", "basement"], "mae"].sum()
     assert errors["peak_percent"].between(0, 100).all()
     # A sum of some of the meters would be a wrong number.

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from plfl.base.errors import ResultsError
-from plfl.forecast.backtest import drift, score_pairs, weekly
+from plfl.forecast.backtest import describe_all, drift, score_pairs, weekly
 from plfl.forecast.choice import Forecasters
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
@@ -60,6 +60,16 @@ def test_a_meter_whose_load_hardly_changes_has_no_mase_and_no_drift() -> None:
     found = score_pairs(table)
     assert np.isnan(found["mase"]) and found["mae"] > 0
     assert weekly(table).empty
+
+
+def test_several_meters_have_a_line_for_all() -> None:
+    row = {"mae": 1.0, "naive_day": 2.0, "percent_of_load": 30.0, "mase": 0.5}
+    worse = {"mae": 3.0, "naive_day": 2.0, "percent_of_load": 50.0, "mase": 0.9}
+    assert describe_all([row]) == ""
+    assert describe_all([row, worse, row]) == (
+        "3 meters: on average wrong by 36.7 % of the load, MASE 0.633; better than repeating the "
+        "load of a day before in 2 of 3"
+    )
 
 
 def test_a_meter_without_mase_gets_the_forecaster_of_least_error_in_kwh(tmp_path: Path) -> None:

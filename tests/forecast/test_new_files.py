@@ -1238,6 +1238,7 @@ def test_the_sum_of_the_meters_has_forecasts_and_errors(results: Path, invoke: C
     assert errors.loc["sum", "forecaster"] == "sum of the meters"
     assert errors.loc["sum", "mae"] <= errors.loc[[*NAMES], "mae"].sum() + 1e-3
     assert errors["peak_hours"].between(0, 23).all()
+    assert "3 meters: on average wrong by" in printed.err
     assert "Do not add" not in printed.err
 
 
