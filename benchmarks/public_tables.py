@@ -78,6 +78,10 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join([head, "|" + "---|" * (1 + table.shape[1]), *rows])
 
 
+DASHES = {8: ":", 31: "--", 63: "-"}
+"""The line of models by the leaves of their trees."""
+
+
 def draw_curves(curves: pd.DataFrame, path: Path) -> None:
     """The error with one week by number of public meters, and by size."""
     rows = curves[curves["weeks"] == 1].assign(kb=curves["bytes"] / 1000)
@@ -88,7 +92,7 @@ def draw_curves(curves: pd.DataFrame, path: Path) -> None:
         "public meters": ("meters", rows[is_whole]),
         "size of the model as text, kB": ("kb", rows[is_largest]),
     }
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 5.6), sharey=True)
     colours: dict[str, str] = {}
     for panel, (title, (column, table)) in zip(panels, lines.items(), strict=True):
         for (site, ahead, _, leaves), line in table.groupby([*keys, "leaves"]):
@@ -98,11 +102,14 @@ def draw_curves(curves: pd.DataFrame, path: Path) -> None:
             label += f", {leaves} leaves" if column == "kb" else ""
             colour = colours.setdefault(f"{site}, {ahead}", f"C{len(colours)}")
             line = line.sort_values(column)
-            panel.plot(line[column], line["error"], "o-", color=colour, markersize=4, label=label)
+            panel.plot(
+                line[column], line["error"], color=colour, linestyle=DASHES[leaves],
+                marker="o", markersize=4, label=label,
+            )  # fmt: skip
         panel.set_xlabel(title)
         panel.set_xscale("log")
         panel.grid(axis="y", alpha=0.3)
-        panel.legend(fontsize=8, frameon=False)
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), fontsize=8, frameon=False)
     panels[0].set_ylabel("error (1: naive)")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
