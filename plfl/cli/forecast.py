@@ -150,17 +150,20 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         is_new = options.newcomer and name not in participants
-        model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
+        is_repeated = kept_forecasters and options.keep_readings and name in kept_forecasters.recent
+        tell = _say_nothing if is_repeated else say  # why it forecasts was said in the first call
+        model = _model(kept_forecasters, reader, name, readings, is_new, options, tell)
         if kept_forecasters and readings.empty:
             readings = kept_forecasters.latest(name)
             last = model.local_time(readings.index[-1], name)
             say(name, f"no reading yet: forecast from the known ones, up to {last}")
-        first = readings.index[0]
+        first, reported_from = readings.index[0], None
         if kept_forecasters and not is_new:
+            reported_from = kept_forecasters.last_known(name) + pd.Timedelta(minutes=1)
             readings = kept_forecasters.read_by_next(model, name, readings)
             if name in readings_read:
                 fitting_readings[name] = readings_read[name]
-        table = _forecasts(model, name, readings, first, options)
+        table = _forecasts(model, name, readings, first, reported_from, options)
         if not (kept_forecasters or is_new or options.accept_misfits):
             highest = model.highest_load(name)
             check_fit(name, readings["load"], None, highest, model.local_time)
@@ -300,6 +303,10 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
     check_with(options, is_folder)
 
 
+def _say_nothing(client: str, text: str) -> None:
+    """Leave unsaid what there is to say of a meter."""
+
+
 def _name_participants(names: list[str], model_file: Path | None) -> None:
     """Say with `--new` that meters took part in the study, so that they are not new. DataError if
     the model of one of them is to be kept in a file."""
@@ -369,14 +376,15 @@ def _forecasts(
     client: str,
     readings: pd.DataFrame,
     first: pd.Timestamp,
+    reported_from: pd.Timestamp | None,
     options: argparse.Namespace,
 ) -> pd.DataFrame:
     """The forecasts for a meter, with the offsets of their stamps. `first`: the first reading in
-    its files; those before it are known."""
+    its files; those before it are known. `reported_from`: as of `predict_next`."""
     forecasts = (
         model.predict(readings, client, options.model, fills_lags=True, since=first)
         if options.all
-        else model.predict_next(readings, client, options.model)
+        else model.predict_next(readings, client, options.model, reported_from)
     )
     if forecasts.empty:
         remedy = "add readings, or let a longer gap be filled with --max-gap MINUTES"

@@ -382,6 +382,12 @@ class Forecasters:
         load = pd.concat(loads) if loads else pd.Series(dtype=float, index=pd.DatetimeIndex([]))
         return load[~load.index.duplicated(keep="last")]
 
+    def last_known(self, client: str) -> pd.Timestamp:
+        """The time of the last known reading of a client."""
+        tables = [self.readings[client], self.recent.get(client)]
+        loads = [table["load"].dropna() for table in tables if table is not None]
+        return pd.Timestamp(max(load.index[-1] for load in loads))
+
     def _known_readings(self, client: str) -> pd.DataFrame:
         """The readings of a client in the study, and the recent ones, which replace them."""
         readings = self.readings[client]

@@ -111,10 +111,15 @@ class ForecastModel(MeterFiles):
         return forecasts
 
     def predict_next(
-        self, frame: pd.DataFrame, client: str | None = None, model: ModelKind = "local"
+        self,
+        frame: pd.DataFrame,
+        client: str | None = None,
+        model: ModelKind = "local",
+        reported_from: pd.Timestamp | None = None,
     ) -> pd.DataFrame:
         """The forecasts of `predict`, which fills lags, that `upcoming` selects, without those for
-        earlier times, so in much less time; see `predict` for the arguments and errors."""
+        earlier times, so in much less time; see `predict` for the arguments and errors. Inputs that
+        are outside of the training set are reported from `reported_from` on."""
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client, fills_lags=True)
@@ -136,7 +141,7 @@ class ForecastModel(MeterFiles):
         if forecasts is None:
             forecasts = self._forecasts(client, model, windows, last)
         upcoming = self.upcoming(history, forecasts)
-        self._report(windows[0].loc[: history.index[-1]], upcoming, client)
+        self._report(windows[0].loc[: history.index[-1]], upcoming, client, reported_from)
         return upcoming
 
     @property

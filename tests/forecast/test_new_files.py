@@ -1144,6 +1144,18 @@ def test_a_backtest_reads_the_kept_readings_before_its_files(
     assert (table["forecasts"] == 48 * 24).all()
 
 
+def test_what_was_said_is_not_repeated_at_each_call(results: Path, invoke: Callable) -> None:
+    export("april", LAST, "2024-04-08")
+    table = pd.read_csv("april/barn.csv")
+    table.loc[len(table) - 5, "kWh"] = 4
+    table.to_csv("april/barn.csv", index=False)
+    command = ("forecast", results, "april", "--with", "naive_day", "--keep-readings")
+    for calls in range(3):
+        told = invoke(*command).err
+        assert ("barn: 1 of " in told and "outside the range" in told) == (calls == 0)
+        assert ("naive_day, chosen with --with" in told) == (calls == 0)
+
+
 def test_readings_are_kept_of_the_next_forecasts_only(results: Path, invoke: Callable) -> None:
     export("april", "2024-03-29", "2024-04-10")
     printed = invoke("forecast", results, "april", "--keep-readings", "--all", status=2)
