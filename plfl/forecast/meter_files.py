@@ -76,12 +76,14 @@ class MeterFiles(Contents):
         client: str | None = None,
         keys: Mapping[str, Any] = NO_KEYS,
         models: Path | None = None,
+        last_known: Mapping[str, pd.Timestamp] = MappingProxyType({}),
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
         study reads its own, before jumps are left out, they are resampled and gaps are filled, and
         the problems of others; DataError if nothing of a name exists. `client`: the only meter to
         read; a file of one meter is taken for it. `keys`: of `data.meters`, where these files
-        differ from those of the study. `models`: as of `plfl.data.meters.read_files`."""
+        differ from those of the study. `models` and `last_known`: as of
+        `plfl.data.meters.read_files`."""
         layout = self._layout_with(keys)
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
@@ -93,6 +95,7 @@ class MeterFiles(Contents):
             fills_gaps=False,
             keeps_steps=self._resampled_minutes is None,
             models=models,
+            last_known=last_known,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             shift = _offset(self._layout, name) - _offset(layout, name)

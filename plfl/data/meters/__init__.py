@@ -11,11 +11,12 @@ except for the hour of daylight saving time.
 
 import logging
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from glob import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -60,6 +61,8 @@ note_logger = logger.getChild("notes")
 
 _LOAD = pd.Index(["load"])
 """The column of the load; one index for thousands of meters, as each takes long to make."""
+GAPS = ": gaps "
+"""Within the kinds of notes about gaps."""
 MOST_NOTES = 12
 """Lines about single meters that are shown at once."""
 
@@ -122,6 +125,7 @@ def read_files(
     fills_gaps: bool = True,
     keeps_steps: bool = False,
     models: Path | None = None,
+    last_known: Mapping[str, pd.Timestamp] = MappingProxyType({}),
 ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
     """The series of the meters in files of the study's layout, by client, and the problems of files
     and meters that cannot be used; see `read`.
@@ -137,7 +141,8 @@ def read_files(
     it knows of them. `keeps_steps`: loads are not summed to longer intervals if the study says how
     long they are; `attrs["minutes"]` of a series says how long its own are. `attrs["lone"]`: see
     `Meter.lone`, here in standard time; only if there are such readings. `models`: the results
-    folder or the file of models that forecast, for messages.
+    folder or the file of models that forecast, for messages. `last_known`: of clients, the time of
+    the last known reading; gaps are told if one is later.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -187,7 +192,11 @@ def read_files(
     tables: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems, meter_client):
-            series = _new_series(exports, name, meters, notes, fills_gaps)
+            meter_notes = list[Problem]()
+            series = _new_series(exports, name, meters, meter_notes, fills_gaps)
+            later_load = series["load"].loc[last_known.get(meter_client, series.index[0]) :]
+            has_new_gaps = meter_client not in last_known or later_load.isna().any()
+            notes += [note for note in meter_notes if has_new_gaps or GAPS not in note.kind]
             if keeps_steps:
                 series.attrs["minutes"] = exports.meters[name].minutes
             tables[meter_client] = (
@@ -407,7 +416,7 @@ def _fill_gaps(
                 gap_runs = starts[is_selected], lengths[is_selected]
                 longest_span = longest(utc.tz_convert(meter.zone), *gap_runs, minutes)
                 text = f"{role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"
-                notes.append(Problem(place, text, kind=f"{role}: gaps {fate}"))
+                notes.append(Problem(place, text, kind=f"{role}{GAPS}{fate}"))
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
     counts = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}
