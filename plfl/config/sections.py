@@ -697,11 +697,12 @@ class Windows(Section):
         return sum(transform.width(self.horizons) for transform in self.covariates)
 
 
-def _as_list(patterns: Any) -> Any:
+def as_list(patterns: Any) -> Any:
+    """A single text as a list of one; everything else as it is."""
     return [patterns] if isinstance(patterns, str) else patterns
 
 
-Patterns = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+Patterns = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
 """Patterns of the names of parameters; a single one needs no list."""
 
 

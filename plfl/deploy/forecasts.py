@@ -20,7 +20,7 @@ import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem
-from plfl.deploy.protocol.client import LATEST, MODEL_FILE
+from plfl.deploy.protocol.client import CLIENT_MODEL_FILE, LATEST
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
@@ -53,7 +53,11 @@ class Forecasts:
         """The times and sizes of the files that decide the forecasts; zeros for those that are
         missing."""
         files = [self.readings, *sorted(self.readings.rglob("*"))]
-        files += [self.model, self.model / LATEST, *sorted(self.model.glob(f"*/{MODEL_FILE}"))]
+        files += [
+            self.model,
+            self.model / LATEST,
+            *sorted(self.model.glob(f"*/{CLIENT_MODEL_FILE}")),
+        ]
         files += [self.model / name for name in ("models/index.csv", READING_FILE, RECENT)]
         return tuple(map(_version, files))
 
@@ -93,7 +97,7 @@ class Forecasts:
         """
         if (latest := self.model / LATEST).is_file():
             run, _ = json.loads(latest.read_text(encoding="utf-8"))
-            model, forecasts = self._from_file(self.model / str(run) / MODEL_FILE)
+            model, forecasts = self._from_file(self.model / str(run) / CLIENT_MODEL_FILE)
         elif is_results_folder(self.model):
             model, forecasts = self._from_results()
         else:

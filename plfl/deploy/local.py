@@ -25,7 +25,7 @@ from plfl.deploy.host import GRACE, PROCESS_PAUSE, Processes, ending_in_order, f
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import LATEST
 from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
-from plfl.deploy.protocol.server import MODEL_FILE
+from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
@@ -173,7 +173,7 @@ def compare_with_simulation(
         pd.testing.assert_frame_equal(records, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
-    shared = safetensors.torch.load_file(folders.server / MODEL_FILE)
+    shared = safetensors.torch.load_file(folders.server / SERVER_MODEL_FILE)
     for name, expected in f.server.state.items():
         if not are_equal(shared[name], expected):
             yield f"the server's {name}"

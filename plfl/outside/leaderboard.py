@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Place, PlflError, Problem, ResultsError, suggest_name
+from plfl.base.errors import Place, PlflError, Problem, ResultsError
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE, send_sums
+from plfl.config.messages import allowed
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
@@ -73,7 +74,7 @@ def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("", f"the score {row['score']} is {text}", "correct the row")
     exchanged = row.get("exchanged", "")
     if exchanged and exchanged not in EXCHANGED:
-        remedy = f"allowed: {', '.join(EXCHANGED)}{suggest_name(str(exchanged), EXCHANGED)}"
+        remedy = allowed(str(exchanged), EXCHANGED)
         yield Problem("", f"exchanged is {exchanged!r}", remedy)
     if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
         text = (

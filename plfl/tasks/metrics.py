@@ -25,6 +25,11 @@ def rmse(truth: Floats, forecast: Floats) -> float:
     return float(np.sqrt(np.square(truth - forecast).mean()))
 
 
+def ratio(error: float, scale: float) -> float:
+    """An error in units of `scale`; NaN if that is zero."""
+    return error / scale if scale > 0 else float("nan")
+
+
 def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
     r"""Mean absolute scaled error (PL-FL, arXiv 2404.01517, eq. 6; Hyndman & Koehler 2006).
 
@@ -32,21 +37,18 @@ def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
     load of the last input row, `look_ahead` rows before the first target. A forecast with a MASE
     below 1 beats persistence. NaN if persistence has no error to speak of; see `naive_error`.
     """
-    scale = naive_error(truth, persistence)
-    return mae(truth, forecast) / scale if scale > 0 else float("nan")
+    return ratio(mae(truth, forecast), naive_error(truth, persistence))
 
 
 def nrmse(truth: Floats, forecast: Floats) -> float:
     """Root mean squared error as a fraction of the mean load; NaN if that is zero."""
-    mean = abs(float(truth.mean()))
-    return rmse(truth, forecast) / mean if mean > 0 else float("nan")
+    return ratio(rmse(truth, forecast), abs(float(truth.mean())))
 
 
 def wape(truth: Floats, forecast: Floats) -> float:
     """Weighted absolute percentage error: the sum of absolute errors over the sum of absolute
     loads; NaN if that is zero."""
-    mean = float(np.abs(truth).mean())
-    return mae(truth, forecast) / mean if mean > 0 else float("nan")
+    return ratio(mae(truth, forecast), float(np.abs(truth).mean()))
 
 
 def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
@@ -57,8 +59,7 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
     is scored.
     """
-    scale = seasonal_error(training, season)
-    return mae(truth, forecast) / scale if scale > 0 else float("nan")
+    return ratio(mae(truth, forecast), seasonal_error(training, season))
 
 
 def worst_tenth(scores: Floats) -> float:
@@ -115,10 +116,10 @@ def score_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -
     averages = {
         "mae": error,
         "rmse": root,
-        "mase": _ratio(error, naive.persistence),
-        "nrmse": _ratio(root, abs(naive.mean_load)),
-        "wape": _ratio(error, naive.mean_absolute_load),
-        "seasonal_mase": _ratio(error, naive.seasonal),
+        "mase": ratio(error, naive.persistence),
+        "nrmse": ratio(root, abs(naive.mean_load)),
+        "wape": ratio(error, naive.mean_absolute_load),
+        "seasonal_mase": ratio(error, naive.seasonal),
     }
     if columns := columns_of(dataset):
         # A row for each target.
@@ -132,10 +133,6 @@ def score_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -
                 f"{name}{column}": float(x) for name, x in zip(ERROR_SCORES, scores, strict=True)
             }
     return averages
-
-
-def _ratio(error: float, scale: float) -> float:
-    return error / scale if scale > 0 else float("nan")
 
 
 def columns_of(dataset: Dataset) -> list[str]:

@@ -10,8 +10,9 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from plfl.base.errors import DataError, Problem, suggest_name
+from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.config.messages import allowed
 from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
@@ -93,7 +94,7 @@ class ReleaseKeys:
                 Problem(
                     Key("data.comstock.release"),
                     f"{release!r} is unknown",
-                    f"allowed: {', '.join(RELEASES)}{suggest_name(release, RELEASES)}",
+                    allowed(release, RELEASES),
                 )
             )
         if release.startswith("2021/") and upgrade != 0:

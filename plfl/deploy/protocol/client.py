@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 Reply: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
 """The facts and the arrays of an answer; `DeployedClient.answer` adds the number of the message."""
-MODEL_FILE = "model.safetensors"
+CLIENT_MODEL_FILE = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
 ANSWERED_FILE = "answered.txt"
 """File of a client's run: the numbers of the messages that changed its state, one on each line."""
@@ -292,7 +292,7 @@ class DeployedClient:
         }
         model_widths = {model: widths for model, widths in widths.items() if model in models}
         about = describe(self.study, self.cell, self.trainer.series, model_widths)
-        with private(self.folder / self._run[0] / MODEL_FILE) as temporary:
+        with private(self.folder / self._run[0] / CLIENT_MODEL_FILE) as temporary:
             write_models_in_place(temporary, models, about)
 
     def _federation_at(self, message: Message) -> Federation:

@@ -75,7 +75,7 @@ from plfl.training.task import Engine
 
 log = logging.getLogger(__name__)
 
-MODEL_FILE = "model.safetensors"
+SERVER_MODEL_FILE = "model.safetensors"
 """File with the server's state after the last round, and its average with `federation.server_ema`,
 next to the folder of the checkpoint."""
 FEWEST_CLIENTS = 2
@@ -126,7 +126,7 @@ class DeployedServer:
             self.gather()
             self._round(f, t, progress)
             self._save(f, t)
-        with atomic(self.checkpoint.folder.parent / MODEL_FILE) as temporary:
+        with atomic(self.checkpoint.folder.parent / SERVER_MODEL_FILE) as temporary:
             average = f.server_average
             arrays = f.server.state | ({} if average is None else {"average": average.rows})
             temporary.write_bytes(safetensors.torch.save(arrays))

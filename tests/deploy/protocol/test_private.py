@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from plfl.base.errors import PlflError
 from plfl.deploy.protocol.rounds import RELEASES_FILE
-from plfl.deploy.protocol.server import MODEL_FILE
+from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.federated.privacy.statement import least_bound
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 
@@ -25,7 +25,7 @@ def test_noise_and_draws_are_not_those_of_the_seed(tmp_path):
     for n in range(2):
         deployed = deployment(tmp_path / str(n), participation=0.5, selection="allocation")
         deployed.run()
-        models.append(load_file(deployed.folder / "server" / MODEL_FILE)["x"])
+        models.append(load_file(deployed.folder / "server" / SERVER_MODEL_FILE)["x"])
         took_part.append([summary.asked for summary in deployed.server.history])
         counts = [sum(name in some for some in took_part[n]) for name in NAMES]
         assert counts == [2] * len(NAMES), "each client in half of the rounds"
@@ -41,7 +41,7 @@ def test_a_round_without_answers_has_noise(drawn, clients, tmp_path):
     deployed.loopback.is_lost = lambda name, message: message.about["kind"] == "train"
     with suppress(PlflError):  # none ever took part, if any was drawn
         deployed.run()
-    moved = load_file(deployed.folder / "server" / MODEL_FILE)["x"]
+    moved = load_file(deployed.folder / "server" / SERVER_MODEL_FILE)["x"]
     # Four rounds of 0.2 C each, divided by the expected clients, around the initial parameters.
     start = deployed.server.initial_federation().x0
     assert (moved - start).std().item() == pytest.approx(4**0.5 * 0.2 * 0.05 / clients, rel=0.25)

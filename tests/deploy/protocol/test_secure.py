@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
-from plfl.deploy.protocol.server import MODEL_FILE
+from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.train import train
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.secure.shares import SHARE_BYTES
@@ -213,7 +213,7 @@ def test_clients_add_the_noise_of_the_study_and_not_of_one_client(tmp_path: Path
     deployed = deployment(of, "P1", tmp_path)
     deployed.run()
     start = deployed.server.initial_federation().x0
-    moved = load_file(tmp_path / "server" / MODEL_FILE)["x"]
+    moved = load_file(tmp_path / "server" / SERVER_MODEL_FILE)["x"]
     # z C for 4 of 400 clients, over all 4.
     assert (moved - start).std().item() == pytest.approx(4 / 400 / 4, rel=0.3)
 

@@ -17,16 +17,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from plfl.base.errors import ConfigError, DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.messages import explain, refusal
-from plfl.config.sections import Zone
+from plfl.config.sections import Zone, as_list
 from plfl.plugins.registry import Section
 
 FORMATS_FOLDER = Path(__file__).parent
 PLAIN_FORMAT = "plain"
 """The name in `data.meters.format` of no format: the columns are found by their names."""
-
-
-def _in_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
 
 
 def _compile(text: str) -> str:
@@ -37,7 +33,7 @@ def _compile(text: str) -> str:
     return text
 
 
-Names = Annotated[list[str], BeforeValidator(_in_list)]
+Names = Annotated[list[str], BeforeValidator(as_list)]
 """Alternatives, or a single text."""
 Pattern = Annotated[str, AfterValidator(_compile)]
 """A regular expression, searched in several lines at once (`^` and `$` match at each of them)."""
