@@ -154,6 +154,8 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         tell = _say_nothing if is_repeated else say  # why it forecasts was said in the first call
         model = _model(kept_forecasters, reader, name, readings, is_new, options, tell)
         if kept_forecasters and readings.empty:
+            if name in readings_read:
+                fitting_readings[name] = readings_read[name]
             readings = kept_forecasters.latest(name)
             last = model.local_time(readings.index[-1], name)
             say(name, f"no reading yet: forecast from the known ones, up to {last}")

@@ -341,9 +341,7 @@ class Forecasters:
         if not (self.results / RECENT).is_file():
             return {}
         tables = read_recent(self.results, self.any_model.form_of_readings)
-        for name, table in tables.items():
-            table.attrs["minutes"] = self.any_model.raw_interval_of(name)
-        return tables
+        return {name: self.any_model.join_lengths(table) for name, table in tables.items()}
 
     def keep(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
@@ -359,7 +357,7 @@ class Forecasters:
         last_known = {name: self.last_known(name) for name in self.readings}
         readings, problems = model.read_raw(paths, client, keys, self.results, last_known)
         for name, table in list(readings.items()):
-            known_load = self._known_load(name)
+            known_load = self._known_load(name, table.attrs["minutes"])
             del readings[name]
             with collect_problems(problems):
                 placed_table = place_lone(table, known_load)
@@ -367,19 +365,16 @@ class Forecasters:
         tables = model.resample_all(readings, self.recent, problems)
         for name in tables.keys() - self.clients.keys():
             tables[name] = model.bridge(tables[name], model.interval)
-        raw_readings = {
-            name: table
-            for name, table in readings.items()
-            if len(table) and table.attrs["minutes"] == model.raw_interval_of(name)
-        }
-        return raw_readings, tables, problems
+        return {name: table for name, table in readings.items() if len(table)}, tables, problems
 
-    def _known_load(self, client: str) -> pd.Series[float]:
-        """The known loads of a client that are not resampled, without gaps; none of others."""
-        model, parts = self.any_model, [self.recent.get(client)]
-        if model.raw_interval_of(client) == model.interval:
-            parts.insert(0, self.readings.get(client))
-        loads = [part["load"].dropna() for part in parts if part is not None]
+    def _known_load(self, client: str, minutes: int) -> pd.Series[float]:
+        """The known loads of a client every so many `minutes`, without gaps; none of others."""
+        parts = []
+        if client in self.clients and minutes == self.any_model.interval:
+            parts.append(self.readings[client])
+        if client in self.recent and minutes == self.recent[client].attrs["minutes"]:
+            parts.append(self.recent[client])
+        loads = [part["load"].dropna() for part in parts]
         load = pd.concat(loads) if loads else pd.Series(dtype=float, index=pd.DatetimeIndex([]))
         return load[~load.index.duplicated(keep="last")]
 

@@ -25,6 +25,7 @@ from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.forecast.contents import Contents
 from plfl.forecast.output import localise
+from plfl.forecast.recent import MINUTES
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ class MeterFiles(Contents):
             except DataError as error:
                 problems += error.locate_in(name, name).problems
                 continue
-            if len(intervals):
+            if intervals["load"].notna().any():
                 tables[name] = intervals
             else:
                 problems.append(meters.without_reading(name, name))
@@ -166,24 +167,33 @@ class MeterFiles(Contents):
         intervals.attrs["minutes"] = self.interval
         return intervals
 
-    def raw_interval_of(self, client: str) -> int:
-        """Minutes between the readings of a meter before they are resampled or summed."""
-        data = self.study.data
-        if data.source != "meters":
-            return self.interval
-        is_summed = data.resample is None and self.readings == ["load"]
-        step = data.meters.summed_step_of(client) if is_summed else None
-        return step or data.meters.interval
+    def join_lengths(self, kept_readings: pd.DataFrame) -> pd.DataFrame:
+        """Readings of a meter that `plfl.forecast.recent` keeps, every `attrs["minutes"]`: over the
+        intervals of the study if some are shorter than others. An older plfl kept sums, and not how
+        long they are."""
+        lengths = kept_readings.get(MINUTES, pd.Series(index=kept_readings.index, dtype=float))
+        parts = []
+        for length, rows in kept_readings.groupby(lengths.fillna(self._summed_minutes).to_numpy()):
+            part = rows.loc[~rows.index.duplicated(keep="last"), self.readings]
+            part.attrs["minutes"] = int(length)
+            parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
+        intervals = pd.concat([self.resample(part, fills_gaps=True) for part in parts])
+        intervals = intervals.dropna(subset=["load"]).sort_index(kind="stable")
+        intervals.attrs["minutes"] = self.interval
+        return intervals[~intervals.index.duplicated(keep="last")]
 
     @property
     def form_of_readings(self) -> str:
         """A digest of what readings are before they are resampled: interval, zones and columns."""
-        layout, data = self._layout, self.study.data
-        minutes = self.interval if self._resampled_minutes is None else data.meters.interval
-        step = data.meters.step
-        names = step if isinstance(step, dict) else [""]
-        steps = [step] if any(self.raw_interval_of(name) < minutes for name in names) else []
-        return digest(minutes, layout.timezone, layout.timezones, self.readings, *steps)
+        layout = self._layout
+        return digest(self._summed_minutes, layout.timezone, layout.timezones, self.readings)
+
+    @property
+    def _summed_minutes(self) -> int:
+        """Minutes between readings that are summed, but not resampled."""
+        return self.interval if self._resampled_minutes is None else self.study.data.meters.interval
 
     def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
         """Readings every `minutes`, in which short gaps up to the last load are filled: up to
@@ -207,7 +217,7 @@ class MeterFiles(Contents):
         """Readings, before they are resampled, with the known ones of their first interval and in
         their gaps."""
         minutes = readings.attrs["minutes"]
-        if minutes == self.interval:
+        if minutes == self.interval or minutes != known_readings.attrs["minutes"]:
             return readings
         begin, rows = readings.index[0], readings[readings["load"].notna()]
         first = begin - pd.Timedelta(minutes=self.interval)

@@ -14,13 +14,16 @@ from plfl.results.records import cell_digest, read_table, write_table
 RECENT_FILE = Path("data", "recent.parquet")
 """The file with these readings in a results folder, beside the study's own, which are not published
 either."""
+MINUTES = "_minutes"
+"""The column with the length of each reading; older files have none."""
 LEAST_SPAN = pd.Timedelta(days=35)
 """Time before the last reading of a meter of which readings are kept, unless a forecaster reads
 more."""
 
 
 def read_recent(results: Path, form: str = "") -> dict[str, pd.DataFrame]:
-    """The readings that a results folder keeps, by client, not resampled; none if it keeps none.
+    """The readings that a results folder keeps, by client, not resampled, with the length of each
+    (`MINUTES`); none if it keeps none.
     `form`: see `ForecastModel.form_of_readings`; empty: any. ResultsError: the file is damaged, or
     its readings have another form."""
     path = results / RECENT_FILE
@@ -50,10 +53,11 @@ def keep_recent(
     reach: pd.Timedelta = LEAST_SPAN,
     form: str = "",
 ) -> Path:
-    """Add new readings of clients to those that a results folder keeps, in place of earlier ones of
-    the same times, and return the file. Readings that are older than `LEAST_SPAN` and than `reach`,
-    the time that forecasters read, are left out. Without new ones nothing is written. `form` as in
-    `read_recent`, which see for errors. Calls at the same time wait for each other."""
+    """Add new readings of clients, every `attrs["minutes"]`, to those that a results folder keeps,
+    in place of earlier ones of the same time and length, and return the file. Readings that are
+    older than `LEAST_SPAN` and than `reach`, the time that forecasters read, are left out. Without
+    new ones nothing is written. `form` as in `read_recent`, which see for errors. Calls at the same
+    time wait for each other."""
     path = results / RECENT_FILE
     if not new:
         return path
@@ -75,9 +79,11 @@ def _add(
     """Write `tables` with the new readings, of this span of time and form."""
     for client, readings in new.items():
         rows_known = readings.dropna(subset=["load"])
+        rows_known = rows_known.assign(**{MINUTES: readings.attrs["minutes"]})
         parts = [tables[client], rows_known] if client in tables else [rows_known]
         table = pd.concat(parts)
-        table = table[~table.index.duplicated(keep="last")].sort_index()
+        is_replaced = table.set_index(MINUTES, append=True).index.duplicated(keep="last")
+        table = table[~is_replaced].sort_index(kind="stable")
         tables[client] = table[table.index > table.index[-1] - span]
     rows = [
         table.rename_axis("timestamp").reset_index().assign(client=client)

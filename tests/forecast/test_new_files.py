@@ -28,7 +28,7 @@ from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import describe_scale
 from plfl.pipeline.file_patterns import FilePatterns
 from plfl.pipeline.starter import describe_tests, recognise, write
-from plfl.results.records import write_about
+from plfl.results.records import write_about, write_table
 from plfl.study import Study
 from tests.helpers.kept_baselines import write_results, write_sums
 from tests.helpers.refusals import naming
@@ -810,6 +810,107 @@ def test_a_lone_reading_is_as_long_as_the_others_of_its_meter(invoke: Callable) 
     table = print_forecasts(invoke, results, "new")
     assert {*table["client"]} == {*NAMES}
     assert {*table["made_at"]} == {"2024-03-29 01:00:00+01:00"}
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, time: str) -> None:
+    """What time it is, in UTC."""
+    clock = pd.Timestamp(time, tz="UTC")
+    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+
+
+def count_kept(results: Path) -> dict[str, int]:
+    """The number of kept readings of each meter."""
+    return pd.read_parquet(results / "data/recent.parquet")["client"].value_counts().to_dict()
+
+
+def test_readings_of_any_length_are_kept(invoke: Callable) -> None:
+    """Also if the study says that all are as short as the shortest ones, as older ones do."""
+    for folder, first, last in (("exports", FIRST, LAST), ("new", LAST, "2024-04-10")):
+        export(folder, first, last)
+        for name in NAMES[:2]:
+            ends = pd.date_range(first, last, freq="15min", tz=ZONE)[1:]
+            write_quarters(Path(folder, f"{name}.csv"), name, ends)
+        Path(folder, "attic.csv").rename(Path(folder, "House #1.csv"))
+    for step, counts in (({}, (8, 8, 2)), ({"step": 15}, (8, 8, 2))):
+        _, content = recognise([Path("exports")], Meters(timezone=ZONE, interval=60))
+        assert content["data"]["meters"]["step"] == {"House #1": 15, "barn": 15, "cellar": 60}
+        content["data"]["meters"] |= step
+        write(Path("meters.yaml"), content | {"baselines": {"trees": 2}})
+        results = write_results(Study.load("meters.yaml"), "naive_day")
+        Path("some").mkdir(exist_ok=True)
+        for file in Path("new").iterdir():
+            rows = 2 if file.stem == "cellar" else 8
+            pd.read_csv(file)[:rows].to_csv(Path("some", file.name), index=False)
+        print_forecasts(invoke, results, "some", "--keep-readings")
+        assert count_kept(results) == dict(zip(("House -1", "barn", "cellar"), counts, strict=True))
+        shutil.rmtree("results"), Path("meters.yaml").unlink()
+
+
+def test_hours_and_quarters_of_a_meter_are_kept_together(invoke: Callable) -> None:
+    results = write_results_of_quarters()
+    expected = print_forecasts(invoke, results, "new")
+    for begin, end, is_summed in (
+        (0, 96 * 5, False),
+        (96 * 5, 96 * 9, True),
+        (96 * 9, None, False),
+    ):
+        for name in NAMES:
+            table = pd.read_csv(f"new/{name}.csv")[begin:end]
+            if is_summed:
+                table = pd.DataFrame(
+                    {"time": table["time"][3::4], "kWh": table["kWh"].rolling(4).sum()[3::4]}
+                )
+            Path("part").mkdir(exist_ok=True)
+            table.to_csv(f"part/{name}.csv", index=False)
+        found = print_forecasts(invoke, results, "part", "--keep-readings")
+    pd.testing.assert_frame_equal(found, expected)
+    assert count_kept(results)["attic"] > 96 * 5 + 24 * 4
+
+
+def test_kept_sums_of_an_older_plfl_are_read(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = write_results_of_quarters()
+    expected = print_forecasts(invoke, results, "new")
+    forecasters = Forecasters(results)
+    _, tables, _ = forecasters.read([Path("new")])
+    rows = [table[:-5].reset_index().assign(client=name) for name, table in tables.items()]
+    path = results / "data/recent.parquet"
+    write_table(pd.concat(rows), path, forecasters.any_model.form_of_readings)
+    for name in NAMES:
+        table = pd.read_csv(f"new/{name}.csv")
+        table[-5 * 4 :].to_csv(f"new/{name}.csv", index=False)
+    for _ in range(2):
+        found = print_forecasts(invoke, results, "new", "--keep-readings")
+        pd.testing.assert_frame_equal(found, expected)
+
+
+def test_without_a_whole_interval_the_known_readings_are_forecast_and_the_new_ones_kept(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = write_results_of_quarters()
+    whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+    for time, rows, status in (("2024-03-29", [0, 1, 3], 0), ("2024-04-29", [0, 1], 2)):
+        set_clock(monkeypatch, time)
+        for name, table in whole.items():
+            table.iloc[rows].to_csv(f"new/{name}.csv", index=False)
+        options = ("new", "--with", "naive_day", "--keep-readings")
+        printed = invoke("forecast", results, *options, status=status)
+        assert printed.err.count("no reading yet") == 3
+        assert count_kept(results) == dict.fromkeys(NAMES, len(rows))
+        (results / "data/recent.parquet").unlink()
+
+
+def test_new_meters_are_forecast_without_the_readings_of_the_study(
+    results: Path, invoke: Callable
+) -> None:
+    export("new", "2024-02-10", "2024-04-05")
+    for file in Path("new").iterdir():
+        file.rename(file.with_stem(f"new-{file.stem}"))
+    expected = print_forecasts(invoke, results, "new", "--new")
+    for file in (results / "data").glob("*.npz"):
+        file.unlink()
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, "new", "--new"), expected)
 
 
 def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(

@@ -17,7 +17,9 @@ from tests.helpers.kept_baselines import write_results
 
 def make_hours(days: int) -> pd.DataFrame:
     hours = pd.date_range("2024-01-01 01:00", periods=24 * days, freq="h", name="timestamp")
-    return pd.DataFrame({"load": 1.0}, hours)
+    table = pd.DataFrame({"load": 1.0}, hours)
+    table.attrs["minutes"] = 60
+    return table
 
 
 def test_two_calls_at_once_keep_the_readings_of_both(
