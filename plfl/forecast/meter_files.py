@@ -172,10 +172,12 @@ class MeterFiles(Contents):
         intervals of the study if some are shorter than others. An older plfl kept sums, and not how
         long they are."""
         lengths = kept_readings.get(MINUTES, pd.Series(index=kept_readings.index, dtype=float))
-        parts = []
-        for length, rows in kept_readings.groupby(lengths.fillna(self._summed_minutes).to_numpy()):
+        lengths = lengths.fillna(self._summed_minutes).astype(int)
+        parts: list[pd.DataFrame] = []
+        for minutes in sorted(lengths.unique()):
+            rows = kept_readings[lengths == minutes]
             part = rows.loc[~rows.index.duplicated(keep="last"), self.readings]
-            part.attrs["minutes"] = int(length)
+            part.attrs["minutes"] = int(minutes)
             parts.append(part)
         if len(parts) == 1:
             return parts[0]

@@ -22,12 +22,13 @@ def place_lone(readings: pd.DataFrame, known_load: pd.Series) -> pd.DataFrame:
 
     def differ(known_then: pd.Series) -> pd.Series:
         """Of each time, whether loads of its run are known, and are others."""
-        differences = readings["load"][lone_times] - known_then.to_numpy()
-        return (differences.abs() > tolerance).groupby(run_of_time).transform("any")
+        differences = (readings["load"][lone_times] - known_then.to_numpy()).abs()
+        largest: pd.Series = differences.groupby(run_of_time).transform("max")
+        return largest > tolerance
 
     is_moved = differ(known_load.reindex(lone_times))
     is_moved &= ~differ(known_load.reindex(lone_times + HOUR))
-    moved_times = lone_times[is_moved]
+    moved_times = pd.DatetimeIndex(lone_times[is_moved])
     moved_rows = readings.loc[moved_times].set_axis(moved_times + HOUR)
     other_rows = readings.drop(moved_times)
     rows = pd.concat([other_rows.dropna(subset=["load"]), moved_rows, other_rows])

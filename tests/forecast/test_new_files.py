@@ -849,11 +849,7 @@ def test_readings_of_any_length_are_kept(invoke: Callable) -> None:
 def test_hours_and_quarters_of_a_meter_are_kept_together(invoke: Callable) -> None:
     results = write_results_of_quarters()
     expected = print_forecasts(invoke, results, "new")
-    for begin, end, is_summed in (
-        (0, 96 * 5, False),
-        (96 * 5, 96 * 9, True),
-        (96 * 9, None, False),
-    ):
+    for begin, end, is_summed in ((0, 480, False), (480, -4, True), (-4, None, False)):
         for name in NAMES:
             table = pd.read_csv(f"new/{name}.csv")[begin:end]
             if is_summed:
@@ -864,7 +860,7 @@ def test_hours_and_quarters_of_a_meter_are_kept_together(invoke: Callable) -> No
             table.to_csv(f"part/{name}.csv", index=False)
         found = print_forecasts(invoke, results, "part", "--keep-readings")
     pd.testing.assert_frame_equal(found, expected)
-    assert count_kept(results)["attic"] > 96 * 5 + 24 * 4
+    assert count_kept(results)["attic"] == 480 + len(pd.read_csv("new/attic.csv")[480:-4]) // 4 + 4
 
 
 def test_kept_sums_of_an_older_plfl_are_read(

@@ -387,9 +387,10 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
     lone = repeated & ~duplicates
     utc = localise(is_second)
     if lone.any():
-        times = local[repeated].to_series()
-        days = times.dt.normalize().to_numpy()
-        steps_of_day = (times.groupby(days).diff() < pd.Timedelta(0)).groupby(days)
+        times = local[repeated]
+        days = times.normalize()
+        steps = pd.Series(times.asi8).groupby(days).diff()
+        steps_of_day = (steps < 0).groupby(days)
         is_second[repeated] |= (steps_of_day.cumsum() > 0).to_numpy()
         ordered_utc = localise(is_second)
         if ordered_utc.dropna().is_monotonic_increasing:
