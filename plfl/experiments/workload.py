@@ -10,6 +10,9 @@ import torch
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.rounding import count_participants
 from plfl.baselines.features import further_of
+from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.trees import MOST_ROWS, OwnTrees
+from plfl.config.sections import Calendar, Lags, Level
 from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
@@ -18,14 +21,24 @@ from plfl.federated.collectives.masked import most_bytes as most_tree_bytes
 from plfl.federated.secure.updates import sum_bytes
 from plfl.methods.boosting import Boosting
 from plfl.study import Study
+from plfl.tasks.loads import LoadTask
 from plfl.training.task import LocalTask, Minibatches
 
+FEDERATED = LightgbmFederated.name
 TRIAL = 0.3
 """Least seconds of the measurement."""
 MOST_STEPS = 4**6
 """Number of local steps after which it ends in any case."""
-SECONDS_OF_BASELINES = 3.0
-"""Seconds that a core needs for the baselines of a client with a year of quarter hours: a few."""
+SECONDS_OF_TREE, SECONDS_OF_SCORE, SECONDS_OF_RIDGE = 2.5e-7, 2.8e-8, 2e-6
+"""Seconds that a core needs for a row of a tree in training, for one in a forecast, and for a row
+of ridge regression."""
+SECONDS_OF_CLIENT = 0.5
+"""Seconds that a core needs for all other baselines of a client."""
+LIKELY_TREES = 150
+"""Trees after which the error on validation has mostly stopped to fall."""
+LATER_TREE = 0.5
+"""The bytes of a federated tree, over the most that a masked one can have: counts of former trees
+are known. Without masks they are about as many."""
 SECONDS_AROUND = 20.0
 """Seconds that a core needs for the rest of a study or variant, with the start of its jobs: reading
 the data, tables, figures, models and page."""
@@ -39,7 +52,8 @@ def workload(study: Study) -> pd.DataFrame:
     of all clients of all trainings; `megabytes`: what clients and servers exchange if shared
     parameters cross once each way per round, not range-coded, or each tree once, and of masked sums
     about the most; with `join: raw`, a year of readings, or the history, for the parameters;
-    `evaluations`: client models that are scored on all their evaluation windows."""
+    `evaluations`: client models that are scored on all their evaluation windows. The baseline
+    `lightgbm_federated` has a row with its bytes."""
     f = study.federation
     layout = study.plan.layout
     rows = []
@@ -92,7 +106,59 @@ def workload(study: Study) -> pd.DataFrame:
                     "evaluations": evaluations,
                 }
             )
+        if FEDERATED in study.baselines.names:
+            sent = {"megabytes": 1e-6 * everyone * _federated_trees(study, everyone)}
+            counts = dict.fromkeys(("cells", "trainings", "client_steps", "evaluations"), 0)
+            rows.append({"state": state, "sharing": FEDERATED, **counts, **sent})
     return pd.DataFrame(rows)
+
+
+def _federated_trees(study: Study, clients: int) -> float:
+    """About the bytes that a client sends for the trees of the baseline `lightgbm_federated`."""
+    settings, windows = study.baselines.fit_settings, study.windows
+    turns = getattr(study.baselines.find(FEDERATED), "turns", None)
+    together = clients - clients // turns if turns else clients
+    inputs = windows.look_back + 1 + (windows.horizons > 1)
+    inputs += sum(
+        c.width(1) for c in (Lags(name="lags"), Level(name="level"), Calendar(name="calendar"))
+    )
+    most = most_tree_bytes(
+        together, _tree_rows(study), inputs, settings.max_bin, settings.leaves[0]
+    )
+    return LATER_TREE * most * _trees_tried(study)
+
+
+def _trees_tried(study: Study) -> int:
+    """How many trees a model of a baseline tries, of all settings."""
+    settings = study.baselines.fit_settings
+    pairs = len(settings.leaves) * len(settings.learning_rate)
+    assert isinstance(study.task, LoadTask)
+    levels = max(1, len(study.task.quantile_levels))
+    return pairs * min(settings.trees, LIKELY_TREES) * levels
+
+
+def _tree_rows(study: Study) -> int:
+    """On how many rows of a client trees are trained."""
+    rows = sources.source_of(study.data).counts(study.data, study.windows).train
+    return rows if study.windows.horizons == 1 else min(rows * study.windows.horizons, MOST_ROWS)
+
+
+def seconds_of_baselines(study: Study, clients: int) -> float:
+    """About the seconds that a core needs to fit and to score the baselines of so many clients.
+    Models of all clients together take about as long as one of each."""
+    counts = sources.source_of(study.data).counts(study.data, study.windows)
+    horizons, names = study.windows.horizons, study.baselines.names
+    found = [study.baselines.find(name) for name in names]
+    models = sum(
+        len(baseline.draws) if isinstance(baseline, OwnTrees) else baseline.name[:8] == "lightgbm"
+        for baseline in found
+    )
+    ridges = sum(name.startswith("ridge") for name in names)
+    scored_rows = counts.held_out * horizons * min(study.baselines.trees, LIKELY_TREES)
+    of_model = SECONDS_OF_TREE * _trees_tried(study) * _tree_rows(study)
+    of_model += SECONDS_OF_SCORE * scored_rows
+    of_ridge = SECONDS_OF_RIDGE * counts.train * horizons
+    return clients * (models * of_model + ridges * of_ridge + SECONDS_OF_CLIENT)
 
 
 def _raw_bytes(study: Study) -> int:
@@ -179,9 +245,8 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
         steps = works[label]["client_steps"].sum() + evaluations
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
     if study.task.forecasts:
-        datasets = {
-            study.plan.inputs[label]: variant.data for label, variant in study.variants.items()
-        }
-        clients = (data.clients_of(state) for data in datasets.values() for state in data.states)
-        total += SECONDS_OF_BASELINES * sum(clients)
+        datasets = {study.plan.inputs[label]: variant for label, variant in study.variants.items()}
+        for variant in datasets.values():
+            clients = sum(map(variant.data.clients_of, variant.data.states))
+            total += seconds_of_baselines(variant, clients)
     return total / UNSURE, total * UNSURE
