@@ -92,7 +92,11 @@ def run(options: argparse.Namespace) -> None:
         interval, (_, tables) = first.data.interval, series[0]
         description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
-        print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
+        print(f"{clients}, load in kWh per {interval} min")
+        print(
+            "first and last are ends of intervals in local standard time; gaps begin at local "
+            "times, with daylight saving time"
+        )
         print(first.windows.describe_times(interval))
         remarks = ["", *description["remarks"]]  # below the names of the columns
         lines = print_table(description[list(REPORT_COLUMNS)].reset_index()).splitlines()

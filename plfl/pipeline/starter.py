@@ -359,10 +359,15 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
             f"{join_words(dates)}; with --origins 1 on the last weeks only, which is faster"
             + _describe_absent(absent(exports, times))
         )
+    meters = [*(_participants(exports) or exports.meters).values()]
+    weeks = [len(meter.load) * meter.minutes / MINUTES_PER_WEEK for meter in meters]
+    test_weeks = study["windows"]["split"][-1] * max(weeks)
     text = (
-        f"tested on the last weeks; by default at {TEST_SEASONS} times of the year if all meters "
-        f"have {FEWEST_WEEKS} weeks of readings"
+        f"tested on the last {test_weeks:.2g} weeks; {TEST_SEASONS} times of the year need "
+        f"{FEWEST_WEEKS} weeks of readings of every meter"
     )
+    if min(weeks) < FEWEST_WEEKS:
+        text += f", and here are {int(min(weeks))}"
     younger = [
         name
         for name, meter in _participants(exports).items()

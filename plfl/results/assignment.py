@@ -97,8 +97,8 @@ def _choose(mase: pd.DataFrame, days: pd.Series[float]) -> tuple[dict[str, str],
             reasons[client] = f"{common}, which is best for all, has no score of it"
         elif name != common:
             reasons[client] = (
-                f"its own validation set outweighs that of all, for which {common} is best: MASE "
-                f"{own_error:.3g} instead of {common_error:.3g}"
+                f"on its own validation set MASE {own_error:.3g}, and {common}, which is best for "
+                f"all, {common_error:.3g}"
             )
     return choices, reasons
 

@@ -93,6 +93,7 @@ def test_data_check_has_one_line_for_each_meter_with_what_was_changed(
     kwh = float(line.split()[5].replace(",", ""))
     assert 0.98 < kwh / table["load"].sum() < 1
     assert sum("2.5 hours" in line for line in printed) == 1
+    assert any("gaps begin at local times" in line for line in printed)
 
 
 @pytest.mark.parametrize(

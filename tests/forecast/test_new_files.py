@@ -305,8 +305,8 @@ def test_a_study_tests_in_three_seasons_if_all_meters_have_38_weeks(here: Path) 
     exports, content = recognise([Path("exports")], meters)
     assert "split" in content["windows"] and "origins" not in content["data"]
     line = (
-        "tested on the last weeks; by default at 3 times of the year if all meters have 38 weeks "
-        "of readings (attic has less)"
+        "tested on the last 8 weeks; 3 times of the year need 38 weeks of readings of every meter, "
+        "and here are 37 (attic has less)"
     )
     assert describe_tests(exports, content) == line
 

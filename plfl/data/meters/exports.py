@@ -78,7 +78,7 @@ class Exports:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
         return [
             *self.describe_forms(),
-            "times below are local, with daylight saving time:",
+            "times below are local, with daylight saving time, and starts of intervals:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
             *(f"assumed: {line}" for line in self.assumptions),
             *(f"odd: {line}" for line in doubts(self.meters)),
