@@ -146,7 +146,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     if options.newcomer and known_names:
         _name_participants(known_names, options.save)
 
-    fitting_readings: dict[str, pd.DataFrame] = {}
+    fitting_names: set[str] = set()
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         is_new = options.newcomer and name not in participants
@@ -154,8 +154,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         tell = _say_nothing if is_repeated else say  # why it forecasts was said in the first call
         model = _model(kept_forecasters, reader, name, readings, is_new, options, tell)
         if kept_forecasters and readings.empty:
-            if name in readings_read:
-                fitting_readings[name] = readings_read[name]
+            fitting_names.add(name)
             readings = kept_forecasters.latest(name)
             last = model.local_time(readings.index[-1], name)
             say(name, f"no reading yet: forecast from the known ones, up to {last}")
@@ -163,8 +162,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         if kept_forecasters and not is_new:
             reported_from = kept_forecasters.last_known(name) + pd.Timedelta(minutes=1)
             readings = kept_forecasters.read_by_next(model, name, readings)
-            if name in readings_read:
-                fitting_readings[name] = readings_read[name]
+            fitting_names.add(name)
         table = _forecasts(model, name, readings, first, reported_from, options)
         if not (kept_forecasters or is_new or options.accept_misfits):
             highest = model.highest_load(name)
@@ -175,10 +173,12 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
     finally:  # those without a forecast need them in a later call
         if kept_forecasters and options.keep_readings:
-            kept_forecasters.keep(fitting_readings)
+            kept_forecasters.keep(
+                {name: table for name, table in readings_read.items() if name in fitting_names}
+            )
     if options.remember:
         first_day.remember(options.file, keys)
-    names_of_new = [name for name in forecasts_of_meters if name in fitting_readings]
+    names_of_new = [name for name in forecasts_of_meters if name in fitting_names]
     new_tables = {name: tables[name] for name in names_of_new if len(tables[name])}
     _print_remarks(kept_forecasters, new_tables)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}

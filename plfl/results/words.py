@@ -191,8 +191,8 @@ def mixture(labels: Sequence[str], client_word: str = "client") -> str:
     (second, second_count), *rest = other_labels
     parts = [f"{first} for {count} of {len(labels)} {client_word}s", f"for {second_count} {second}"]
     other_count = sum(number for _, number in rest)
-    others = "another" if other_count == 1 else "others"
-    return ", ".join([*parts, *([f"for {other_count} {others}"] if other_count else [])])
+    others = f"for {other_count} other{'s' * (other_count > 1)}"
+    return ", ".join([*parts, *([others] if other_count else [])])
 
 
 def usual_forecaster(labels: Sequence[str]) -> str:

@@ -909,6 +909,37 @@ def test_new_meters_are_forecast_without_the_readings_of_the_study(
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "new", "--new"), expected)
 
 
+def test_quarters_without_those_between_are_no_half_hours(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = write_results_of_quarters()
+    set_clock(monkeypatch, "2024-03-29")
+    whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+    for rows, hours in (([0, 2], 0), ([1, 3], 1)):
+        for name, table in whole.items():
+            table.iloc[rows].to_csv(f"new/{name}.csv", index=False)
+        table = print_forecasts(invoke, results, "new", "--keep-readings")
+        assert {*table["made_at"]} == {f"2024-03-29 0{hours}:00:00+01:00"}
+    assert count_kept(results) == dict.fromkeys(NAMES, 4)
+
+
+def test_files_count_by_their_last_reading_not_by_their_last_row(invoke: Callable) -> None:
+    results = copy_results(DAY_FIRST)
+    export("new", LAST, "2024-04-05")
+    expected = print_forecasts(invoke, results, "new")
+    Path("new/early").mkdir()
+    for name in NAMES:
+        table = pd.read_csv(f"new/{name}.csv")
+        is_later = table.index >= len(table) - 12
+        early = table.assign(kWh=(1.3 * table["kWh"]).mask(is_later))
+        early.to_csv(f"new/early/{name}.csv", index=False)
+        table[:-6].to_csv(f"new/{name}.csv", index=False)
+    found = print_forecasts(invoke, results, "new")
+    assert {*found["made_at"]} == {"2024-04-04 18:00:00+02:00"}
+    loads = select_meter(found).merge(select_meter(expected), on="timestamp")
+    np.testing.assert_allclose(loads["forecast_x"][:6], loads["forecast_y"][:6])
+
+
 def test_kept_readings_carry_forecasts_over_the_turn_of_a_month(
     results: Path, invoke: Callable
 ) -> None:

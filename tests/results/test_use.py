@@ -156,7 +156,7 @@ def test_forecasters_that_differ_from_time_to_time_are_named_by_how_often() -> N
     assert words.mixture(labels, "meter") == (
         "combination for 3 of 5 meters, for 2 LightGBM, bagged"
     )
-    assert words.mixture([*labels, "ridge"], "meter").endswith("bagged, for 1 another")
+    assert words.mixture([*labels, "ridge"], "meter").endswith("bagged, for 1 other")
     assert words.usual_forecaster(labels[:3]) == "combination"
     assert words.usual_forecaster(labels) == "mostly combination, sometimes LightGBM, bagged"
     more_labels = [*labels, "ridge", "P1"]

@@ -41,6 +41,8 @@ from plfl.data.meters.tables import RawTable
 POWER = ("kW", "W", "MW")
 """Units of mean power."""
 _EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
+_FEWEST_ROWS = 4
+"""Fewer readings may have gaps between all of them, so that they do not tell their step."""
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
 _USUAL_PART = 0.9
@@ -202,8 +204,8 @@ def clean(
         raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
     has_inputs = weather is not None or len(pieces[0].inputs.columns) > 0
     if keeps_steps and not has_inputs and (step := keys.summed_step_of(name)):
-        usual = usual_step(pd.DatetimeIndex(rows.index[rows["_load"].notna()]))
-        interval = step if usual in (None, step) else interval
+        usual = _step_between(rows[rows["_load"].notna()], step, interval)
+        interval = step if usual == step else interval
     return _Readings(place, rows, zone, keys, interval, changes).meter(weather, fewest)
 
 
@@ -342,15 +344,16 @@ def rows_in_utc(
 
 
 def _order_of_files(pieces: Sequence[Piece], parts: Sequence[pd.DataFrame]) -> list[int]:
-    """The numbers of pieces by the last time in their rows; of equal ones, by when their file was
-    written."""
+    """The numbers of pieces by the time of their last reading; of equal ones, by when their file
+    was written."""
     if len(parts) == 1:
         return [0]
 
     def age(number: int) -> tuple[float, int]:
         path = pieces[number].table.path
         file = next(file for file in (path, *path.parents) if file.exists())  # it may be an archive
-        last = _seconds(pd.DatetimeIndex(parts[number].index)).max(initial=-np.inf)
+        known_times = parts[number].index[parts[number]["_load"].notna()]
+        last = _seconds(pd.DatetimeIndex(known_times)).max(initial=-np.inf)
         return last, file.stat().st_mtime_ns
 
     return sorted(range(len(parts)), key=age)
@@ -461,6 +464,16 @@ def usual_step(index: pd.DatetimeIndex) -> float | None:
     return float(steps[counts.argmax()]) / 60 if len(steps) else None
 
 
+def _step_between(known_rows: pd.DataFrame, step: int | None, interval: int | None) -> float:
+    """The most common step between rows in minutes. Of few rows it is the known `step`, if there is
+    one, unless they are as far apart as an `interval`; 0 if nothing tells it."""
+    usual = usual_step(pd.DatetimeIndex(known_rows.index))
+    if usual is None:
+        return step or 0
+    is_doubtful = len(known_rows) < _FEWEST_ROWS and usual != interval
+    return step if step and is_doubtful and usual % step == 0 else usual
+
+
 def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     """Seconds since 1970."""
     return np.asarray(index.as_unit("us").asi8 / 1e6)
@@ -495,7 +508,9 @@ class _Readings:
         if keys.cumulative and (minutes := _minutes_for_irregular(rows, interval)):
             self.rows = rows = self._on_grid(rows, minutes)
         self.known_rows = rows[rows["_load"].notna()]
-        self.raw = self._interval(keys.step_of(place.name))
+        self.raw = self._interval(
+            _step_between(self.known_rows, keys.step_of(place.name), interval)
+        )
         self.target = interval or self.raw
         if self.target not in SERIES_MINUTES or self.target % self.raw:
             longer = [str(minutes) for minutes in SERIES_MINUTES if minutes % self.raw == 0]
@@ -514,9 +529,8 @@ class _Readings:
             self.known_rows = self.known_rows.set_axis(self.known_rows.index + length)
         self._check_grid(is_summed=interval is not None and interval != self.raw)
 
-    def _interval(self, lone_step: int | None) -> int:
-        """The most common step between readings, in minutes; `lone_step` if there is one only."""
-        step = usual_step(pd.DatetimeIndex(self.known_rows.index)) or lone_step or 0
+    def _interval(self, step: float) -> int:
+        """The step between readings in minutes, unless it is unusual."""
         if step == MINUTES_PER_DAY:
             text = "its readings are a day apart"
             remedy = (
