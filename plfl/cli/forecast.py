@@ -122,14 +122,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         import_without("sklearn", "lightgbm")
     _check(options, kept_forecasters is not None)
     reader = kept_forecasters.any_model if kept_forecasters else load(options.file)
-    client = options.client
-    if (
-        client is None
-        and kept_forecasters is None
-        and len(reader.clients) == 1
-        and not options.newcomer
-    ):
-        client = reader.clients[0]
+    client = options.client or _only_client(reader, options, kept_forecasters is not None)
     keys = first_day.keys_for_study(options, options.file)
     readings_read, tables, problems = _read(options, kept_forecasters, reader, client, keys)
     if options.save is not None and len(tables) > 1:
@@ -150,9 +143,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         is_new = options.newcomer and name not in participants
-        is_repeated = kept_forecasters and options.keep_readings and name in kept_forecasters.recent
-        tell = _say_nothing if is_repeated else say  # why it forecasts was said in the first call
-        model = _model(kept_forecasters, reader, name, readings, is_new, options, tell)
+        model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
         if kept_forecasters and readings.empty:
             fitting_names.add(name)
             readings = kept_forecasters.latest(name)
@@ -191,6 +182,13 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)
+
+
+def _only_client(model: ForecastModel, options: argparse.Namespace, is_folder: bool) -> str | None:
+    """The client of a file of models that has one, whose readings the files have; None of others
+    and with `--new`."""
+    is_only = not (is_folder or options.newcomer) and len(model.clients) == 1
+    return model.clients[0] if is_only else None
 
 
 def _print_sum_warnings(
@@ -354,13 +352,14 @@ def _model(
     options: argparse.Namespace,
     say: Callable[[str, str], None],
 ) -> ForecastModel:
-    """The model for a meter; of a results folder, a line says why."""
+    """The model for a meter; of a results folder, a line says why, in the first of the calls that
+    keep readings."""
     if not is_new:
-        return (
-            choose_model(kept_forecasters, client, options.wanted, say)
-            if kept_forecasters
-            else reader
-        )
+        if kept_forecasters is None:
+            return reader
+        is_repeated = options.keep_readings and client in kept_forecasters.recent
+        tell = _say_nothing if is_repeated else say
+        return choose_model(kept_forecasters, client, options.wanted, tell)
     logging.getLogger("plfl.forecast").setLevel(logging.INFO)
     if kept_forecasters is None:
         model = reader.adapt(readings, client)

@@ -354,7 +354,7 @@ class Forecasters:
         the problems of others; see `MeterFiles.read_raw`. Short gaps are filled in those of meters
         that did not take part; of the others, readings may be known."""
         model = self.any_model
-        last_known = {name: self.last_known(name) for name in self.readings}
+        last_known = {name: self.last_known(name) for name in self.recent}
         readings, problems = model.read_raw(paths, client, keys, self.results, last_known)
         for name, table in list(readings.items()):
             known_load = self._known_load(name, table.attrs["minutes"])
