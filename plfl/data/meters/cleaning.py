@@ -331,7 +331,7 @@ def rows_in_utc(
         )
     changes["padding of the hour that clocks skip dropped"] += int((moments.skipped & ~real).sum())
     changes["readings of the hour that clocks skip dropped"] += int(real.sum())
-    changes["readings of the repeated hour that are there once"] += int(moments.lone.sum())
+    changes["readings of the hour that clocks repeat, there once so far"] += int(moments.lone.sum())
     rows["_lone"] = moments.lone
     has_instant = ~moments.skipped
     # The first of two equal stamps is the earlier one if the rows are in order.
@@ -617,7 +617,7 @@ class _Readings:
                 )
                 raise self.place.refusal(self.known_rows, row, kind, text, remedy)
         is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, SERIES_MINUTES)
-        change = "readings beside a gap that may be of all of it, made gaps"
+        change = "readings beside a gap that may hold its energy, left out"
         self.changes[change] += int(is_doubtful.sum())
         is_doubtful = is_doubtful.reindex(self.known_rows.index, fill_value=False)
         self.known_rows = self.known_rows.assign(_load=self.known_rows["_load"].mask(is_doubtful))
