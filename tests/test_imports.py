@@ -19,9 +19,8 @@ WITHOUT = {
     "from plfl.deploy.relay import command; command(); import plfl.deploy.client_app": (
         "torch sqlalchemy"
     ),
-    "from plfl.base.lazy import avoid, lightgbm; avoid('sklearn', 'lightgbm'); lightgbm.Booster": (
-        "sklearn scipy.stats"
-    ),
+    "from plfl.base.lazy import import_without, lightgbm; import_without('sklearn', 'lightgbm'); "
+    "lightgbm.Booster": ("sklearn scipy.stats"),
 }
 """Code, and libraries that it does without."""
 JOB = f"""
@@ -50,8 +49,8 @@ def test_no_library_is_loaded_that_is_not_needed(code: str) -> None:
 
 def test_what_a_package_does_without_can_still_be_imported() -> None:
     code = """
-from plfl.base.lazy import avoid, lightgbm
-avoid("sklearn", "lightgbm")
+from plfl.base.lazy import import_without, lightgbm
+import_without("sklearn", "lightgbm")
 print(lightgbm.Booster.__name__)
 import sklearn.base
 print(sklearn.base.__name__)

@@ -20,7 +20,7 @@ def place_lone(readings: pd.DataFrame, known_load: pd.Series) -> pd.DataFrame:
     tolerance = EQUAL_PART * known_load.abs().mean()
     run_of_time = (lone_times.diff() > pd.Timedelta(minutes=readings.attrs["minutes"])).cumsum()
 
-    def differ(known_then: pd.Series) -> pd.Series:
+    def differ(known_then: pd.Series[float]) -> pd.Series[bool]:
         """Of each time, whether loads of its run are known, and are others."""
         differences = (readings["load"][lone_times] - known_then.to_numpy()).abs()
         largest: pd.Series = differences.groupby(run_of_time).transform("max")
