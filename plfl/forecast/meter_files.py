@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from plfl.base.errors import DataError, Problem
+from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.files import digest
+from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
@@ -67,8 +68,11 @@ class MeterFiles(Contents):
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders over the intervals of the study, and the
         problems of others; see `read_raw` and `resample_all`."""
-        readings, problems = self.read_raw(paths, client, keys, models)
-        readings = {name: self.without_jumps(name, table) for name, table in readings.items()}
+        raw_readings, problems = self.read_raw(paths, client, keys, models)
+        readings: dict[str, pd.DataFrame] = {}
+        for name, table in raw_readings.items():
+            with collect_problems(problems):
+                readings[name] = self.without_jumps(name, table)
         return self.resample_all(readings, None, problems), problems
 
     def read_raw(
@@ -86,10 +90,13 @@ class MeterFiles(Contents):
         differ from those of the study. `models` and `last_known`: as of
         `plfl.data.meters.read_files`."""
         layout = self._layout_with(keys)
+        has_limit = layout.max_jump is not None  # then `without_jumps` refuses negative loads
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
             files,
-            layout.model_copy(update={"max_jump": None}),
+            layout.model_copy(
+                update={"max_jump": None, "allow_negative": layout.allow_negative or has_limit}
+            ),
             client,
             by_file=not layout.exports,
             with_later=bool(self._future_features),
@@ -103,7 +110,7 @@ class MeterFiles(Contents):
             table.index += shift
             if "lone" in table.attrs:
                 table.attrs["lone"] = [time + shift for time in table.attrs["lone"]]
-            table.attrs |= {"max_gap": layout.max_gap, "max_jump": layout.max_jump}
+            table.attrs |= layout.model_dump(include={"max_gap", "max_jump", "allow_negative"})
             table.attrs.setdefault("minutes", layout.interval)
         return tables, problems
 
@@ -112,14 +119,26 @@ class MeterFiles(Contents):
     ) -> pd.DataFrame:
         """Readings of a client of which those become gaps that jump by more than
         `attrs["max_jump"]` allows, among the known loads and those of the file. If most of many
-        jump, they are no faults, but on another scale, and stay."""
+        jump, they are no faults, but on another scale, and stay.
+
+        Raises:
+            DataError: negative loads remain, which are not allowed.
+        """
         limit, load = readings.attrs.get("max_jump"), readings["load"].dropna()
         if limit is None:
             return readings
         loads = load if known_load is None else pd.concat([known_load, load])
         loads = loads[~loads.index.duplicated(keep="last")].sort_index()
         is_jump = mask_jumps(loads, limit).reindex(load.index).isna()
-        if not is_jump.any() or is_jump.sum() > max(READINGS_BEFORE, len(load) / 2):
+        if is_jump.sum() > max(READINGS_BEFORE, len(load) / 2):
+            is_jump[:] = False
+        negative_load = load[~is_jump & (load < 0)]
+        if len(negative_load) and not readings.attrs["allow_negative"]:
+            kind, count = "negative values", counted(len(negative_load), "negative value")
+            text = f"{count}, first {negative_load.iloc[0]:g}"
+            remedy = f"set {Key('data.meters.allow_negative', 'true')}, or correct them"
+            raise DataError(Problem(client, text, remedy, client, kind))
+        if not is_jump.any():
             return readings
         log.warning("%s: %s made a gap (max_jump)", client, counted(int(is_jump.sum()), "reading"))
         table = readings.assign(load=load[~is_jump])

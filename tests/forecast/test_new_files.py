@@ -569,6 +569,26 @@ def test_a_fault_in_a_small_file_is_found_among_the_known_readings(
     assert "made a gap" not in invoke("forecast", results, *options).err
 
 
+def test_a_negative_fault_is_made_a_gap_and_other_negative_loads_are_refused(
+    results: Path, invoke: Callable
+) -> None:
+    export("march", LAST, "2024-04-05")
+    expected = print_forecasts(invoke, results, "march")
+    table = pd.read_csv("march/attic.csv")
+    table.loc[30, "kWh"] = -9999
+    table.to_csv("march/attic.csv", index=False)
+    invoke("forecast", results, "march", *EMPTY, status=3)
+    options = ("march", "--max-jump", "20", "--max-gap", "60")
+    pd.testing.assert_frame_equal(print_forecasts(invoke, results, *options), expected)
+    file, *_ = (results / "models").glob("*.safetensors")
+    invoke("forecast", file, "march/attic.csv", "--client", "attic", *options[1:])
+    table.loc[31, "kWh"] = -0.5
+    table.to_csv("march/attic.csv", index=False)
+    printed = invoke("forecast", results, *options, "--with", "naive_day", status=3)
+    assert "attic: 1 negative value, first -0.5; set --allow-negative, or correct" in printed.err
+    invoke("forecast", file, "march/attic.csv", "--client", "attic", *options[1:], status=2)
+
+
 @pytest.mark.parametrize(
     ("first", "last"), [("2026-04-01", "2026-04-10"), ("2022-03-01", "2022-03-20")]
 )
