@@ -24,7 +24,7 @@ from plfl.deploy.protocol.client import CLIENT_MODEL_FILE, LATEST
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
-from plfl.forecast.recent import RECENT_FILE as RECENT
+from plfl.forecast.recent import RECENT_FILE
 from plfl.forecast.remembered import READING_FILE, read_remembered
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Forecasts:
             self.model / LATEST,
             *sorted(self.model.glob(f"*/{CLIENT_MODEL_FILE}")),
         ]
-        files += [self.model / name for name in ("models/index.csv", READING_FILE, RECENT)]
+        files += [self.model / name for name in ("models/index.csv", READING_FILE, RECENT_FILE)]
         return tuple(map(_version, files))
 
     def _from_file(self, file: Path) -> tuple[ForecastModel, pd.DataFrame]:

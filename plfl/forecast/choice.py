@@ -29,8 +29,7 @@ from plfl.forecast.misfits import (
     describe_scale,
 )
 from plfl.forecast.model import ForecastModel, count_rows_read, load
-from plfl.forecast.recent import RECENT_FILE as RECENT
-from plfl.forecast.recent import keep_recent, read_recent
+from plfl.forecast.recent import RECENT_FILE, keep_recent, read_recent
 from plfl.forecast.repeated_hour import place_lone
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about
@@ -156,7 +155,7 @@ class Forecasters:
         return Tables(self.place)
 
     @property
-    def folder(self) -> Path:
+    def _folder(self) -> Path:
         """The folder of the models."""
         return self.place / "models"
 
@@ -165,7 +164,7 @@ class Forecasters:
         """A row per state and forecaster: `state`, `name`, `cell`, `file`; ResultsError if the
         folder keeps none."""
         _ = self.tables.about  # says what is wrong with the folder
-        path = self.folder / "index.csv"
+        path = self._folder / "index.csv"
         if not path.is_file():
             raise ResultsError(Problem(path, "is missing", "run the study to its end"))
         table = pd.read_csv(path, keep_default_na=False, dtype=str)
@@ -193,10 +192,10 @@ class Forecasters:
     @property
     def any_model(self) -> ForecastModel:
         """A model that tells how files of meters are read: all of a study read them alike."""
-        return self.model(self.folder / self.index["file"].iloc[0])
+        return self.model(self._folder / self.index["file"].iloc[0])
 
     @property
-    def reach(self) -> pd.Timedelta:
+    def _reach(self) -> pd.Timedelta:
         """The time before a forecast of which any of the forecasters reads something."""
         model = self.any_model
         if model.has_adaptive_widths:
@@ -286,7 +285,7 @@ class Forecasters:
         before = readings if is_short else readings[:-held]
         by_name: dict[str, pd.Series[float]] = {}
         for row in self.index.drop_duplicates("name").itertuples():
-            model, name = self.model(self.folder / str(row.file)), str(row.name)
+            model, name = self.model(self._folder / str(row.file)), str(row.name)
             if model.baseline:
                 rules = model.study.baselines.find(name)
                 is_early = rules.is_naive and minutes < rules.reach + MINUTES_PER_WEEK
@@ -338,14 +337,14 @@ class Forecasters:
     def recent(self) -> dict[str, pd.DataFrame]:
         """Readings of clients after those of the study, not resampled; see `read_recent`, also for
         errors."""
-        if not (self.results / RECENT).is_file():
+        if not (self.results / RECENT_FILE).is_file():
             return {}
         tables = read_recent(self.results, self.any_model.form_of_readings)
         return {name: self.any_model.join_lengths(table) for name, table in tables.items()}
 
     def keep(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
-        keep_recent(self.results, new, self.reach, self.any_model.form_of_readings)
+        keep_recent(self.results, new, self._reach, self.any_model.form_of_readings)
 
     def read(
         self, paths: Sequence[Path], client: str | None = None, keys: Mapping[str, Any] = NO_KEYS
@@ -499,7 +498,7 @@ class Forecasters:
             raise ResultsError(
                 Problem(
                     f"--with {wanted}",
-                    f"{self.folder} keeps no such forecaster",
+                    f"{self._folder} keeps no such forecaster",
                     f"name one of {', '.join(known_names)}{suggest_name(wanted, known_names)}"
                     if known_names
                     else "",
@@ -513,4 +512,4 @@ class Forecasters:
 
     def _choice(self, among: pd.DataFrame, name: str, why: str) -> Choice:
         file = among.loc[among["name"] == name, "file"].iloc[0]
-        return Choice(name, self.folder / str(file), why)
+        return Choice(name, self._folder / str(file), why)
