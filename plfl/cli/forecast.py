@@ -192,13 +192,15 @@ def _only_client(model: ForecastModel, options: argparse.Namespace, is_folder: b
 
 
 def _print_sum_warnings(
-    kept_forecasters: Forecasters | None, forecasts: Collection[str], wanted: str
+    kept_forecasters: Forecasters | None, forecasts: Collection[str], forecaster: str
 ) -> None:
     """Print that forecasts with a sum are not to be added, if the test of the study shows it."""
     if kept_forecasters is None or SUM not in forecasts:
         return
     study = kept_forecasters.any_model.study
-    for state, warning in warn_of_sums(kept_forecasters.results, study, wanted or IN_USE).items():
+    for state, warning in warn_of_sums(
+        kept_forecasters.results, study, forecaster or IN_USE
+    ).items():
         place = f"{SUM} of {state}" if len(study.data.states) > 1 else SUM
         print(f"{place}: {warning}", file=sys.stderr)
 

@@ -58,10 +58,14 @@ def workload(study: Study) -> pd.DataFrame:
     layout = study.plan.layout
     rows = []
     for state in study.data.states:
-        everyone = study.data.clients_of(state)
+        client_count = study.data.clients_of(state)
         for scheme in study.grid.sharing:
             joins = study.plan.schemes.joins(scheme)
-            clients = everyone if joins == "raw" else count_participants(everyone, f.participation)
+            clients = (
+                client_count
+                if joins == "raw"
+                else count_participants(client_count, f.participation)
+            )
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {study.plan.fingerprint(cell): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.
@@ -74,13 +78,13 @@ def workload(study: Study) -> pd.DataFrame:
             shared = layout.mask(study.plan.schemes.patterns[scheme])
             lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
             sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers
-            up, down = (
+            bytes_up, bytes_down = (
                 most_bytes(c, blocks_of(study.channel.scales, sent_lengths))
                 if c and sent_lengths
                 else 4 * sum(sent_lengths)
                 for c in study.channel.chains
             )
-            both_ways: float = up + down
+            both_ways: float = bytes_up + bytes_down
             if study.channel.secure and sent_lengths and not study.model.only_method:
                 numbers = sum(sent_lengths)
                 both_ways += sum(sum_bytes(clients, numbers)) - 4 * numbers
@@ -90,11 +94,11 @@ def workload(study: Study) -> pd.DataFrame:
                     both_ways = _masked_tree(study, clients)
             exchanged = clients * rounds * both_ways
             if joins == "raw":  # readings and the parameters cross once for each cell
-                exchanged = clients * len(distinct) * (_raw_bytes(study) + down)
+                exchanged = clients * len(distinct) * (_raw_bytes(study) + bytes_down)
             models = 1 if study.plan.schemes.shares_nothing(scheme) else 2
-            evaluations = models * evaluation_count * everyone
+            evaluations = models * evaluation_count * client_count
             if study.task.common_windows:  # the server's, and last those of the clients
-                evaluations = evaluation_count + sum(trial_counts) * everyone
+                evaluations = evaluation_count + sum(trial_counts) * client_count
             rows.append(
                 {
                     "state": state,
@@ -107,9 +111,9 @@ def workload(study: Study) -> pd.DataFrame:
                 }
             )
         if FEDERATED in study.baselines.names:
-            sent = {"megabytes": 1e-6 * everyone * _federated_trees(study, everyone)}
+            tree_costs = {"megabytes": 1e-6 * client_count * _federated_trees(study, client_count)}
             counts = dict.fromkeys(("cells", "trainings", "client_steps", "evaluations"), 0)
-            rows.append({"state": state, "sharing": FEDERATED, **counts, **sent})
+            rows.append({"state": state, "sharing": FEDERATED, **counts, **tree_costs})
     return pd.DataFrame(rows)
 
 
@@ -117,15 +121,15 @@ def _federated_trees(study: Study, clients: int) -> float:
     """About the bytes that a client sends for the trees of the baseline `lightgbm_federated`."""
     settings, windows = study.baselines.fit_settings, study.windows
     turns = getattr(study.baselines.find(FEDERATED), "turns", None)
-    together = clients - clients // turns if turns else clients
+    grouped_clients = clients - clients // turns if turns else clients
     inputs = windows.look_back + 1 + (windows.horizons > 1)
     inputs += sum(
         c.width(1) for c in (Lags(name="lags"), Level(name="level"), Calendar(name="calendar"))
     )
-    most = most_tree_bytes(
-        together, _tree_rows(study), inputs, settings.max_bin, settings.leaves[0]
+    largest_tree_bytes = most_tree_bytes(
+        grouped_clients, _tree_rows(study), inputs, settings.max_bin, settings.leaves[0]
     )
-    return LATER_TREE * most * _trees_tried(study)
+    return LATER_TREE * largest_tree_bytes * _trees_tried(study)
 
 
 def _trees_tried(study: Study) -> int:
@@ -148,10 +152,10 @@ def seconds_of_baselines(study: Study, clients: int) -> float:
     Models of all clients together take about as long as one of each."""
     counts = sources.source_of(study.data).counts(study.data, study.windows)
     horizons, names = study.windows.horizons, study.baselines.names
-    found = [study.baselines.find(name) for name in names]
+    baselines_of_study = [study.baselines.find(name) for name in names]
     models = sum(
         len(baseline.draws) if isinstance(baseline, OwnTrees) else baseline.name[:8] == "lightgbm"
-        for baseline in found
+        for baseline in baselines_of_study
     )
     ridges = sum(name.startswith("ridge") for name in names)
     scored_rows = counts.held_out * horizons * min(study.baselines.trees, LIKELY_TREES)

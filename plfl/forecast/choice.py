@@ -444,12 +444,12 @@ class Forecasters:
         if rows is not None:
             first = readings.index[0] - rows * pd.Timedelta(minutes=model.interval)
             known_rows = known_rows[known_rows.index >= first]
-        joined = readings
+        joined_rows = readings
         if not known_rows.empty:
             new_rows = readings.loc[~readings.index.isin(known_rows.index), known_readings.columns]
-            joined = pd.concat([known_rows, new_rows]).sort_index()
-            joined.attrs = dict(readings.attrs)
-        return model.bridge(joined, model.interval)
+            joined_rows = pd.concat([known_rows, new_rows]).sort_index()
+            joined_rows.attrs = dict(readings.attrs)
+        return model.bridge(joined_rows, model.interval)
 
     def _check_grid(
         self, client: str, readings: pd.DataFrame, known_readings: pd.DataFrame

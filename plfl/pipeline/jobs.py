@@ -160,8 +160,8 @@ def announce(study: Study) -> str:
     page = results / "index.html"
     if not page.is_file():
         return ""
-    found = _ANSWER.search(page.read_text(encoding="utf-8"))
-    answer = f"  {html.unescape(re.sub('<[^>]+>', '', found[0]))}\n" if found else ""
+    match = _ANSWER.search(page.read_text(encoding="utf-8"))
+    answer = f"  {html.unescape(re.sub('<[^>]+>', '', match[0]))}\n" if match else ""
     return (
         f"\nStudy {study.name!r}{study.data.sample_suffix}:\n"
         f"{answer}"

@@ -74,10 +74,10 @@ def recognise(
     read = partial(read_exports, raw, interval=interval, progress=progress, largest=largest)
     exports = read(meters)
     if (column := _column_of_all(exports, meters)) is not None:
-        named = meters.model_copy(update={"columns": meters.columns | {"load": column}})
-        named_exports = read(named)
+        named_meters = meters.model_copy(update={"columns": meters.columns | {"load": column}})
+        named_exports = read(named_meters)
         if not _follow_each_other(named_exports):
-            exports, meters = named_exports, named
+            exports, meters = named_exports, named_meters
             exports.assumptions.append(
                 f"each of the {len(raw)} files, all with the column {column!r}, is a meter of its "
                 "own, with the name of the file (set "
@@ -404,13 +404,13 @@ def rolling(exports: Exports, count: int) -> dict[str, Any]:
     weeks = max((end - meter.load.index[0]).days // 7 for meter in present_meters)
     step = min(QUARTER, (weeks - TESTED_WEEKS - BEFORE_FIRST) // (count - 1))
     if step < TESTED_WEEKS:
-        most = max(1, (weeks - BEFORE_FIRST) // TESTED_WEEKS)
+        most_origins = max(1, (weeks - BEFORE_FIRST) // TESTED_WEEKS)
         raise DataError(
             Problem(
                 f"--origins {count}",
-                f"{weeks} weeks of readings allow {counted(most, 'origin')}: each has a test set "
-                f"of {TESTED_WEEKS} weeks, and {BEFORE_FIRST} weeks are before the first",
-                f"say --origins {most}" if most > 1 else "leave it out",
+                f"{weeks} weeks of readings allow {counted(most_origins, 'origin')}: each has a "
+                f"test set of {TESTED_WEEKS} weeks, and {BEFORE_FIRST} weeks are before the first",
+                f"say --origins {most_origins}" if most_origins > 1 else "leave it out",
             )
         )
     return _origins(meters, end, count, step)

@@ -327,15 +327,17 @@ class _Question:
             for number, (text, error) in enumerate(naive_errors.items())
         ]
         naive_clause = f"; repeating {words.join_words(naive_texts)}" if naive_texts else ""
-        used = [contender for contender in self.in_use if contender.variant is self.latest]
-        labels = dict.fromkeys(contender.label_with_name for contender in used)
+        used_contenders = [
+            contender for contender in self.in_use if contender.variant is self.latest
+        ]
+        labels = dict.fromkeys(contender.label_with_name for contender in used_contenders)
         yield (
             f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of {self.load}{naive_clause}"
             f". In use: {'; '.join(labels)}."
         )
         yield from dict.fromkeys(
             text
-            for contender in used
+            for contender in used_contenders
             for sharing in contender.schemes
             if (text := words.describe_training(self.study, sharing))
         )

@@ -71,8 +71,8 @@ def standings(
     keys = ["variant", "state"] if "variant" in best else ["state"]
     for _, part in best.groupby(keys, sort=False):
         rows = part.sort_values("validation_mase", kind="stable").to_dict("records")
-        shown = [_row(row, places, list(headings), pretrained) for row in rows]
-        groups.append(sorted(shown, key=lambda row: not row.is_counted))
+        shown_rows = [_row(row, places, list(headings), pretrained) for row in rows]
+        groups.append(sorted(shown_rows, key=lambda row: not row.is_counted))
     return Standings(list(headings.values()), groups)
 
 

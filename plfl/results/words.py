@@ -144,10 +144,10 @@ def describe_training(study: Study, sharing: str) -> str:
     block = study.sharing.get(sharing)
     if not block or isinstance(block, Scheme):
         return ""
-    whole = list(block) == ["*"]
-    shared = "the whole model" if whole else f"one part of the model ({join_words(block)})"
-    own = "" if whole else f"; each {study.client_word} has the rest of its own"
-    return f"{sharing}: all {study.client_word}s train {shared} together{own}."
+    is_whole = list(block) == ["*"]
+    shared = "the whole model" if is_whole else f"one part of the model ({join_words(block)})"
+    own_part = "" if is_whole else f"; each {study.client_word} has the rest of its own"
+    return f"{sharing}: all {study.client_word}s train {shared} together{own_part}."
 
 
 def baseline(name: str) -> str:

@@ -169,8 +169,8 @@ def read_files(
         meters = meters.model_copy(update=rule_of_meter)
         exports = read_new(meters=meters, names=names, are_of_one=True)
     if client is not None:  # its pattern may fit others, such as school_1 beside school-1
-        others = [name for name in exports.names if client_names([name])[name] != client]
-        exports.leave_out(others)
+        other_names = [name for name in exports.names if client_names([name])[name] != client]
+        exports.leave_out(other_names)
     remedies = {
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "

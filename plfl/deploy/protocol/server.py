@@ -201,7 +201,9 @@ class DeployedServer:
         if any(s.took_part for s in self.history) or not any(s.asked for s in self.history):
             return
         reasons = {
-            f"{name} ({'; '.join(why)})" for s in self.history for name, why in s.refused.items()
+            f"{name} ({'; '.join(reasons)})"
+            for s in self.history
+            for name, reasons in s.refused.items()
         }
         raise PlflError(
             Problem(
