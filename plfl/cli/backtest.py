@@ -16,7 +16,7 @@ from plfl.base.lazy import pandas as pd
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit
 from plfl.cli.meters import (
-    INCOMPLETE,
+    INCOMPLETE_STATUS,
     deliver_errors,
     for_each_meter,
     print_by_text,
@@ -125,7 +125,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
             options.plot,
         )
         print(f"wrote {options.plot}", file=sys.stderr)
-    return INCOMPLETE if problems else 0
+    return INCOMPLETE_STATUS if problems else 0
 
 
 def _draw(weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]], path: Path) -> None:

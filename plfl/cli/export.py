@@ -7,7 +7,7 @@ from urllib.parse import quote
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.forecast import add_with, check_with, choose_model
-from plfl.cli.meters import INCOMPLETE, for_each_meter, share_messages
+from plfl.cli.meters import INCOMPLETE_STATUS, for_each_meter, share_messages
 from plfl.cli.results import add_model
 from plfl.cli.score import open_study
 from plfl.forecast.choice import Forecasters, is_results_folder
@@ -89,4 +89,4 @@ def run(options: argparse.Namespace) -> int:
             print(f"wrote {path}")
 
         for_each_meter(programs, problems, write)
-    return INCOMPLETE if problems else 0
+    return INCOMPLETE_STATUS if problems else 0

@@ -18,7 +18,7 @@ from plfl.base.lazy import pandas as pd
 from plfl.cli.common import progress_bar
 from plfl.cli.init import add_layout_options, meters_of, word_as_option
 from plfl.cli.meters import (
-    INCOMPLETE,
+    INCOMPLETE_STATUS,
     deliver_errors,
     deliver_forecasts,
     for_each_meter,
@@ -30,7 +30,7 @@ from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.forecast.backtest import FORECASTS, describe_all, score_pairs
-from plfl.forecast.first_day import RawMeter, describe, raw_meters, summary, tested
+from plfl.forecast.first_day import RawMeter, describe, raw_meters, score_meter, summary
 from plfl.forecast.kept_errors import warn_of_sum
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.remembered import READING_FILE, read_remembered
@@ -309,7 +309,7 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     seen_meters = sum(meters[name].is_seen(options.kind) for name in results)
     print(summary(results, options.kind, seen_meters), file=sys.stderr)
     by_meter = for_each_meter(
-        results, problems, lambda name, result: tested(name, result, meters[name].zone)
+        results, problems, lambda name, result: score_meter(name, result, meters[name].zone)
     )
     rows = [*by_meter.values()]
     if line := describe_all(rows):
@@ -318,4 +318,4 @@ def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
     zones = {name: meters[name].zone for name in pairs}
     rows += sum_row(options, pairs, problems, zones, are_medians=True)
     deliver_errors(rows, options.out)
-    return INCOMPLETE if problems else 0
+    return INCOMPLETE_STATUS if problems else 0

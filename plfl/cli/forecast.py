@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
                 "name a results folder and files of readings, or only files",
             )
         )
-    _check_out(options)
+    _check_output_format(options)
     if not first_day.is_study(options):
         return first_day.forecast(options, options.paths)
     options.file, *options.new = options.paths
@@ -278,7 +278,7 @@ def take_waiting(
     ]
 
 
-def _check_out(options: argparse.Namespace) -> None:
+def _check_output_format(options: argparse.Namespace) -> None:
     """Refuse a file of forecasts in an unknown format."""
     if options.out is not None and options.out.suffix.lower() not in FORMATS:
         raise PlflError(

@@ -21,7 +21,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 CLIENT_PREFIX = "%s: "
 """What a message to the log begins with if it is about the first of its values."""
-INCOMPLETE = 3
+INCOMPLETE_STATUS = 3
 """The exit status if a command could not do its work for some meters."""
 
 
@@ -117,4 +117,4 @@ def deliver_forecasts(
         return 0
     left_out = counted(len(problems), "problem")
     print(f"{counted(meters, 'meter')} forecast, {left_out}: see above", file=sys.stderr)
-    return INCOMPLETE
+    return INCOMPLETE_STATUS

@@ -25,7 +25,7 @@ from plfl.tasks.loads import LoadTask
 from plfl.training.task import LocalTask, Minibatches
 
 FEDERATED = LightgbmFederated.name
-TRIAL = 0.3
+LEAST_MEASURED_SECONDS = 0.3
 """Least seconds of the measurement."""
 MOST_STEPS = 4**6
 """Number of local steps after which it ends in any case."""
@@ -42,7 +42,7 @@ are known. Without masks they are about as many."""
 SECONDS_AROUND = 20.0
 """Seconds that a core needs for the rest of a study or variant, with the start of its jobs: reading
 the data, tables, figures, models and page."""
-UNSURE = 2
+UNCERTAINTY_FACTOR = 2
 """The factor by which an estimate may be wrong in either direction."""
 
 
@@ -230,7 +230,7 @@ def measured_speed(study: Study) -> float:
         beginning = clock()
         engine.train(task(models, steps, size)).cpu()
         seconds_passed = (clock() - beginning) / (1 if on_gpu else study.compute.threads)
-        if seconds_passed >= TRIAL or steps >= MOST_STEPS:
+        if seconds_passed >= LEAST_MEASURED_SECONDS or steps >= MOST_STEPS:
             return models * steps * size / batch / max(seconds_passed, 1e-9)
         steps *= 4
 
@@ -253,4 +253,4 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
         for variant in datasets.values():
             clients = sum(map(variant.data.clients_of, variant.data.states))
             total += seconds_of_baselines(variant, clients)
-    return total / UNSURE, total * UNSURE
+    return total / UNCERTAINTY_FACTOR, total * UNCERTAINTY_FACTOR

@@ -113,7 +113,8 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: MeterKind, seen_meters
     known_shares = [
         meter_shares | {"days": _days(f.pairs)}
         for f in forecasts.values()
-        if len(f.pairs) and (meter_shares := shares(f.pairs))  # not of meters that used nothing
+        if len(f.pairs)
+        and (meter_shares := error_percentages(f.pairs))  # not of meters that used nothing
     ]
     table = pd.DataFrame(known_shares)
     # The same meters in each mean; without last week's load if most are younger.
@@ -146,15 +147,15 @@ def _span(days: pd.Series) -> str:
 
 
 def _days(pairs: pd.DataFrame) -> int:
-    """The days from the first to the last of the forecasts of which `shares` are."""
-    ends = pd.DatetimeIndex(_compared(pairs).index)
+    """The days from the first to the last of the forecasts of which `error_percentages` are."""
+    ends = pd.DatetimeIndex(_comparable_forecasts(pairs).index)
     return (ends[-1] - ends[0]).days + 1
 
 
-def shares(pairs: pd.DataFrame) -> dict[str, float]:
+def error_percentages(pairs: pd.DataFrame) -> dict[str, float]:
     """The mean absolute errors of a meter's earlier forecasts in percent of its load, over the
     same intervals: `forecast`, `naive_day`, `naive_week` (NaN if a week before is not known)."""
-    common = _compared(pairs)
+    common = _comparable_forecasts(pairs)
     load = common["truth"].abs().mean()
     names = ("forecast", "naive_day", "naive_week")
     if not load > 0:
@@ -164,15 +165,15 @@ def shares(pairs: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _compared(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The earlier forecasts of a meter for which all of `shares` are known."""
+def _comparable_forecasts(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The earlier forecasts of a meter for which all of `error_percentages` are known."""
     common = pairs.dropna(subset=["naive_day"])
     if common["naive_week"].notna().mean() > 0.5:
         return common.dropna()
     return common.assign(naive_week=float("nan"))
 
 
-def tested(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[str, Any]:
+def score_meter(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[str, Any]:
     """The scores of a meter's earlier forecasts, as `plfl.forecast.backtest.score_pairs`, and the
     share of loads in the interval; DataError if none was made."""
     pairs = forecast.pairs.dropna(subset=["last", "naive_day"])

@@ -36,7 +36,7 @@ PASSES = (0, 1, 2, 4, 8, 16)
 """Numbers of passes over its windows from which a meter chooses; 0: the model as it is."""
 
 
-def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None) -> tuple[C, int]:
+def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None) -> tuple[C, int]:
     """The model of a new meter, see `ForecastModel.adapt`, and its number of passes. The readings
     in the `table` have the columns that the clients had; NaN in gaps. DataError: the clients shared
     nothing, or there are too few readings."""

@@ -32,7 +32,7 @@ SUM_COLUMNS = (
 NEW_FILE = "new_meters.csv"
 """Name of the table of meters as if they were new (`plfl.forecast.new_meters`), which is absent if
 no sharing scheme asks for them."""
-NEW = ("state", "client", "weeks", "forecaster", "mase")
+NEW_COLUMNS = ("state", "client", "weeks", "forecaster", "mase")
 """Its columns: the test MASE of each forecaster for each client as if it were new, with this number
 of weeks of readings; the forecaster that a new meter would get is first."""
 RIVAL = "public"

@@ -229,7 +229,7 @@ class ForecastModel(MeterFiles):
             DataError: a client of the study has this name, its clients shared nothing, too few
                 readings, or see `predict`.
         """
-        from plfl.forecast.fitting import fitted_to_new
+        from plfl.forecast.fitting import adapt_to_new
 
         if client in self.clients:
             raise DataError(
@@ -238,7 +238,7 @@ class ForecastModel(MeterFiles):
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
         weeks = len(table) * self.interval / MINUTES_PER_WEEK
-        adapted, passes = fitted_to_new(self, client, table, epochs)
+        adapted, passes = adapt_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
             unit = "own tree" if self.study.model.only_method else "epoch"
             training_text = f"{counted(passes, unit)}, chosen on the last fifth"

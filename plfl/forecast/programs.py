@@ -378,7 +378,7 @@ def inputs_times(coefficients: Tensor, has_lags: bool, past_readings: PastReadin
 
 
 @dataclass(frozen=True)
-class Parts:
+class BaselineParts:
     """The `ProgramParts` of a client's saved baseline."""
 
     model: Contents
@@ -436,7 +436,7 @@ class Parts:
 
 def baseline_forecaster(model: Contents, client: str) -> Callable[[PastReadings], Tensor]:
     """The forecaster of a client by a stored baseline."""
-    parts = Parts(model, model.scalings[client], model.fitted[client])
+    parts = BaselineParts(model, model.scalings[client], model.fitted[client])
     return parts.forecaster(model.baseline)
 
 

@@ -126,7 +126,7 @@ def git_commit() -> str | None:
     return run.stdout.strip()
 
 
-def warn_of_replacement(study: Study) -> str:
+def replacement_warning(study: Study) -> str:
     """A warning that the results folder has results of other settings, which a run replaces, with
     the keys that differ; empty if it has none."""
     try:
@@ -153,7 +153,7 @@ def _differing_keys(existing: Any, now: Any, key: str = "") -> Iterator[str]:
         yield key
 
 
-def announce(study: Study) -> str:
+def results_message(study: Study) -> str:
     """A message that says where the results of a study are, and what the page answers; empty if it
     has no page."""
     results = study.paths.results

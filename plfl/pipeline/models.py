@@ -20,7 +20,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.choice import errors_on_validation
 from plfl.forecast.contents import describe
-from plfl.forecast.kept_errors import LEADS_FILE, NEW, NEW_FILE, SUMS_FILE, KeptErrors
+from plfl.forecast.kept_errors import LEADS_FILE, NEW_COLUMNS, NEW_FILE, SUMS_FILE, KeptErrors
 from plfl.forecast.new_meters import score_as_new
 from plfl.interfaces.baseline import Arrays
 from plfl.results.assignment import IN_USE, assign, best_kept_cell
@@ -73,7 +73,7 @@ def keep_models(
         rows += part.rows
     _remove_other_models(folder, {row["file"] for row in rows})
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
-    new_table = pd.DataFrame(scores_as_new, columns=[*NEW])
+    new_table = pd.DataFrame(scores_as_new, columns=[*NEW_COLUMNS])
     _write_error_tables(folder, kept_errors, new_table, has_models=bool(rows))
     write_sums(folder)
 

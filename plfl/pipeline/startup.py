@@ -7,7 +7,7 @@ from typing import Any
 from plfl.base.errors import PlflError, Problem
 from plfl.config.messages import read
 from plfl.pipeline import screen
-from plfl.pipeline.jobs import announce, claim, warn_of_replacement
+from plfl.pipeline.jobs import claim, replacement_warning, results_message
 from plfl.study import Study
 from plfl.study.checks import left_out_claims
 
@@ -33,7 +33,7 @@ def read_study(config: dict[str, Any], files: Sequence[Path | str]) -> Study:
         raise screen.refusal_of(error) from None
     if study.plugins:
         config["plugins"] = list(map(str, study.plugins))
-    screen.complete(lambda: announce(study))
+    screen.complete(lambda: results_message(study))
     return study
 
 
@@ -70,7 +70,7 @@ def begin_jobs(study: Study) -> None:
         claim(study)
     except PlflError as error:
         raise screen.refusal_of(error) from None
-    screen.say(warn_of_replacement(study))
+    screen.say(replacement_warning(study))
     screen.say("\n".join(left_out_claims(study.claims, study.data.states)))
     screen.begin(study.name, study.paths.results / "logs" / "snakemake.log")
 

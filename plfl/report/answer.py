@@ -36,7 +36,7 @@ from plfl.results.selection import Contender, NotInStudyError, find_contenders
 from plfl.results.statistics import needed_levels, open_level, too_few
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
-from plfl.results.words import spaced
+from plfl.results.words import space_thousands
 from plfl.study import Study
 
 QUESTIONS = ((words.IN_USE, words.IN_USE_ALONE), (words.FEDERATION, words.LOCAL))
@@ -106,7 +106,7 @@ def answer(
         extremes,
         len(clients) - sum(map(len, extremes.values())),
         bool(clients["low"].notna().any()),
-        _tested(variants),
+        _describe_test_periods(variants),
         {
             baseline.kind: card(baseline.kind)
             for baseline in study.baselines.further
@@ -459,7 +459,7 @@ class _Question:
         return (
             f"In MASE: the {kind} error was {errors[0]:.3f} ({first}: {contest.label(0)}) and "
             f"{errors[1]:.3f} ({second}: {contest.label(1)}); 1 is the error of repeating the last "
-            f"reading{beaten}. The first is {_compared(*errors)}{interval}.{about_means}"
+            f"reading{beaten}. The first is {_describe_change(*errors)}{interval}.{about_means}"
             f"{_in_percent(contest, self.load)}"
         )
 
@@ -472,7 +472,7 @@ def _mean(contenders: Sequence[Contender], score: str) -> float:
 
 def _energy(amount: float) -> str:
     """An energy in print: "12 kWh"; with a digit more if it is small."""
-    text = spaced(amount) if amount >= 10 else f"{max(amount, 0.1):.1f}"
+    text = space_thousands(amount) if amount >= 10 else f"{max(amount, 0.1):.1f}"
     text = text if amount >= 0.05 else f"less than {text}"
     return f"{text}{SPACE}kWh"
 
@@ -496,7 +496,7 @@ def _range(low: float, high: float) -> str:
     return f"{_amount(low)} higher to {_amount(high)} lower"
 
 
-def _compared(first: float, second: float) -> str:
+def _describe_change(first: float, second: float) -> str:
     """How the first error compares with the second: "12 % lower"."""
     share = (second - first) / second if second else 0.0
     if abs(share) < 0.005:
@@ -510,8 +510,8 @@ def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[st
     """What a client that opens next month can expect."""
     for row in comparisons[comparisons["about"] == "new"].to_dict("records"):
         yield (
-            f"For {words.shares(study, row['better'])}, the model of the others had an error of "
-            f"{row['error']:.3f}, and the best naive forecast ({row['chosen_than']}) "
+            f"For {words.describe_shared(study, row['better'])}, the model of the others had an "
+            f"error of {row['error']:.3f}, and the best naive forecast ({row['chosen_than']}) "
             f"{row['error_than']:.3f} (difference "
             f"{with_interval(row['difference'], row['low'], row['high'])})."
         )
@@ -544,7 +544,7 @@ def left_out(tables: Tables) -> Iterator[str]:
         )
 
 
-def _tested(variants: Sequence[Variant]) -> str:
+def _describe_test_periods(variants: Sequence[Variant]) -> str:
     """The periods in which the forecasts were tested."""
     periods = []
     for variant in variants:
@@ -566,7 +566,7 @@ def _gainers_and_losers(clients: pd.DataFrame) -> str:
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
         if row["gain"] * (1 if word == "gains" else -1) > 0:
-            saved = f"{spaced(abs(row['kwh_a_month']))} kWh of errors a month"
+            saved = f"{space_thousands(abs(row['kwh_a_month']))} kWh of errors a month"
             share = _percent(abs(row["percent"]) / 100)
             open_ = bool(row["low"] <= 0 <= row["high"])
             parts.append(

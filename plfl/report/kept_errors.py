@@ -10,7 +10,7 @@ from typing import Any
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     LEADS_FILE,
-    NEW,
+    NEW_COLUMNS,
     NEW_FILE,
     RIVAL,
     SUM_COLUMNS,
@@ -26,7 +26,7 @@ MOST_LEADS = 8
 """Lead times in a table."""
 
 
-def by_lead(results: Path, study: Study) -> dict[str, Any]:
+def lead_time_errors(results: Path, study: Study) -> dict[str, Any]:
     """The errors by lead time: the `leads` in words, and `rows` of a state, a forecaster and its
     errors; empty without any."""
     table = read_errors(results, LEADS_FILE, LEAD_COLUMNS)
@@ -86,7 +86,7 @@ def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
 def describe_as_new(results: Path, study: Study) -> str:
     """The error of what `plfl forecast --new` takes, for each meter as if it were new, beside those
     of its rivals, in a sentence; empty without any."""
-    table = read_errors(results, NEW_FILE, NEW).dropna()
+    table = read_errors(results, NEW_FILE, NEW_COLUMNS).dropna()
     if table.empty:
         return ""
     errors = table.pivot_table(index=["state", "client"], columns="forecaster", values="mase")

@@ -28,7 +28,7 @@ from plfl.report.page import source_of
 from plfl.report.rendering import drawing, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
-from plfl.results.overview import BEST, MAP, Overview, along
+from plfl.results.overview import BEST_FILE, MAP_FILE, Overview, longest_axis
 from plfl.results.statistics import undecidable
 from plfl.results.tables import refuse_contradictions
 from plfl.results.variants import Variant
@@ -46,9 +46,9 @@ CAPTION = (
     " as lines of their own."
 )
 OVERVIEW_FILES = {
-    BEST: "the best cell of each variant, state, sharing scheme and method",
+    BEST_FILE: "the best cell of each variant, state, sharing scheme and method",
     comparisons.COMPARISONS_FILE: "all comparisons, with the verdicts on the study's claims",
-    MAP: "the best way of forecasting at each place on the axes",
+    MAP_FILE: "the best way of forecasting at each place on the axes",
     "summary.csv": "scores of every cell of every variant",
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
     "study.json": "configuration, versions and variants",
@@ -69,8 +69,8 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 def draw(overview: Overview) -> Figure:
     """The MASE along the axis with the most values, or over bytes if these are codecs; a panel for
     each state and place on other axes. Each codec has a line or mark in the panels."""
-    study, best = overview.study, overview.table(BEST)
-    axis, other_axes = along(study)
+    study, best = overview.study, overview.table(BEST_FILE)
+    axis, other_axes = longest_axis(study)
     codecs = [
         one_axis.column
         for one_axis in study.plan.axes
@@ -251,7 +251,9 @@ def write(results: Path, figures: Path, page: Path) -> None:
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
             standings=standings(
-                overview.table(BEST), study.plan.axes, pretrained_names(study.baselines.further)
+                overview.table(BEST_FILE),
+                study.plan.axes,
+                pretrained_names(study.baselines.further),
             ),
             files={
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
@@ -324,7 +326,7 @@ def describe_axes(overview: Overview) -> Iterator[str]:
 
 def _map(overview: Overview) -> list[dict[Any, Any]]:
     """The best way of forecasting at each place on the axes, with its lead, price and bytes."""
-    rows = overview.table(MAP).fillna({"best": "n/a"}).to_dict("records")
+    rows = overview.table(MAP_FILE).fillna({"best": "n/a"}).to_dict("records")
     for row in rows:
         place = words.place(overview.study, {str(name): label for name, label in row.items()})
         row |= {"place": place, "decided": row["lead_low"] > 0 or row["lead_high"] < 0}

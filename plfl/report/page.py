@@ -17,7 +17,7 @@ from plfl.forecast.kept_errors import warn_of_sums
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.comparison_plot import plot_comparisons
-from plfl.report.kept_errors import by_lead, sum_rows
+from plfl.report.kept_errors import lead_time_errors, sum_rows
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
@@ -65,7 +65,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             ),
             few=[*notes(tables)],
             failed=_failed(tables),
-            leads=by_lead(results, study),
+            leads=lead_time_errors(results, study),
             sums=sum_rows(results, study),
             sum_warnings=warn_of_sums(results, study),
             best_baselines={
@@ -76,7 +76,9 @@ def write(results: Path, figures: Path, path: Path) -> None:
             compared=plot_comparisons(study, compared),
             note=undecidable(study),
             tuning=describe_tuning(study, int(tables.summary["trials"].max())),
-            schemes={sharing: words.shares(study, sharing) for sharing in study.grid.sharing},
+            schemes={
+                sharing: words.describe_shared(study, sharing) for sharing in study.grid.sharing
+            },
             clients=[client for state in study.data.states for client in _clients(variant, state)],
             gaps=_gaps(tables),
             short=_short_series(tables),

@@ -21,7 +21,7 @@ from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import write_text
 from plfl.report import figures
 from plfl.results.tables import Tables
-from plfl.results.words import spaced
+from plfl.results.words import space_thousands
 
 ZOOM = 1.9
 """CSS pixels per point of a figure: text of 7 pt becomes as large as that of the tables."""
@@ -40,7 +40,7 @@ def templates(*packages: str) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {
-        "number": spaced,
+        "number": space_thousands,
         "with_interval": with_interval,
         "format_signed": format_signed,
     }

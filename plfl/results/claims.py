@@ -63,7 +63,7 @@ def name_of_claim(number: int) -> str:
 def judge_claims(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """The claims of a study with their verdicts: rows of `plfl.results.comparisons`."""
     verdicts = settle(
-        [_judged(claim, study, variants) for claim in study.claims], study.client_word
+        [_judge_claim(claim, study, variants) for claim in study.claims], study.client_word
     )
     rows = []
     for i, (claim, verdict) in enumerate(zip(study.claims, verdicts, strict=True), 1):
@@ -85,7 +85,7 @@ def judge_claims(study: Study, variants: Sequence[Variant]) -> list[dict[str, An
     return rows
 
 
-def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
+def _judge_claim(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     columns = {axis.key: axis.column for axis in study.plan.axes}
     keys = [key for key in claim.where if key in columns]
     about = [v for v in variants if all(v.place[columns[k]] in claim.labels(k) for k in keys)]
@@ -100,11 +100,11 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
         if claim.score == LOADS_SCORE:
             if len(about) != 1 or claim.share is None:  # as `check_claims` says
                 raise NotInStudyError("the claim does not name one variant and a share")
-            return _loads(about[0], claim.share, states)
+            return _judge_load_spread(about[0], claim.share, states)
         pairs = contests(
             study, about, claim.better, claim.than, keys_each, claim.score, claim.margin, states
         )
-        return _counted(claim, pairs) if claim.score in COUNTED else judge(pairs)
+        return _judge_counted(claim, pairs) if claim.score in COUNTED else judge(pairs)
     except NotInStudyError as lacking:
         return Verdict("not in this study", {}, reason=str(lacking))
 
@@ -184,7 +184,7 @@ def _undecided(verdict: Verdict, level: float, client_word: str) -> Verdict:
     return replace(verdict, answer="undecided", remedy=remedy)
 
 
-def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
+def _judge_counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     """A claim about a counted quantity, in every pair of cells that differ only as it says."""
     pairs = [pair for contest in compared for pair in contest.pairs]
     if claim.score == "bytes":
@@ -212,7 +212,7 @@ def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     return Verdict("holds" if holds else "does not hold", ends, reason=reason)
 
 
-def _loads(variant: Variant, strong: float, states: Sequence[str]) -> Verdict:
+def _judge_load_spread(variant: Variant, strong: float, states: Sequence[str]) -> Verdict:
     """The claim that clients differ strongly: the geometric standard deviation of the mean loads of
     a state's clients, and that of the standard deviations of their loads, exceed `strong`, in each
     of the `states`; empty: in all."""

@@ -51,8 +51,8 @@ from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.axes import Axis
 
-BEST = "best.csv"
-MAP = "map.csv"
+BEST_FILE = "best.csv"
+MAP_FILE = "map.csv"
 INTERVALS = re.compile(r"scaled_crps|(?:coverage|width)_[\d.]+(_least)?")
 """Columns of `best.csv` with the test scores of intervals."""
 EXCHANGE_KINDS = ("alone", "federated", "raw")
@@ -62,7 +62,11 @@ EXCHANGE_KINDS = ("alone", "federated", "raw")
 def compare_variants(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, variants), ignore_index=True)
-    return {BEST: best, COMPARISONS_FILE: table(study, variants), MAP: _map(study, variants)}
+    return {
+        BEST_FILE: best,
+        COMPARISONS_FILE: table(study, variants),
+        MAP_FILE: _map(study, variants),
+    }
 
 
 def gather(
@@ -236,7 +240,7 @@ def _place_columns(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
     return row
 
 
-def along(study: Study) -> tuple[Axis, dict[str, str]]:
+def longest_axis(study: Study) -> tuple[Axis, dict[str, str]]:
     """The axis with the most values, along which scores are shown, and the other axes: column to
     name."""
     longest = max(study.plan.axes, key=lambda axis: len(axis.choices))

@@ -42,7 +42,7 @@ VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt"
 """Functions that give the label of a value on an axis. On other axes a value is its own label."""
 
 
-def spaced(count: float) -> str:
+def space_thousands(count: float) -> str:
     """A whole number in print, with narrow spaces between thousands."""
     return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
@@ -118,10 +118,10 @@ def value(axis: Axis, label: str, client_word: str = "client") -> str:
 
 def scheme(study: Study, sharing: str) -> str:
     """A sharing scheme with what it shares: "P1 (everything shared)", "P3 (local training)"."""
-    return f"{sharing} ({shares(study, sharing)})"
+    return f"{sharing} ({describe_shared(study, sharing)})"
 
 
-def shares(study: Study, sharing: str) -> str:
+def describe_shared(study: Study, sharing: str) -> str:
     """What a sharing scheme shares, without its name."""
     block = study.sharing[sharing]
     if isinstance(block, Scheme):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from plfl.report.figures.style import (
     COLOURS,
-    COLUMN,
+    COLUMN_WIDTH,
     PAGE_WIDTH,
     SEQUENTIAL,
     colour,
@@ -23,7 +23,7 @@ from plfl.report.figures.style import (
 )
 from plfl.report.overview import draw_lines, positions
 from plfl.results import words
-from plfl.results.overview import BEST, Overview, along
+from plfl.results.overview import BEST_FILE, Overview, longest_axis
 from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Study
@@ -73,7 +73,7 @@ def curves(study: Study, table: pd.DataFrame) -> Figure:
     )
     lines, columns = list(dict.fromkeys(table["line"])), min(3, len(groups))
     rows = -(-len(groups) // columns)
-    size = PAGE_WIDTH if columns > 1 else COLUMN, 2.1 * rows + 0.9
+    size = PAGE_WIDTH if columns > 1 else COLUMN_WIDTH, 2.1 * rows + 0.9
     figure, axes = panels(rows, columns, size, sharex=True, sharey=True)
     for panel, (_, part) in zip(axes.flat, groups, strict=False):
         sns.lineplot(
@@ -97,8 +97,8 @@ def curves(study: Study, table: pd.DataFrame) -> Figure:
 
 def ends(overview: Overview) -> Figure:
     """Accuracy at the end along the axis with most values, a panel for each place on the others."""
-    study, best = overview.study, overview.table(BEST)
-    axis, other_axes = along(study)
+    study, best = overview.study, overview.table(BEST_FILE)
+    axis, other_axes = longest_axis(study)
     position, numeric = positions(axis)
     table = _with_names(best[best["model"] == "global"])
     table = table.assign(at=table[axis.column].map(position))

@@ -16,7 +16,7 @@ from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.rendering import drawing, write_page
 from plfl.report.standings import ForecasterRow
 from plfl.results import comparisons
-from plfl.results.overview import BEST, Overview, is_overview
+from plfl.results.overview import BEST_FILE, Overview, is_overview
 from plfl.results.tables import Tables, refuse_contradictions
 from plfl.study import Study
 from plfl_images.report import paper
@@ -46,7 +46,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
         if isinstance(study_results, Overview):
             about, table, compared = (
                 study_results.about,
-                study_results.table(BEST),
+                study_results.table(BEST_FILE),
                 study_results.comparisons,
             )
         else:

@@ -18,7 +18,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.config.claim_scores import COUNTED
 from plfl.results import comparisons
-from plfl.results.overview import BEST
+from plfl.results.overview import BEST_FILE
 from plfl.results.records import MODELS, ModelKind, read_table
 from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.variants import Variant
@@ -114,7 +114,7 @@ def compare_variants(study: Study, variants: Sequence[Variant]) -> dict[str, pd.
     image_results = [Results(variant.label, variant.place, variant.tables) for variant in variants]
     parts = [variant.with_labels(variant.curves) for variant in image_results]
     return {
-        BEST: best(image_results),
+        BEST_FILE: best(image_results),
         comparisons.COMPARISONS_FILE: comparisons.table(study, image_results),
         CURVES_FILE: pd.concat(parts, ignore_index=True),
     }

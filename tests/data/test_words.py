@@ -320,7 +320,7 @@ def test_rows_that_may_be_consumption_are_asked_about(tmp_path: Path) -> None:
 
 def test_a_name_of_a_load_says_nothing_else() -> None:
     names = ["Consumption", "CP - energia pobrana", "+A", "1-0:1.8.0", "Feed in", "Export", "CP"]
-    assert [name for name in names if quantities.names_load(name)] == names[:4]
+    assert [name for name in names if quantities.is_name_of_load(name)] == names[:4]
 
 
 def test_questions_have_the_letters_of_the_file(tmp_path: Path) -> None:

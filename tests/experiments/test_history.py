@@ -239,7 +239,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
     assert of.plan.schemes.for_new == {"new": 1}
     assert of.plan.schemes.federated == ["P1"]
     assert (words.kind(of, "P1"), words.kind(of, "new")) == (words.FEDERATION, "")
-    assert words.shares(of, "new") == "a new meter with 1 week of readings"
+    assert words.describe_shared(of, "new") == "a new meter with 1 week of readings"
 
 
 def test_own_steps_of_late_clients_train_no_second_federation() -> None:

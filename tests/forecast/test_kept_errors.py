@@ -21,7 +21,7 @@ from plfl.forecast.kept_errors import (
 )
 from plfl.forecast.sums import add_up as add_up_readings
 from plfl.pipeline.models import add_up_mixture
-from plfl.report.kept_errors import by_lead, sum_rows
+from plfl.report.kept_errors import lead_time_errors, sum_rows
 from plfl.results.assignment import IN_USE
 from plfl.results.records import read_arrays, write_models
 from plfl.results.totals import Totals
@@ -203,7 +203,7 @@ def test_what_is_in_use_has_words_on_the_page(tmp_path: Path) -> None:
     rows.assign(percent_of_load=20.0, naive_day=30.0).to_csv(
         tmp_path / "models" / "lead_times.csv", index=False
     )
-    shown = by_lead(tmp_path, Study.parse({"name": "own"}, "test"))
+    shown = lead_time_errors(tmp_path, Study.parse({"name": "own"}, "test"))
     assert shown["rows"][0]["forecaster"] == "In use"
 
 
@@ -235,7 +235,7 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     errors.leads.to_csv(tmp_path / "models" / "lead_times.csv", index=False)
     errors.sums.to_csv(tmp_path / "models" / "sums.csv", index=False)
-    shown = by_lead(tmp_path, study)
+    shown = lead_time_errors(tmp_path, study)
     assert [lead.replace("\N{NO-BREAK SPACE}", " ") for lead in shown["leads"]] == [
         *("15 min", "30 min", "45 min", "1 h")
     ]
@@ -245,7 +245,7 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     assert total["percent"] == total["day"]
     assert total["peak"].endswith("h")
     nowhere = tmp_path / "nowhere"
-    assert by_lead(nowhere, study) == {} and sum_rows(nowhere, study) == []
+    assert lead_time_errors(nowhere, study) == {} and sum_rows(nowhere, study) == []
 
 
 def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_of_a_day_a_few_lead_times_are_shown(tmp_path: Path) -> None:
     rows = pd.DataFrame({"state": "A", "forecaster": "P2", "minutes": minutes, "meters": 2})
     rows = rows.assign(percent_of_load=minutes / 60, naive_day=30.0)
     rows.to_csv(tmp_path / "models" / "lead_times.csv", index=False)
-    shown = by_lead(tmp_path, Study.parse({"name": "own"}, "test"))
+    shown = lead_time_errors(tmp_path, Study.parse({"name": "own"}, "test"))
     assert [text.split("\N{NO-BREAK SPACE}")[0] for text in shown["leads"]] == [
         *("1", "4", "8", "11", "14", "17", "21", "24")
     ]

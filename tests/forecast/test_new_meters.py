@@ -13,7 +13,7 @@ import plfl
 from plfl.base.errors import ResultsError
 from plfl.experiments.baseline_jobs import evaluate_all
 from plfl.forecast.choice import Forecasters, errors_on_validation, readings_of
-from plfl.forecast.kept_errors import NEW, NEW_FILE
+from plfl.forecast.kept_errors import NEW_COLUMNS, NEW_FILE
 from plfl.forecast.model import load
 from plfl.forecast.new_meters import score_as_new
 from plfl.pipeline.models import keep_models
@@ -125,7 +125,7 @@ def test_the_page_sets_the_public_model_beside_what_a_new_meter_gets(
         for client, error in zip(names, both, strict=True)
     ]
     (tmp_path / "models").mkdir()
-    pd.DataFrame(rows, columns=[*NEW]).to_csv(tmp_path / "models" / NEW_FILE, index=False)
+    pd.DataFrame(rows, columns=[*NEW_COLUMNS]).to_csv(tmp_path / "models" / NEW_FILE, index=False)
     assert describe_as_new(tmp_path, make_study()) == (
         "For a new meter with 1 week of readings, the forecaster that plfl forecast --new takes, "
         "mean_received (mean of received models), had an error of 0.600; public (public model), "

@@ -11,7 +11,7 @@ from plfl.base.errors import PlflError
 from plfl.base.files import hold
 from plfl.pipeline import shipped
 from plfl.pipeline.damage import remove_damaged
-from plfl.pipeline.jobs import announce, claim, warn_of_replacement
+from plfl.pipeline.jobs import claim, replacement_warning, results_message
 from plfl.report import page
 from plfl.study import Study
 from tests.helpers import fake_results
@@ -55,20 +55,20 @@ def about(here: Path) -> Path:
 
 
 def test_a_run_names_the_settings_whose_results_it_replaces(about: Path) -> None:
-    text = warn_of_replacement(small(federation={"rounds": 7}, grid={"seeds": [1, 2]}))
+    text = replacement_warning(small(federation={"rounds": 7}, grid={"seeds": [1, 2]}))
     assert f"{about.parent} holds results of other settings" in text
     assert "grid.seeds, federation.rounds." in text
 
 
 @pytest.mark.parametrize("blocks", [{}, {"compute": {"threads": 7}}])
 def test_a_run_with_the_same_results_is_silent(about: Path, blocks: dict[str, Any]) -> None:
-    assert warn_of_replacement(small(**blocks)) == ""
+    assert replacement_warning(small(**blocks)) == ""
 
 
 @pytest.mark.parametrize("damaged", [None, "{", "[]", "{}"])
 def test_a_folder_without_results_is_not_warned_of(about: Path, damaged: str | None) -> None:
     about.unlink() if damaged is None else about.write_text(damaged)
-    assert warn_of_replacement(small(federation={"rounds": 7})) == ""
+    assert replacement_warning(small(federation={"rounds": 7})) == ""
 
 
 def test_damaged_files_go_only_where_nobody_else_works_from_then_on(here: Path) -> None:
@@ -91,11 +91,11 @@ def test_the_end_of_a_study_says_what_its_page_answers(
     monkeypatch.chdir(tmp_path)
     data = {"source": "meters", "states": ["all"], "clients": 6, "meters": {"interval": 60}}
     study = Study.parse(fake_results.TINY | {"data": data}, "test")
-    assert announce(study) == ""
+    assert results_message(study) == ""
     fake_results.write(study.paths.results, fake_results.TINY | {"data": data})
     fake_results.pictures(tmp_path / "figures")
     page.write(study.paths.results, tmp_path / "figures", study.paths.results / "index.html")
-    first, answer, *paths = announce(study).strip().splitlines()
+    first, answer, *paths = results_message(study).strip().splitlines()
     assert first.startswith("Study") and len(paths) == 3
     assert answer.startswith("  Do not join: for forecasts")
     assert ". With the best federation, errors were " in answer

@@ -38,7 +38,7 @@ from plfl.data.meters.stamps import (
 )
 from plfl.data.meters.tables import RawTable
 
-POWER = ("kW", "W", "MW")
+POWER_UNITS = ("kW", "W", "MW")
 """Units of mean power."""
 _EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
 _FEWEST_ROWS = 4
@@ -51,7 +51,7 @@ _DIFFERENCES = "differences of a register"
 _SUMS = "summed to longer intervals"
 _CONVERTED = "converted to kWh"
 REGISTER_SUMS = "sums of registers"
-FACTORS = "multiplied by a factor of the file"
+FACTOR_CHANGE = "multiplied by a factor of the file"
 EXPECTED = (
     "outside since and until",
     "newest first",
@@ -61,7 +61,7 @@ EXPECTED = (
     _SUMS,
     _CONVERTED,
     REGISTER_SUMS,
-    FACTORS,
+    FACTOR_CHANGE,
 )
 """Changes to a meter that need no warning; the reader warns of gaps."""
 
@@ -277,7 +277,7 @@ def _has_changing_key(keys: Meters) -> bool:
 
 def _factor(keys: Meters, minutes: int) -> float:
     """What turns readings every so many minutes into kWh."""
-    return KWH[keys.unit or "kWh"] * (minutes / 60 if keys.unit in POWER else 1)
+    return KWH[keys.unit or "kWh"] * (minutes / 60 if keys.unit in POWER_UNITS else 1)
 
 
 def rows_in_utc(
@@ -600,7 +600,7 @@ class _Readings:
         expected: pd.Series = (
             (usual_loads.ffill() + usual_loads.bfill()) / 2 * np.sqrt(steps / self.raw)
         )
-        excess = loads / (np.inf if self.keys.unit in POWER else expected)
+        excess = loads / (np.inf if self.keys.unit in POWER_UNITS else expected)
         for length in np.unique(steps[~is_usual]):
             is_alike = steps == length
             has_runs = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5

@@ -22,7 +22,7 @@ from plfl.base.text import Progress, counted
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.meters import layout, tables
-from plfl.data.meters.cleaning import POWER, Cleaner, Meter, Piece
+from plfl.data.meters.cleaning import POWER_UNITS, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
@@ -235,7 +235,7 @@ def _settle(
     names of the meters that wait for its answer."""
     keys_of = exports.keys
     is_open = all(
-        "cumulative" not in keys.model_fields_set and keys.unit not in POWER
+        "cumulative" not in keys.model_fields_set and keys.unit not in POWER_UNITS
         for keys in keys_of.values()
     )
     every_piece = {id(piece): piece for name in pieces for piece in pieces[name]}

@@ -26,12 +26,12 @@ from plfl.data.meters.loads import (
     is_whole,
     names_meter,
 )
-from plfl.data.meters.numbers import as_text, is_number, share_of
+from plfl.data.meters.numbers import as_text, is_number, share_of_cells
 from plfl.data.meters.questions import choices, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import parse
-from plfl.data.meters.tables import DATED, DATES, DIGITS, RawFile, RawTable
+from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, RawFile, RawTable
 from plfl.data.meters.words import WORDS
 
 _IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
@@ -120,7 +120,7 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     """The unit of a file: the one in the keys, that which its columns state, or that in its name;
     None: nothing says it. Loads in several units, registers of power, and a unit that stands above
     the header only, are refused."""
-    stated = sorted({*unit_in} & {*quantities.LOADS})
+    stated = sorted({*unit_in} & {*quantities.LOAD_UNITS})
     if meters.unit is None and len(stated) > 1:
         column = Key("data.meters.columns", flow({"load": unit_in[stated[-1]]}))
         raise data_error(
@@ -437,10 +437,12 @@ def _is_time(table: RawTable, name: str) -> bool:
     text = _sample(column)
     if not len(text):
         return False
-    digits = share_of(text, DIGITS.fullmatch) > 0.5
+    digits = share_of_cells(text, DATE_DIGITS.fullmatch) > 0.5
     if column.dtype.kind in "iu" or digits:
         return bool(digits and WORDS.times.has_word_of(name))
-    return share_of(text, DATED.match) > 0.5 and not share_of(text, DATES.fullmatch)
+    return share_of_cells(text, DATE_AT_BEGINNING.match) > 0.5 and not share_of_cells(
+        text, DATE_SPAN.fullmatch
+    )
 
 
 def _is_clock(table: RawTable, name: str) -> bool:
@@ -455,7 +457,7 @@ def _is_clock(table: RawTable, name: str) -> bool:
         return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
     if names_hours(name) and text.str.fullmatch(r"(?:[01]?\d|2[0-4])\.[0-5]\d").all():
         return bool(len(text))
-    return share_of(text, _CLOCK.fullmatch) > 0.5
+    return share_of_cells(text, _CLOCK.fullmatch) > 0.5
 
 
 def rows_of_other_things(table: RawTable, meters: Meters) -> dict[str, list[str]]:
@@ -472,8 +474,8 @@ def rows_of_other_things(table: RawTable, meters: Meters) -> dict[str, list[str]
             continue
         values = [str(value) for value in as_text(table.cells[column]).unique()]
         names = {value: value.strip("'\" ") for value in values}
-        no_loads = [value for value in values if quantities.names_other(names[value])]
-        loads = [value for value in values if quantities.names_load(names[value])]
+        no_loads = [value for value in values if quantities.is_name_of_other_quantity(names[value])]
+        loads = [value for value in values if quantities.is_name_of_load(names[value])]
         if no_loads and len(loads) == 1 and len(no_loads) == len(values) - 1:
             times = [name for name in columns if _is_time(table, name) or _is_clock(table, name)]
             if times and table.cells.duplicated(times).mean() > _OFTEN:

@@ -18,7 +18,7 @@ from plfl.data.meters.numbers import as_text, is_number, read_numbers
 from plfl.data.meters.questions import choices, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.stamps import parse
-from plfl.data.meters.tables import DATED, RawTable
+from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
 from plfl.data.meters.words import WORDS
 
 _ROW_NUMBERS = re.compile(r"column \d+|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
@@ -128,7 +128,7 @@ class LoadSearch:
         energies = [column for column in columns if units[column] in quantities.ENERGY]
         reasons = {}
         for power in columns:
-            if words[power] and units[power] in quantities.LOADS and power not in energies:
+            if words[power] and units[power] in quantities.LOAD_UNITS and power not in energies:
                 energies_of_meter = [column for column in energies if words[power] <= words[column]]
                 if len(energies_of_meter) == 1:
                     reasons[power] = f"the power beside {energies_of_meter[0]!r}"
@@ -178,7 +178,7 @@ class LoadSearch:
         """The only column of energy beside its register or its mean power, or that register; None
         if there is none, or if one of the others measures something else."""
         units = {column: unit_of for column in columns if (unit_of := self.table.unit_of(column))}
-        if len(units) < len(columns) or not {*units.values()} <= {*quantities.LOADS}:
+        if len(units) < len(columns) or not {*units.values()} <= {*quantities.LOAD_UNITS}:
             return None
         try:
             stamps = parse(self.table, self.time, self.meters).stamps
@@ -250,7 +250,11 @@ def _blocks(table: RawTable, column: str) -> list[str]:
     those of meters may; empty if not."""
     values = as_text(table.cells[column])
     names = list(map(str, values.unique()))
-    if not 2 <= len(names) <= len(values) / SAMPLE_ROWS or "" in names or DATED.match(names[0]):
+    if (
+        not 2 <= len(names) <= len(values) / SAMPLE_ROWS
+        or "" in names
+        or DATE_AT_BEGINNING.match(names[0])
+    ):
         return []
     if is_number(table, column) and not is_whole(values):
         return []
@@ -312,11 +316,12 @@ def ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> N
         table,
         f"{name_list(columns)} may measure different things",
         f"choose that of the consumption: {choices('load', by_likelihood)}; or set "
-        f"{Key('data.meters.only', flow(list(counts)))} if all are meters{_add(names, meters)}",
+        f"{Key('data.meters.only', flow(list(counts)))} if all are "
+        f"meters{_offer_sum_of_registers(names, meters)}",
     )
 
 
-def _add(names: Sequence[str], meters: Meters) -> str:
+def _offer_sum_of_registers(names: Sequence[str], meters: Meters) -> str:
     """The words that offer to add registers, if their names look like it."""
     pattern = quantities.registers_among(names) if meters.add is None else None
     if pattern is None:
@@ -331,7 +336,8 @@ def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
     registers = list(dict.fromkeys(meter_of(name, meters.add) for name in names))
     chosen_registers = [name for name in registers if is_chosen(name, meters)]
     is_of_keys = len(chosen_registers) < len(registers) or (
-        len(registers) < len(names) and not any(map(quantities.names_other, registers))
+        len(registers) < len(names)
+        and not any(map(quantities.is_name_of_other_quantity, registers))
     )
     is_of_meters = names_meter(column) or (
         quantities.are_names_of_meters(names) and not WORDS.parts.has_word_of(column)
@@ -343,7 +349,8 @@ def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
         table,
         f"{column!r} has {name_list(names)}, which may be parts of one meter",
         f"choose one: {choice} and {Key('data.meters.only', flow(registers[:1]))}; or set "
-        f"{choice} if all are meters{_add(names, meters)}",
+        f"{choice} if all are "
+        f"meters{_offer_sum_of_registers(names, meters)}",
     )
 
 

@@ -133,7 +133,7 @@ def as_text(column: pd.Series) -> pd.Series:
     return column.fillna("").str.strip()
 
 
-def share_of(cells: pd.Series, match: Callable[[str], object]) -> float:
+def share_of_cells(cells: pd.Series, match: Callable[[str], object]) -> float:
     """The share of cells of text that have a match; NaN without cells. Of few cells, pandas takes
     longer to read the pattern than to look at them."""
     matches = [match(cell) is not None for cell in cells.tolist()]

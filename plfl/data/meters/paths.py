@@ -10,7 +10,7 @@ from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Data, Meters
 from plfl.data.meters.selection import is_chosen
-from plfl.data.meters.tables import SUFFIXES, unreadable
+from plfl.data.meters.tables import SUFFIXES, reason_unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
                 text = f"holds no file that ends in {', '.join(SUFFIXES)}"
                 problems.append(Problem(path, text))
         for file in path_files:
-            problem = unreadable(file)
+            problem = reason_unreadable(file)
             if not problem and {"{", "}"} & {*str(file)}:
                 problem = "has braces in its path, which the workflow would fill in; rename it"
             if problem:

@@ -12,7 +12,7 @@ KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 """The units of loads, energy in an interval or mean power, in kWh or kW."""
 _COLUMNS = 20_000
 """Names of columns about which what they say is remembered: it is asked several times."""
-LOADS = (*KWH,)
+LOAD_UNITS = (*KWH,)
 """Their names."""
 ENERGY = ("kWh", "Wh", "MWh")
 """Those of energy."""
@@ -67,7 +67,7 @@ _FED_IN = re.compile(
     r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d|\bR[+-]$"
 )
 """Signs of energy or power that is fed in or reactive, such as those of OBIS."""
-_UNITS = {unit.lower() for unit in LOADS}
+_UNITS = {unit.lower() for unit in LOAD_UNITS}
 _COMPOUNDS = tuple(
     word
     for word in (*WORDS.measured.entries, *WORDS.not_loads.entries, *_UNITS)
@@ -77,7 +77,7 @@ _COMPOUNDS = tuple(
 
 @lru_cache(_COLUMNS)
 def unit_of(name: str) -> str | None:
-    """The unit that the name of a column states, one of `LOADS` or another; None if none."""
+    """The unit that the name of a column states, one of `LOAD_UNITS` or another; None if none."""
     if ratio := _RATIO.search(name.replace("_", " ")):
         return ratio[0]
     if energy := re.search(r"\b[kM]?Wh\s?/\s?h(?:our)?\b", name, re.IGNORECASE):
@@ -208,15 +208,15 @@ def bare_unit(name: str, names: Collection[str]) -> str | None:
 @lru_cache(_COLUMNS)
 def why_not_load(name: str, unit: str | None) -> str | None:
     """Why a column of numbers is no load: its unit, or its name; None if it may be one."""
-    if unit is not None and unit not in LOADS:
+    if unit is not None and unit not in LOAD_UNITS:
         return unit
-    if names_other(name) or (unit is None and _names_condition(name)):
+    if is_name_of_other_quantity(name) or (unit is None and _names_condition(name)):
         return "by its name"
     return None
 
 
 @lru_cache(_COLUMNS)
-def names_other(name: str) -> bool:
+def is_name_of_other_quantity(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
     words = words_in(name)
@@ -233,13 +233,13 @@ def words_of_meter(name: str) -> frozenset[str]:
     return frozenset((*(word for word in words if not WORDS.power.among([word])), *numbers))
 
 
-def names_load(name: str) -> bool:
+def is_name_of_load(name: str) -> bool:
     """Whether a name has a word of loads, beside nothing but such words and codes, or is that of a
     register; and says nothing else."""
     words = {word for word in words_in(name) if len(word) > _CODE}
     is_load = bool(words) and all(map(_says_load, words))
     is_register = _REGISTER.fullmatch(name.casefold()) is not None
-    return (is_load or is_register) and not names_other(name)
+    return (is_load or is_register) and not is_name_of_other_quantity(name)
 
 
 def _names_condition(name: str) -> bool:

@@ -16,7 +16,7 @@ from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, is_register
 from plfl.data.meters import quantities
-from plfl.data.meters.cleaning import POWER, Piece, usual_step
+from plfl.data.meters.cleaning import POWER_UNITS, Piece, usual_step
 from plfl.data.meters.tables import RawTable
 
 
@@ -98,7 +98,9 @@ def settle_unit(
     if not means:  # refused for their rhythm
         return Assumption("kWh", "")
     kw_of = {
-        unit: float(np.median([m * factor * (1 if unit in POWER else _HOUR / t) for m, t in means]))
+        unit: float(
+            np.median([m * factor * (1 if unit in POWER_UNITS else _HOUR / t) for m, t in means])
+        )
         for unit, factor in quantities.KWH.items()
     }
     kinds = {
@@ -107,7 +109,9 @@ def settle_unit(
         else quantities.kind_of(pieces[name][0].columns[name])
         for name in names
     }
-    excluded_units = {unit for unit in kw_of if kinds == {"energy" if unit in POWER else "power"}}
+    excluded_units = {
+        unit for unit in kw_of if kinds == {"energy" if unit in POWER_UNITS else "power"}
+    }
     possible_units = [
         unit
         for unit, kw in kw_of.items()

@@ -12,8 +12,8 @@ from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
-from plfl.data.meters.numbers import as_text, share_of
-from plfl.data.meters.tables import DATED, RawTable
+from plfl.data.meters.numbers import as_text, share_of_cells
+from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
 from plfl.data.meters.words import WORDS, words_in
 
 _CLOCK = r"(\d{1,2})[:.h]?(\d{2})(?::\d{2})?(?: ?([ap])m)?"
@@ -21,10 +21,11 @@ _CLOCK_NAME = re.compile(rf"{_CLOCK}(?:\s*(?:[-–~～〜/]|to|bis|a)\s*{_CLOCK}
 _UNIT_AFTER = re.compile(r"\s*[\[(]?\bk?Wh?[\])]?$", re.IGNORECASE)
 _TIME = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?"
 _TIME_OF_DAY = re.compile(_TIME, re.IGNORECASE)
-_DATED = re.compile(DATED.pattern)
+_DATED = re.compile(DATE_AT_BEGINNING.pattern)
 _SPAN = re.compile(
     rf"({_TIME})\s*[-–]\s*{_TIME}"
-    rf"|({DATED.pattern}[T, ]+{_TIME}(?:Z|[+-]\d\d:?\d\d)?)(?:\s+(?:[-–a]|to|bis|until)\s+|/)\d.*"
+    rf"|({DATE_AT_BEGINNING.pattern}[T, ]+{_TIME}(?:Z|[+-]\d\d:?\d\d)?)"
+    r"(?:\s+(?:[-–a]|to|bis|until)\s+|/)\d.*"
     rf"|({_TIME})\s+(?:to|bis|until|a)\s+{_TIME}",
     re.IGNORECASE,
 )
@@ -50,14 +51,14 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         if name in table.plain or (column := table.cells[name]).dtype.kind in "iufbM":
             continue
         sample = as_text(column.head(50))
-        if share_of(sample, _WITH_UNIT.fullmatch) > 0.5:
+        if share_of_cells(sample, _WITH_UNIT.fullmatch) > 0.5:
             table = _without_units(table, name)
             continue
         if _are_units({*sample} - {""}, name):
             table = replace(table, unit_of_rows=_unit_of_rows(table, name, meters))
         elif time_columns and name not in time_columns:
             continue
-        elif share_of(sample, _SPAN.fullmatch) > 0.5:
+        elif share_of_cells(sample, _SPAN.fullmatch) > 0.5:
             starts = as_text(column).str.replace(_SPAN, r"\1\2\3", regex=True)
             table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
         elif names_hours(name) and sample.str.fullmatch(_HOURS.pattern).all():
@@ -72,9 +73,9 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
     is_end = meters.stamp == "end" and "stamp" in meters.model_fields_set
     names = [name for name in map(str, table.cells) if not _has_fractions(table, name)]
     sample = {name: as_text(table.cells[name].head(2000)) for name in names}
-    if any(share_of(text, _TIME_OF_DAY.fullmatch) > 0.5 for text in sample.values()):
+    if any(share_of_cells(text, _TIME_OF_DAY.fullmatch) > 0.5 for text in sample.values()):
         return table
-    dates = [name for name, text in sample.items() if share_of(text, _DATED.match) > 0.5]
+    dates = [name for name, text in sample.items() if share_of_cells(text, _DATED.match) > 0.5]
     if len(dates) != 1 or sample[dates[0]].str.contains(r"\d:\d").any():
         return table
     for name, text in sample.items():
@@ -131,7 +132,7 @@ def _are_units(cells: Collection[str], column: str) -> bool:
         if unit is None:  # mostly of the first cell: all take long
             return False
         units.add(unit)
-    load_units = units & {*quantities.LOADS}
+    load_units = units & {*quantities.LOAD_UNITS}
     return bool(load_units) and (load_units != {"W"} or WORDS.units.has_word_of(column))
 
 

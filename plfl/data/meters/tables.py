@@ -42,14 +42,14 @@ _DATE = (
 )
 WEEKDAY = rf"(?:{WORDS.weekdays.pattern})[.,]*\s+(?={_DATE})"
 """A day of the week before a date."""
-DATED = re.compile(rf"\s*(?:{WEEKDAY})?{_DATE}", re.IGNORECASE)
+DATE_AT_BEGINNING = re.compile(rf"\s*(?:{WEEKDAY})?{_DATE}", re.IGNORECASE)
 """The beginning of a field with a date."""
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")
 """A number whose marks may separate thousands."""
 WHOLE_NUMBER = re.compile(r"[+-]?[1-9]\d*")
-DATES = re.compile(rf"\s*{_DATE}\s*(?:[-–]|to|bis|a)\s*{_DATE}\s*", re.IGNORECASE)
+DATE_SPAN = re.compile(rf"\s*{_DATE}\s*(?:[-–]|to|bis|a)\s*{_DATE}\s*", re.IGNORECASE)
 """A span of days, such as a billing period."""
-DIGITS = re.compile(
+DATE_DIGITS = re.compile(
     r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19})\s*"
 )
 """A date without separators, or seconds to nanoseconds since 1970."""
@@ -62,7 +62,7 @@ _CUT_NUMBER = re.compile(r"[;,|\t]\s*[+-]?\d+\.$|[;|\t]\s*[+-]?\d+,$")
 NO_READING = "no reading yet"
 """What is wrong with a file, or a meter in it, that an hourly export may have just begun."""
 _SAMPLE = 300  # lines in which the header must be
-_LAST = 10  # lines at the end that may be blank or have no date, such as totals
+_MOST_UNDATED_LINES = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
 _HEAD = 2000  # characters of a long line that are looked at
@@ -155,7 +155,7 @@ def _plain(cells: list[str]) -> Plain | None:
     return Plain(numbers, mark, is_decimal, any(map(WHOLE_NUMBER.fullmatch, cells)))
 
 
-def unreadable(path: Path) -> str | None:
+def reason_unreadable(path: Path) -> str | None:
     """Why a path cannot be read; None if it can. A pipe or a device is refused, because reading it
     might never end, and a name that is not UTF-8, because no table can hold it."""
     try:
@@ -208,7 +208,7 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
     Raises:
         DataError: the file cannot be read, or is too large; the message lists all problems.
     """
-    if problem := unreadable(path):
+    if problem := reason_unreadable(path):
         raise data_error(path, problem)
     with _damage_explained(path):
         with path.open("rb") as file:
@@ -224,7 +224,7 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
                 raise _too_large(path, meters.max_size)
             if any(name.startswith("xl/") for name in names):
                 return [_open_workbook(path, meters)]
-            parts = [name for name in sorted(names) if _is_part(name)]
+            parts = [name for name in sorted(names) if _is_readings_file(name)]
             if not parts:
                 listing = ", ".join(map(repr, names[:3])) or "nothing"
                 raise data_error(
@@ -292,7 +292,7 @@ def _damage_explained(path: Path) -> Iterator[None]:
         raise data_error(path, f"cannot be read ({message})", "export it again") from error
 
 
-def _is_part(name: str) -> bool:
+def _is_readings_file(name: str) -> bool:
     """Whether a file in an archive has readings, by its name."""
     *folders, last = name.split("/")
     is_hidden = last.startswith(".") or "__MACOSX" in folders
@@ -590,7 +590,7 @@ def _is_units(row: Sequence[str]) -> bool:
 def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
     """The units of energy or power that the lines above the header name."""
     units = {quantities.unit_of(field.strip()) for row in rows for field in row}
-    return frozenset(unit for unit in units if unit in quantities.LOADS)
+    return frozenset(unit for unit in units if unit in quantities.LOAD_UNITS)
 
 
 def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
@@ -609,12 +609,16 @@ def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
         if quantities.kind_of(field) and quantities.names_quantity(field)
         if not re.search(r"\d", field)
     }
-    return stated.pop() if len(units) == len(stated) == 1 and units <= {*quantities.LOADS} else None
+    return (
+        stated.pop()
+        if len(units) == len(stated) == 1 and units <= {*quantities.LOAD_UNITS}
+        else None
+    )
 
 
 def _date_in(row: Sequence[str]) -> int:
     """The position of the date in a row of data."""
-    forms: tuple[Callable[[str], object], ...] = (DATED.match, is_date)
+    forms: tuple[Callable[[str], object], ...] = (DATE_AT_BEGINNING.match, is_date)
     return next(position for form in forms for position, words in enumerate(row) if form(words))
 
 
@@ -643,7 +647,7 @@ def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
 
 def is_date(field: str) -> bool:
     """Whether a field begins with a date or is a number that can be one."""
-    return bool(DATED.match(field) or DIGITS.fullmatch(field))
+    return bool(DATE_AT_BEGINNING.match(field) or DATE_DIGITS.fullmatch(field))
 
 
 def _dates_in(row: Sequence[str]) -> set[int]:
@@ -679,7 +683,10 @@ def _cells(
     path: Path, lines: Sequence[str], begin: int, separator: str, names: Sequence[str], date: int
 ) -> tuple[pd.DataFrame, int]:
     """The rows of data, and how many rows without a date at the end are left out."""
-    last = [split_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
+    last = [
+        split_fields(line, separator)
+        for line in lines[max(begin, len(lines) - _MOST_UNDATED_LINES) :]
+    ]
     end = len(lines) - _undated(last, date, len(names))
     empty = f"{separator} "
     undated = sum(bool(line.strip(empty)) for line in lines[end:])

@@ -6,7 +6,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from plfl.report.figures.style import COLOURS, COLUMN, PAGE_WIDTH, fit, log_if_wide, panels
+from plfl.report.figures.style import COLOURS, COLUMN_WIDTH, PAGE_WIDTH, fit, log_if_wide, panels
 from plfl.results.tables import Tables
 
 
@@ -15,7 +15,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     states = tables.study.data.states
     columns = min(3, len(states))
     rows = math.ceil(len(states) / columns)
-    size = (PAGE_WIDTH if columns > 1 else COLUMN, 2.35 * rows + 0.35)
+    size = (PAGE_WIDTH if columns > 1 else COLUMN_WIDTH, 2.35 * rows + 0.35)
     figure, axes = panels(rows, columns, size, sharey=True)
     names = {"mean": "mean", "std": "standard deviation"}
     unit = f"Load ({tables.load_unit})"

@@ -3,10 +3,10 @@
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
+from plfl.report.figures.style import COLOURS, COLUMN_WIDTH, fit, panels
 from plfl.results.tables import Tables
 from plfl.results.traffic import mean_traffic
-from plfl.results.words import method_label, spaced
+from plfl.results.words import method_label, space_thousands
 from plfl.results.words import scheme as scheme_label
 
 
@@ -25,7 +25,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         for scheme, method in traffic.index
     ]
     figure, ((axis,),) = panels(
-        1, 1, (COLUMN, 0.9 + (0.2 if has_several_methods else 0.45) * len(names))
+        1, 1, (COLUMN_WIDTH, 0.9 + (0.2 if has_several_methods else 0.45) * len(names))
     )
     table = traffic.rename(columns=parts).assign(name=names)
     bars = table.melt("name", [*parts.values()], "direction", "bytes")
@@ -44,11 +44,11 @@ def draw(tables: Tables) -> dict[str, Figure]:
     )
     total = traffic.sum(axis=1)
     for place, count in enumerate(total):
-        axis.text(count, place, f" {spaced(count)}", va="center")
+        axis.text(count, place, f" {space_thousands(count)}", va="center")
     # Leave room for the value beside the longest bar.
     axis.set_xlim(0, 1.35 * max(total.max(), 1.0))
     axis.locator_params(axis="x", nbins=4, integer=True)
-    axis.xaxis.set_major_formatter(lambda value, _: spaced(value))
+    axis.xaxis.set_major_formatter(lambda value, _: space_thousands(value))
     axis.set(xlabel=f"Bytes per round and {study.client_word}, both directions", ylabel="")
     axis.tick_params(axis="y", length=0)
     figure.legend(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from plfl.base.files import atomic
 
-COLUMN = 3.5
+COLUMN_WIDTH = 3.5
 PAGE_WIDTH = 7.16
 """Widths in inches."""
 

@@ -18,7 +18,7 @@ from plfl.config.named import FEATURE_UNITS, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import rises_like_register
 from plfl.data.meters import numbers, quantities, stamps
-from plfl.data.meters.cleaning import FACTORS, REGISTER_SUMS, Piece
+from plfl.data.meters.cleaning import FACTOR_CHANGE, REGISTER_SUMS, Piece
 from plfl.data.meters.formats.recognition import (
     Recognised,
     find_columns,
@@ -257,10 +257,10 @@ class _Reader:
         cells = as_text(self.cells[column])
         units = {cell: str(_unit_in(cell)) for cell in cells.unique()}
         for cell, unit in units.items():
-            if unit not in quantities.LOADS:
+            if unit not in quantities.LOAD_UNITS:
                 self.left_out[f"in {cell or 'no unit'}"] = int((cells == cell).sum())
         stated = cells.map(units)
-        stated = stated[stated.isin(quantities.LOADS)]
+        stated = stated[stated.isin(quantities.LOAD_UNITS)]
         self.cells = self.cells.loc[stated.index]
         self._refuse_empty()
         if len(stated.unique()) == 1:
@@ -282,11 +282,11 @@ class _Reader:
             return None
         if load.unit_pattern is not None:
             match = re.search(load.unit_pattern, self.recognised_file.preamble, re.MULTILINE)
-            if match and (unit := _unit_in(match[1])) in quantities.LOADS:
+            if match and (unit := _unit_in(match[1])) in quantities.LOAD_UNITS:
                 return str(unit)
         else:
             units = {quantities.unit_of(column) for column in self._load_columns()}
-            if len(units) == 1 and (unit := units.pop()) in quantities.LOADS:
+            if len(units) == 1 and (unit := units.pop()) in quantities.LOAD_UNITS:
                 return str(unit)
         raise data_error(
             self.path,
@@ -525,7 +525,7 @@ class _Reader:
 
     def _changes(self, count: int, is_sum: bool) -> Counter[str]:
         """What was done to so many readings of a meter."""
-        return +Counter({REGISTER_SUMS: count * is_sum, FACTORS: count * self.is_scaled})
+        return +Counter({REGISTER_SUMS: count * is_sum, FACTOR_CHANGE: count * self.is_scaled})
 
     def _register_sums(
         self, rows: pd.DataFrame, registers: pd.Series, times: stamps.Times
