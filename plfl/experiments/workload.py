@@ -154,7 +154,9 @@ def seconds_of_baselines(study: Study, clients: int) -> float:
     horizons, names = study.windows.horizons, study.baselines.names
     baselines_of_study = [study.baselines.find(name) for name in names]
     models = sum(
-        len(baseline.draws) if isinstance(baseline, OwnTrees) else baseline.name[:8] == "lightgbm"
+        len(baseline.draws)
+        if isinstance(baseline, OwnTrees)
+        else baseline.name.startswith("lightgbm")
         for baseline in baselines_of_study
     )
     ridges = sum(name.startswith("ridge") for name in names)

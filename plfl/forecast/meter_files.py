@@ -26,7 +26,7 @@ from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.forecast.contents import Contents
 from plfl.forecast.output import localise
-from plfl.forecast.recent import MINUTES
+from plfl.forecast.recent import LENGTH_COLUMN
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,9 @@ class MeterFiles(Contents):
         """Readings of a meter that `plfl.forecast.recent` keeps, every `attrs["minutes"]`: over the
         intervals of the study if some are shorter than others. An older plfl kept sums, and not how
         long they are."""
-        lengths = kept_readings.get(MINUTES, pd.Series(index=kept_readings.index, dtype=float))
+        lengths = kept_readings.get(
+            LENGTH_COLUMN, pd.Series(index=kept_readings.index, dtype=float)
+        )
         lengths = lengths.fillna(self._summed_minutes).astype(int)
         parts: list[pd.DataFrame] = []
         for minutes in sorted(lengths.unique()):

@@ -14,7 +14,7 @@ from plfl.results.records import cell_digest, read_table, write_table
 RECENT_FILE = Path("data", "recent.parquet")
 """The file with these readings in a results folder, beside the study's own, which are not published
 either."""
-MINUTES = "_minutes"
+LENGTH_COLUMN = "_minutes"
 """The column with the length of each reading; older files have none."""
 LEAST_SPAN = pd.Timedelta(days=35)
 """Time before the last reading of a meter of which readings are kept, unless a forecaster reads
@@ -23,7 +23,7 @@ more."""
 
 def read_recent(results: Path, form: str = "") -> dict[str, pd.DataFrame]:
     """The readings that a results folder keeps, by client, not resampled, with the length of each
-    (`MINUTES`); none if it keeps none.
+    (`LENGTH_COLUMN`); none if it keeps none.
     `form`: see `ForecastModel.form_of_readings`; empty: any. ResultsError: the file is damaged, or
     its readings have another form."""
     path = results / RECENT_FILE
@@ -79,10 +79,10 @@ def _add(
     """Write `tables` with the new readings, of this span of time and form."""
     for client, readings in new.items():
         rows_known = readings.dropna(subset=["load"])
-        rows_known = rows_known.assign(**{MINUTES: readings.attrs["minutes"]})
+        rows_known = rows_known.assign(**{LENGTH_COLUMN: readings.attrs["minutes"]})
         parts = [tables[client], rows_known] if client in tables else [rows_known]
         table = pd.concat(parts)
-        is_replaced = table.set_index(MINUTES, append=True).index.duplicated(keep="last")
+        is_replaced = table.set_index(LENGTH_COLUMN, append=True).index.duplicated(keep="last")
         table = table[~is_replaced].sort_index(kind="stable")
         tables[client] = table[table.index > table.index[-1] - span]
     rows = [

@@ -779,14 +779,21 @@ def write_results_of_quarters() -> Path:
     return results
 
 
+def write_quarters_up_to_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Path, dict[str, pd.DataFrame]]:
+    """`write_results_of_quarters`, when the new files begin, and the tables of these files."""
+    results = write_results_of_quarters()
+    clock = pd.Timestamp("2024-03-29", tz="UTC")
+    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    return results, {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+
+
 def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
     invoke: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The study says how long a lone reading is."""
-    results = write_results_of_quarters()
-    clock = pd.Timestamp("2024-03-29", tz="UTC")
-    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
-    whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+    results, whole = write_quarters_up_to_now(monkeypatch)
     for rows, hours in ((1, 0), (4, 1), (7, 1)):
         for name, table in whole.items():
             table[:rows].to_csv(f"new/{name}.csv", index=False)
@@ -799,10 +806,7 @@ def test_quarter_hours_that_a_study_sums_are_no_whole_hours(
 def test_quarter_hours_of_several_files_make_whole_hours(
     invoke: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = write_results_of_quarters()
-    clock = pd.Timestamp("2024-03-29", tz="UTC")
-    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
-    whole = {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
+    results, whole = write_quarters_up_to_now(monkeypatch)
     for name, table in whole.items():
         table[:13].to_csv(f"new/{name}.csv", index=False)
     expected = print_forecasts(invoke, results, "new")
