@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> None:
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
     assumed = sources.source_of(study.data).assumed
     speed_text = f"{short_number(speed)} client-steps/s measured now"
+    times = describe_times(study)
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
@@ -69,8 +70,8 @@ def run(options: argparse.Namespace) -> None:
         f"the study takes {' to '.join(map(duration, span))}, one job after the other"
         + ("" if "cuda" in devices else on_cores)
         + f" ({speed_text}{f', for {assumed}' if assumed else ''})\n"
-        f"{describe_times(study)}\n"
-        f"next: plfl study {split_variant(options.config)[0]}",
+        + (times and f"{times}\n")
+        + f"next: plfl study {split_variant(options.config)[0]}",
         flush=True,
     )
     notes = [

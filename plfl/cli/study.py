@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(snakemake_options)):
         busy = "another process is running this study; wait until it has finished, or stop it"
         hold(study.paths.results / ".lock", busy=busy).release()
-    notes = [describe_times(study) if study.task.forecasts else "", undecidable(study)]
+    notes = [describe_times(study), undecidable(study)]
     for note in filter(None, notes):
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.

@@ -55,7 +55,10 @@ def lead_time(study: Study) -> str:
 
 
 def describe_times(study: Study) -> str:
-    """What a forecast reads and is of, in a line for all variants or for each different one."""
+    """What a forecast reads and is of, in a line for all variants or for each different one; empty
+    if the study forecasts no loads."""
+    if not study.task.forecasts:
+        return ""
     lines = (v.windows.describe_times(v.data.interval) for v in study.variants.values())
     return "\n".join(dict.fromkeys(lines))
 

@@ -12,11 +12,17 @@ import yaml
 
 from plfl.cli import main as cli
 from plfl.cli.commands import COMMANDS
+from plfl.results.words import describe_times
 from plfl.study import Study
 from tests.helpers.projects import CELL, write_meters
 from tests.helpers.repository import ROOT
 
 NAMES = [*COMMANDS]
+
+
+def test_only_studies_of_loads_say_what_a_forecast_reads(project: Path) -> None:
+    assert "a forecast reads the last" in describe_times(Study.load("my.yaml"))
+    assert describe_times(Study.load(ROOT / "config" / "label-skew.yaml")) == ""
 
 
 def test_cells_says_what_will_run(project: Path, invoke) -> None:
