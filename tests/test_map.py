@@ -117,7 +117,7 @@ def test_a_starter_model_that_is_made_again_is_recognised(tmp_path, monkeypatch,
 
 def test_the_gains_over_the_public_model_are_those_of_the_tables():
     text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
-    told = text[text.index("**Over the public model alone**") : text.index("have no interval")]
+    paragraph = text[text.index("**A federation against the public model alone**") : text.index("have no interval")]
     ways = pd.read_csv(ROOT / "docs" / "map.csv").query("site == 'all' and in_federation.isna()")
     public = pd.read_csv(ROOT / "docs" / "map_public.csv").query("site == 'all'")
     errors = ways.merge(public, on=["study", "weeks"], suffixes=("", "_public"))
@@ -131,5 +131,5 @@ def test_the_gains_over_the_public_model_are_those_of_the_tables():
         for weeks in (1, 4, 16, 40)
         for study in studies
     ]
-    numbers = [float(n.replace("−", "-")) for n in re.findall(r"(?:[+−])?\d\.\d{3}", told)]
+    numbers = [float(n.replace("−", "-")) for n in re.findall(r"(?:[+−])?\d\.\d{3}", paragraph)]
     assert numbers == pytest.approx(wanted, abs=6e-4)
