@@ -117,7 +117,8 @@ def test_a_starter_model_that_is_made_again_is_recognised(tmp_path, monkeypatch,
 
 def test_the_gains_over_the_public_model_are_those_of_the_tables():
     text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
-    paragraph = text[text.index("**A federation against the public model alone**") : text.index("have no interval")]
+    begin = text.index("**A federation against the public model alone**")
+    paragraph = text[begin : text.index("have no interval")]
     ways = pd.read_csv(ROOT / "docs" / "map.csv").query("site == 'all' and in_federation.isna()")
     public = pd.read_csv(ROOT / "docs" / "map_public.csv").query("site == 'all'")
     errors = ways.merge(public, on=["study", "weeks"], suffixes=("", "_public"))
