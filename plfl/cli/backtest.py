@@ -19,11 +19,12 @@ from plfl.cli.meters import (
     INCOMPLETE_STATUS,
     deliver_errors,
     for_each_meter,
+    keys_of_selection,
     print_by_text,
     share_messages,
 )
 from plfl.cli.results import find_results
-from plfl.forecast.backtest import backtest, describe_all
+from plfl.forecast.backtest import backtest, backtest_new, describe_all
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import has_medians
 from plfl.results.assignment import IN_USE
@@ -32,6 +33,7 @@ EXAMPLES = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin
 plfl backtest results/own december/
 plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --plot errors.png
+plfl backtest results/own museum.csv --new
 """
 
 
@@ -44,6 +46,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("paths", type=find_results, nargs="+", metavar="PATH", help=text)
     add_unit(parser)
+    text = "only this meter; if a file has no name of one, its name"
+    parser.add_argument("--client", help=text)
+    text = (
+        "also meters that did not take part in the study: what `plfl forecast --new` takes for the "
+        "first four fifths of their readings, scored on the last fifth"
+    )
+    parser.add_argument("--new", dest="newcomer", action="store_true", help=text)
     text = "score this forecaster instead"
     parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this CSV file")
@@ -90,10 +99,13 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     """Print the errors of a study's forecasters."""
     keys = first_day.keys_for_study(options, forecasters.results)
     with word_keys(first_day.word_for_study):
-        _, tables, problems = forecasters.read(new, keys=keys)
+        selection = keys_of_selection(options.client, options.newcomer)
+        _, tables, problems = forecasters.read(new, options.client, selection | keys)
 
     def score(client: str, readings: pd.DataFrame) -> Any:
-        return backtest(forecasters, client, readings, options.wanted)
+        is_new = options.newcomer and client not in forecasters.clients
+        score_meter = backtest_new if is_new else backtest
+        return score_meter(forecasters, client, readings, options.wanted)
 
     results_of_meters = for_each_meter(tables, problems, score, action="backtest")
     if options.remember:

@@ -159,7 +159,8 @@ def layout_given(options: argparse.Namespace) -> dict[str, Any]:
 def read(
     options: argparse.Namespace, paths: list[Path]
 ) -> tuple[dict[str, RawMeter], list[Problem]]:
-    """The meters in raw exports, and the problems of what cannot be used."""
+    """The meters in raw exports, by `--client` a single one, and the problems of what cannot be
+    used."""
     if options.read_timezone is not None:
         raise PlflError(
             Problem("--read-timezone", "is for new files of a study", "say --timezone instead")
@@ -200,21 +201,21 @@ def read(
     print_by_text(describe(known_meters))
     if not known_meters:
         raise DataError(*shared_lines(problems or [Problem(paths[0], "has no meter")]))
+    if options.client is not None:
+        if options.client not in known_meters:
+            has = ", ".join(map(repr, known_meters))
+            raise DataError(
+                Problem(
+                    f"--client {options.client}", "there is no such meter", f"name one of {has}"
+                )
+            )
+        known_meters = {options.client: known_meters[options.client]}
     return known_meters, problems
 
 
 def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     """Print or write the forecasts; one line says what made them and how it did before."""
     meters, problems = read(options, paths)
-    if options.client is not None:
-        if options.client not in meters:
-            has = ", ".join(map(repr, meters))
-            raise DataError(
-                Problem(
-                    f"--client {options.client}", "there is no such meter", f"name one of {has}"
-                )
-            )
-        meters = {options.client: meters[options.client]}
     lead_time: LeadTime = options.ahead or "day"
     forecasts = for_each_meter(
         meters,

@@ -16,7 +16,13 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted_names
 from plfl.cli import first_day
 from plfl.cli.common import Commands, add_parser, add_trust, add_unit, add_which_model
-from plfl.cli.meters import deliver_forecasts, for_each_meter, print_by_text, share_messages
+from plfl.cli.meters import (
+    deliver_forecasts,
+    for_each_meter,
+    keys_of_selection,
+    print_by_text,
+    share_messages,
+)
 from plfl.cli.results import find_results
 from plfl.data.meters.paths import client_name, raw_files
 from plfl.data.meters.tables import NO_READING
@@ -221,8 +227,7 @@ def _read(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], list[Problem]]:
     """The readings in the files as they are, and over the intervals of the study, by meter, and the
     problems of others. Participants whose files have no reading yet have an empty table."""
-    # The meters that a study selects are not the new ones.
-    selection: dict[str, Any] = {"only": []} if options.newcomer and client is None else {}
+    selection = keys_of_selection(client, options.newcomer)
     with word_keys(first_day.word_for_study):
         if kept_forecasters is None:
             tables, problems = reader.read_all(options.new, client, selection | keys, options.file)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from plfl.base.errors import DataError, Problem, collect_problems, shared_lines
 from plfl.base.files import write_text
@@ -80,6 +80,12 @@ def for_each_meter(
     for line in lines:
         print(f"plfl: {line}", file=sys.stderr)
     return results
+
+
+def keys_of_selection(client: str | None, has_new: bool) -> dict[str, Any]:
+    """The keys of `data.meters` for files in which meters may be new (`--new`): those that a study
+    selects are not the new ones. None for a single `client`."""
+    return {"only": []} if has_new and client is None else {}
 
 
 def print_by_text(text_of: Mapping[str, str]) -> None:

@@ -12,9 +12,10 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.baselines.naive import seasons_back
-from plfl.data.dataset import NEGLIGIBLE
+from plfl.data.dataset import NEGLIGIBLE, held_out_rows
 from plfl.data.features import days_of
 from plfl.forecast.choice import Forecasters
+from plfl.forecast.misfits import format_time
 from plfl.forecast.model import ForecastModel
 from plfl.forecast.output import localise_ends
 from plfl.tasks.metrics import daily_peaks, mase
@@ -55,15 +56,45 @@ def backtest(
     return row | {"past_mase": past_mase, **drift(past, now)}, past, now, table
 
 
+def backtest_new(
+    forecasters: Forecasters, client: str, readings: pd.DataFrame, wanted: str = ""
+) -> tuple[dict[str, object], pd.Series[float], pd.Series[float], pd.DataFrame]:
+    """The errors for a meter that did not take part, in the last fifth of its readings, at least a
+    day, of what `Forecasters.choose_for_new` takes for those before. Nothing is learned from the
+    readings that are scored.
+
+    Returns what `backtest` does, without a test set.
+    Errors: see `Forecasters.choose_for_new` and `pairs`.
+    """
+    interval = forecasters.any_model.interval
+    known_readings = readings[: -held_out_rows(len(readings), interval)]
+    if not known_readings["load"].notna().any():
+        raise DataError(
+            Problem(
+                client,
+                f"its files have {format_time(len(readings) * pd.Timedelta(minutes=interval))} of "
+                "readings, of which the last day is scored, and nothing is known before it",
+                "give more readings",
+            )
+        )
+    choice, model = forecasters.choose_for_new(client, known_readings, wanted)
+    table = pairs(model, client, readings, known_readings.index[-1], early=True)
+    past, now = pd.Series(dtype=float), weekly(table)
+    scores = localise_ends(score_pairs(table), model.zone(client))
+    row = {"client": client, "forecaster": choice.name, **scores}
+    return row | {"past_mase": np.nan, **drift(past, now)}, past, now, table
+
+
 def pairs(
     model: ForecastModel,
     client: str,
     readings: pd.DataFrame,
     after: pd.Timestamp | None = None,
     reports: bool = True,
+    early: bool = False,
 ) -> pd.DataFrame:
     """Loads and forecasts after a time, by default of readings that neither training nor validation
-    has seen; DataError if there are none. `reports` as in `ForecastModel.predict`.
+    has seen; DataError if there are none. `reports` and `early` as in `ForecastModel.predict`.
 
     Returns a row for each forecast whose load and last reading are known, indexed by its time:
     `truth`, `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, and
@@ -72,7 +103,7 @@ def pairs(
     """
     after = pd.Timestamp(model.scalings[client].known) if after is None else after
     horizon = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
-    forecasts = model.predict(readings, client, since=after - horizon, reports=reports)
+    forecasts = model.predict(readings, client, early=early, since=after - horizon, reports=reports)
     load = readings["load"]
     at = pd.DatetimeIndex(forecasts.index)
     made_at = pd.DatetimeIndex(forecasts["made_at"])

@@ -219,7 +219,8 @@ class Forecasters:
                 Problem(
                     client,
                     f"did not take part in {self.results}",
-                    "forecast it as a new meter with `plfl forecast --new`"
+                    "forecast it as a new meter with `plfl forecast --new`, score it with `plfl "
+                    "backtest --new`"
                     f"{suggest_name(client, self.clients)}",
                 )
             )

@@ -622,6 +622,27 @@ def test_a_meter_that_stopped_is_told(results: Path, invoke: Callable) -> None:
         assert words in printed.err and ("before the latest of all" in printed.err) is bool(words)
 
 
+def test_a_backtest_scores_new_meters_beside_those_of_the_study(
+    results: Path, invoke: Callable
+) -> None:
+    export("april", "2024-04-01", "2024-04-11")
+    shutil.copy("april/barn.csv", "april/garage.csv")
+    arguments = ("backtest", results, "april", "--with", "naive_day")
+    printed = invoke(*arguments, status=3)
+    assert "garage: did not take part" in printed.err and "`plfl backtest --new`" in printed.err
+    assert "garage" not in printed.out
+    table = pd.read_csv(io.StringIO(invoke(*arguments, "--new").out)).set_index("client")
+    assert {*table.index} == {*NAMES, "garage"}
+    assert table.loc["barn", "first"] < table.loc["garage", "first"] == "2024-04-09 01:00:00+02:00"
+    assert {*table["last"]} == {"2024-04-11 00:00:00+02:00"}
+    loads = make_load("barn", make_hours("2024-04-08", "2024-04-11"))
+    assert table.loc["garage", "mae"] == pytest.approx(
+        np.abs(loads[24:] - loads[:-24]).mean(), rel=0.02
+    )
+    alone = invoke(*arguments, "--new", "--client", "garage").out
+    assert [*pd.read_csv(io.StringIO(alone))["client"]] == ["garage"]
+
+
 def test_the_ends_of_a_backtest_are_local_times_with_offsets(
     results: Path, invoke: Callable
 ) -> None:

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import plfl
-from plfl.base.errors import ResultsError
+from plfl.base.errors import DataError, ResultsError
 from plfl.experiments.baseline_jobs import evaluate_all
+from plfl.forecast.backtest import backtest_new
 from plfl.forecast.choice import Forecasters, errors_on_validation, readings_of
 from plfl.forecast.kept_errors import NEW_COLUMNS, NEW_FILE
 from plfl.forecast.model import load
@@ -175,6 +176,18 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     assert choice.name == ranked[0] and model.clients == ["d"]
     assert f"least validation error of all, MASE {errors.min():.3g} (" in choice.why
     assert f"plfl forecast --new takes, {ranked[0]} " in describe_as_new(folder, study)
+    readings = make_new_meter(rows=96 * 10)
+    row, _, _, table = backtest_new(forecasters, "d", readings)
+    known = readings[: 96 * 8]
+    found = forecasters.choose_for_new("d", known)[1].predict(readings, "d", early=True)
+    found = found[found.index > known.index[-1]]
+    found = found[found.index <= readings.index[-1]]
+    errors = (found["forecast"] - readings["load"].reindex(found.index)).abs()
+    assert row["forecaster"] == ranked[0] and row["mae"] == pytest.approx(errors.mean())
+    ends = [row[end].tz_localize(None) for end in ("first", "last")]
+    assert ends == [readings.index[96 * 8], readings.index[-1]]
+    with naming(DataError, "d: its files have 24 hours of readings, of which the last day is"):
+        backtest_new(forecasters, "d", readings[:96])
     arrays, _ = read_arrays(folder / "fitted")
     without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS_KEY)}
     write_models(folder / "fitted", without)
