@@ -14,12 +14,15 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
+from plfl.config.sections import Data
 from plfl.data import sources
 from plfl.data.describe import describe, list_warnings
 from plfl.data.examples import check_batches
 from plfl.data.meters import note_logger
 from plfl.data.meters.formats.schema import shipped_formats
+from plfl.data.meters.stamps import zone_named
 from plfl.data.sources import check_loads, windows_of
+from plfl.forecast.output import localise_ends
 from plfl.outside.clients import datasets
 from plfl.outside.frozen import open_task
 from plfl.outside.originals import fetch, original_of
@@ -93,10 +96,7 @@ def run(options: argparse.Namespace) -> None:
         description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
         print(f"{clients}, load in kWh per {interval} min")
-        print(
-            "first and last are ends of intervals in local standard time; gaps begin at local "
-            "times, with daylight saving time"
-        )
+        print(_use_local_starts(description, first.data))
         print(first.windows.describe_times(interval))
         remarks = ["", *description["remarks"]]  # below the names of the columns
         lines = print_table(description[list(REPORT_COLUMNS)].reset_index()).splitlines()
@@ -111,6 +111,19 @@ def run(options: argparse.Namespace) -> None:
     if problems:
         raise DataError(*problems)
     print(f"next: plfl cells {options.config}, then plfl study {options.config}")
+
+
+def _use_local_starts(description: pd.DataFrame, data: Data) -> str:
+    """Make the times of `describe` those of the remarks about gaps, if their zones are known: local
+    times at which intervals begin. Return a line that says what they are."""
+    if data.source != "meters":
+        return "first and last are ends of intervals in local standard time"
+    step = pd.Timedelta(minutes=data.interval)
+    for client, row in description[["first", "last"]].iterrows():
+        zone = zone_named(data.meters.timezone_of(str(client)))
+        for name, end in localise_ends(row.to_dict(), zone).items():
+            description.loc[client, name] = (end - step).tz_localize(None)
+    return "times below are local, with daylight saving time, and starts of intervals"
 
 
 def run_fetch(options: argparse.Namespace) -> None:
