@@ -1,7 +1,7 @@
 """What public meters of other places are worth: docs/public.md.
 
     python -m benchmarks.public DATA OUT [--cores 16] [--seconds 480] [--only homes]
-        [--parts curves]
+        [--parts curves] [--weeks 1] [--sites fontana]
 
 DATA has the tables of `benchmarks.originals` and those of Sydney and Zonnedael. OUT gets tables:
 the errors of every meter, origin and length of history, and the curves.
@@ -44,6 +44,7 @@ TABLES = {
     "london": "lcl_homes/london_2013_halfhourly_kwh.parquet",
     "sydney": "ausgrid_homes/sydney_2010_2013_halfhourly_kwh.parquet",
     "zonnedael": "zonnedael_homes/zonnedael_2013h1_quarterhourly_kwh.parquet",
+    "fontana": "fontana_homes/fontana_2016_2017_hourly_kwh.parquet",
     "fox": "bdg2_sites/fox_2016_2017_hourly_kwh.parquet",
     "panther": "bdg2_sites/panther_2016_2017_hourly_kwh.parquet",
     "bear": "bdg2_sites/bear_2016_2017_hourly_kwh.parquet",
@@ -53,16 +54,17 @@ ORIGINS = {
     "london": ("2013-08-28", "2013-12-04"),
     "sydney": ("2012-07-15", "2013-01-13"),
     "zonnedael": ("2013-04-29", "2013-06-01"),
+    "fontana": ("2017-01-15", "2017-06-18"),
     "fox": ("2017-07-16", "2017-12-03"),
     "panther": ("2017-07-16", "2017-12-03"),
     "bear": ("2017-07-16", "2017-12-03"),
     "cambridge": ("2019-07-14", "2019-12-01"),
 }
 KINDS = {
-    "homes": ("london", "sydney", "zonnedael"),
+    "homes": ("london", "sydney", "zonnedael", "fontana"),
     "buildings": ("fox", "panther", "bear", "cambridge"),
 }
-JUDGES_ONLY = ("zonnedael",)
+JUDGES_ONLY = ("zonnedael", "fontana")
 """Sites on which no model that is shipped may be trained."""
 AHEADS: tuple[LeadTime, ...] = ("hour", "day")
 WEEKS = (1, 4, 16, 40)
@@ -212,6 +214,8 @@ class Judged:
     origin: int
     half: int
     ahead: LeadTime
+    weeks: tuple[int, ...] = (0, *WEEKS)
+    """The lengths of history; zero weeks are one day."""
 
     def results(self) -> list[dict[str, Any]]:
         """A row for each meter and length of history."""
@@ -236,7 +240,7 @@ class Judged:
         numbers = list(range(self.half, len(loads), 2))
         few = np.linspace(0, len(numbers) - 1, min(MOST_TESTED // 2, len(numbers))).astype(int)
         for i in [numbers[k] for k in np.unique(few)]:
-            for weeks in (0, *WEEKS):
+            for weeks in self.weeks:
                 errors = self._errors(loads[i], begin, weeks, shared)
                 if errors:
                     keys = {"site": self.site, "origin": self.origin, "ahead": self.ahead}
@@ -246,8 +250,7 @@ class Judged:
     def _errors(
         self, loads: HourlyLoads, begin: int, weeks: int, shared: dict[str, Any]
     ) -> dict[str, float]:
-        """Mean absolute errors of a meter by forecaster; empty if it has too few readings. Zero
-        weeks are one day."""
+        """Mean absolute errors of a meter by forecaster; empty if it has too few readings."""
         first = begin - (HOURS_PER_WEEK * weeks or 24)
         known = loads.load[max(first, 0) : begin]
         if first < 0 or np.isfinite(known).mean() < 0.8 or not np.nanmean(known) > 0:
@@ -410,6 +413,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="by default there is no limit")
     parser.add_argument("--only", choices=[*KINDS])
     parser.add_argument("--parts", nargs="+", choices=("errors", "curves"), default=())
+    parser.add_argument("--weeks", nargs="+", type=int, choices=(0, *WEEKS), default=(0, *WEEKS))
+    parser.add_argument("--sites", nargs="+", choices=[*TABLES], help="those that are tested")
     options = parser.parse_args()
     started = time.monotonic()
     kinds = [options.only] if options.only else list(KINDS)
@@ -434,12 +439,12 @@ def main() -> None:
             for future in futures:
                 future.cancel()
 
-    sites = [site for kind in kinds for site in KINDS[kind]]
+    sites = options.sites or [site for kind in kinds for site in KINDS[kind]]
     public = [public_of(site, ahead) for site in sites for ahead in AHEADS]
     for kind, ahead in itertools.product(KINDS, AHEADS):
         public.append(PublicModel(tuple(s for s in KINDS[kind] if s not in JUDGES_ONLY), ahead))
     judged = [
-        Judged(site, origin, half, ahead)
+        Judged(site, origin, half, ahead, tuple(options.weeks))
         for ahead, origin in itertools.product(("day", "hour"), (0, 1))
         for site in sites
         for half in (0, 1)

@@ -5,7 +5,7 @@
 OUT has `errors.csv` and `curves.csv` of `benchmarks.public`, `starter.csv` of `benchmarks.starter`
 and `pretrained.csv` of `benchmarks.pretrained`; what is not there is left out. Prints Markdown and
 writes `OUT/public.csv`: for each site, horizon and number of weeks the errors of all forecasters;
-and `OUT/curves.png`: how much is enough.
+`OUT/first_weeks.csv`: what a site's first week tells; and `OUT/curves.png`: how much is enough.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import pandas as pd
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
+from benchmarks.public import public_of
+
 DRAWS = 2000
 ROWS = [
     *("own", "others", "public", "others on public", "public + others", "across"),
@@ -27,9 +29,11 @@ ROWS = [
     *("yesterday", "last week", "last"),
 ]
 """Forecasters in the order of the tables; `w`: weighted mean."""
-SITES = ["london", "sydney", "zonnedael", "fox", "panther", "bear", "cambridge"]
+SITES = ["london", "sydney", "zonnedael", "fontana", "fox", "panther", "bear", "cambridge"]
 WITHIN = 0.02
 """How much worse than the others' the public model may be (claim C1)."""
+WORTH_IT = 0.02
+"""By how much the others' model must be better in the first week that the rule chooses it."""
 
 
 def relative(table: pd.DataFrame) -> pd.DataFrame:
@@ -67,6 +71,39 @@ def verdict(
         said = "holds" if low > -margin else "does not hold" if high < -margin else "undecided"
         words[ahead, site] = f"{said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
     return pd.Series(words)
+
+
+MEASURES = ["week gain", "week public", "switched", "profile distance"]
+"""What may tell in a site's first week whether others' models will be better than the public."""
+HOURS = [f"profile {hour}" for hour in range(24)]
+"""Columns of a meter's daily profile in its first week, over its mean load."""
+
+
+def measure_first_weeks(table: pd.DataFrame) -> pd.DataFrame:
+    """For each horizon and site, means over meters and origins with one week of readings: the gain
+    of the others' model over the public one in the test; and of the first week the same gain, the
+    error of the public model, the share of switched loads and the mean absolute distance of the
+    daily profile from that of the public meters. Errors are over the naive forecast's."""
+    weekly = table[table["weeks"] == 1].set_index(["ahead", "site"])
+    is_hour = weekly.index.get_level_values("ahead") == "hour"
+    test = weekly["last"].where(is_hour, weekly["yesterday"])
+    first = weekly["week last"].where(is_hour, weekly["week yesterday"])
+    profiles = weekly[HOURS].groupby(level=["ahead", "site"]).mean()
+    rows = {}
+    for ahead, site in profiles.index:
+        trained = [(ahead, other) for other in public_of(site, ahead).sites]
+        typical = profiles.loc[[key for key in trained if key in profiles.index]].mean()
+        rows[ahead, site] = (weekly.loc[[(ahead, site)], HOURS] - typical).abs().mean(axis=None)
+    parts = {
+        "meters": weekly["meter"].groupby(level=["ahead", "site"]).nunique(),
+        "gain": (weekly["public"] - weekly["others"]) / test,
+        "week gain": (weekly["week public"] - weekly["week others"]) / first,
+        "week public": weekly["week public"] / first,
+        "switched": weekly["switched"],
+    }
+    means = {name: part.groupby(level=["ahead", "site"]).mean() for name, part in parts.items()}
+    measures = pd.DataFrame(means).assign(**{"profile distance": pd.Series(rows)})
+    return measures.assign(chosen=measures["week gain"] > WORTH_IT)
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -132,14 +169,20 @@ def main(folder: Path) -> None:
 
 def print_errors(folder: Path) -> None:
     """Print the errors and the verdicts, and write `public.csv`."""
-    errors = relative(pd.read_csv(folder / "errors.csv"))
+    table = pd.read_csv(folder / "errors.csv")
+    errors = relative(table)
     forecasters = [name for name in ROWS if name in errors]
     means = errors.groupby(["ahead", "site", "weeks"])[forecasters].mean()
     counts = errors.groupby(["ahead", "site", "weeks"])["meter"].nunique().rename("meters")
     pd.concat([counts, means.round(4)], axis=1).to_csv(folder / "public.csv")
-    for ahead, table in means.groupby(level="ahead"):
+    for ahead, some in means.groupby(level="ahead"):
         print(f"\n## {ahead}\n")
-        print(table.droplevel("ahead").round(3).to_string())
+        print(some.droplevel("ahead").round(3).to_string())
+    first_weeks = measure_first_weeks(table)
+    first_weeks.round(4).to_csv(folder / "first_weeks.csv")
+    print(f"\n## first weeks\n\n{first_weeks.round(3).to_string()}\n")
+    ranks = first_weeks[MEASURES].corrwith(first_weeks["gain"], method="spearman")
+    print(f"rank correlations with the gain: {ranks.round(2).to_dict()}")
     claims = {
         "C1": ("public", ["others"], 1, WITHIN),
         "C2": ("w own, others, public", ["w own, public"], 4, 0.0),

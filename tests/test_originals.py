@@ -63,3 +63,18 @@ def test_buildings_of_cambridge_are_whole(tmp_path: Path) -> None:
     ((name, table),) = originals.tables(tmp_path)
     assert list(table) == ["UCam_Building_b1"] and name.startswith("cambridge/")
     assert originals.main(tmp_path / "nothing", tmp_path) == 1
+
+
+def test_homes_of_fontana_have_loads_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "CityLearn" / "data/datasets/citylearn_challenge_2022_phase_all"
+    folder.mkdir(parents=True)
+    load = 0.2 + np.arange(8760) % 24 / 10
+    homes = {"Building_1": load, "Building_2": load * (load > 0.4), "Building_3": np.ones(8760)}
+    for name, own in homes.items():
+        pd.DataFrame({"non_shiftable_load": own}).to_csv(folder / f"{name}.csv", index=False)
+    ((name, table),) = originals.tables(tmp_path)
+    assert list(table) == ["Building_1"] and name.startswith("fontana_homes/")
+    assert table.index[[0, -1]].to_list() == [
+        pd.Timestamp("2016-07-31 23:00"),
+        pd.Timestamp("2017-07-31 22:00"),
+    ]

@@ -3,7 +3,8 @@ originals.
 
 - `electricity_cleaned.csv` of the Building Data Genome Project 2 (a column for each building);
 - `CC_LCL-FullData.csv` of Low Carbon London, or its parts `LCL-*.csv` (a row for each reading);
-- `Cambridge-Estates-Building-Energy-Archive`, a clone (a file for each building and year).
+- `Cambridge-Estates-Building-Energy-Archive`, a clone (a file for each building and year);
+- `CityLearn`, a clone (a file for each home of its challenge of 2022).
 
 An original that is not there is left out. Which meters are kept follows from rules, which are
 stricter than the originals' own cleaning.
@@ -20,7 +21,7 @@ from tqdm import tqdm
 
 from plfl.base.files import atomic
 
-SITE_METERS = {"fox": 38, "panther": 80, "bear": 14, "london": 200, "cambridge": 51}
+SITE_METERS = {"fox": 38, "panther": 80, "bear": 14, "london": 200, "cambridge": 51, "fontana": 13}
 """Meters of each table that the published results are about."""
 CHUNK_ROWS = 2_000_000
 """Rows of London's file that are in memory at a time."""
@@ -104,6 +105,20 @@ def cambridge(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "cambridge/cambridge_2018_2019_hourly_kwh", pd.DataFrame(loads, stamps)
 
 
+def fontana(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Homes in Fontana, California, August 2016 to July 2017; the first hour is that of 31 July.
+
+    Kept are homes with less than 5 % of the hours below 1 Wh and 20 % repeated: the loads are
+    what is left of net readings without solar panels and batteries.
+    """
+    files = (folder / "data/datasets/citylearn_challenge_2022_phase_all").glob("Building_*.csv")
+    loads = {file.stem: pd.read_csv(file)["non_shiftable_load"] for file in sorted(files)}
+    table = pd.DataFrame(loads)
+    table.index = pd.date_range("2016-07-31 23:00", periods=len(table), freq="h", name="timestamp")
+    good = ((table < 0.001).mean() < 0.05) & ((table.diff() == 0).mean() < 0.2)
+    yield "fontana_homes/fontana_2016_2017_hourly_kwh", table.loc[:, good]
+
+
 def tables(originals: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     """The tables of all originals in a folder, with the paths of their files."""
     if (file := originals / "electricity_cleaned.csv").is_file():
@@ -113,6 +128,8 @@ def tables(originals: Path) -> Iterator[tuple[str, pd.DataFrame]]:
         yield from london(sorted(homes))
     if (folder := originals / "Cambridge-Estates-Building-Energy-Archive").is_dir():
         yield from cambridge(folder)
+    if (folder := originals / "CityLearn").is_dir():
+        yield from fontana(folder)
 
 
 def write_tables(originals: Path, data: Path) -> dict[Path, int]:

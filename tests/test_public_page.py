@@ -1,0 +1,31 @@
+"""The tables of docs/public.md."""
+
+import pandas as pd
+import pytest
+
+from benchmarks.public_tables import HOURS, measure_first_weeks
+
+
+def first_week(site: str, meter: str, others: float, level: float) -> dict[str, object]:
+    """A row of a meter whose public model has half the error of the naive forecast."""
+    keys = {"ahead": "day", "site": site, "meter": meter, "weeks": 1}
+    test = {"last": 99.0, "yesterday": 2.0, "public": 1.0, "others": others}
+    week = {"week last": 99.0, "week yesterday": 4.0, "week public": 2.0, "week others": 2 * others}
+    return keys | test | week | {"switched": 0.1} | dict.fromkeys(HOURS, level)
+
+
+def test_a_first_week_is_compared_with_the_test_and_with_the_public_meters():
+    rows = [
+        first_week("london", "a", 1.02, 1.5),
+        first_week("sydney", "b", 0.9, 0.5),
+        first_week("sydney", "c", 1.0, 1.0),
+        first_week("sydney", "d", 0.0, 9.0) | {"weeks": 4},
+        first_week("zonnedael", "e", 0.9, 1.0),
+    ]
+    told = measure_first_weeks(pd.DataFrame(rows)).loc["day"]
+    assert told["meters"].to_dict() == {"london": 1, "sydney": 2, "zonnedael": 1}
+    assert told["gain"].to_list() == pytest.approx([-0.01, 0.025, 0.05])
+    assert told["week gain"].to_list() == pytest.approx([-0.01, 0.025, 0.05])
+    assert told["chosen"].to_list() == [False, True, True]
+    # London's meters are those of Sydney, and the other way round; Zonnedael's are both.
+    assert told["profile distance"].to_list() == pytest.approx([0.75, 0.75, 0.125])
