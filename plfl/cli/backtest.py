@@ -112,10 +112,10 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
         first_day.remember(forecasters.results, keys)
     print_by_text(forecasters.remarks({name: tables[name] for name in results_of_meters}))
     rows = [row for row, *_ in results_of_meters.values()]
-    for row in rows:
+    for row, past, *_ in results_of_meters.values():
         if row["drift_low"] > 0:
             print(
-                f"{row['client']}: its weekly error has grown from {row['past_mase']:.2f} MASE by "
+                f"{row['client']}: its weekly error has grown from {past.mean():.2f} MASE by "
                 f"{row['drift']:.2f} ({row['drift_low']:.2f} to {row['drift_high']:.2f}): look for "
                 "a change in the building or its meter; if it stays, run the study again with "
                 "these readings",

@@ -32,9 +32,9 @@ def backtest(
     """The errors of a client's forecaster for readings that are new, or, if none are after those of
     the study, for those of it that it was neither trained nor chosen on.
 
-    Returns the result of `score_pairs`, in local time, with the MASE of the study's test set and
-    the `drift` from it; the MASE of each week of the test set, and of the new readings; and the
-    `pairs`.
+    Returns the result of `score_pairs`, in local time, with the MASE of the study's test set
+    (`past_mase`) and the `drift` of weeks; the MASE of each week of the test set, and of the new
+    readings; and the `pairs`.
     Errors: see `Forecasters.choose` and `pairs`.
     """
     choice = forecasters.choose(client, wanted)
@@ -48,7 +48,7 @@ def backtest(
         with suppress(DataError):  # no test set that is long enough
             test_pairs = pairs(model, client, known_readings, reports=False)
             past = weekly(test_pairs)
-            past_mase = past.mean() if len(past) else score_pairs(test_pairs)["mase"]
+            past_mase = score_pairs(test_pairs)["mase"]
     table = pairs(model, client, joined, after)
     now = weekly(table)
     scores = localise_ends(score_pairs(table), model.zone(client))

@@ -24,6 +24,7 @@ from plfl.data.meters import read_files
 from plfl.data.meters.tables import NO_READING
 from plfl.data.sources import load_dataset
 from plfl.deploy.forecasts import Forecasts
+from plfl.forecast.backtest import backtest, pairs
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import describe_scale
 from plfl.pipeline.file_patterns import FilePatterns
@@ -641,6 +642,24 @@ def test_a_backtest_scores_new_meters_beside_those_of_the_study(
     )
     alone = invoke(*arguments, "--new", "--client", "garage").out
     assert [*pd.read_csv(io.StringIO(alone))["client"]] == ["garage"]
+
+
+def test_the_mase_of_the_test_is_one_ratio_and_no_mean_of_weeks(results: Path) -> None:
+    export("april", LAST, "2024-04-11")
+    forecasters = Forecasters(results)
+    model = forecasters.any_model
+    known = forecasters.readings["attic"]
+    table = pairs(model, "attic", known)
+    table.loc[table.index < "2024-03-20", ["forecast"]] *= 1.5
+    errors = table[["forecast", "last"]].sub(table["truth"], axis=0).abs().sum()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{backtest.__module__}.pairs", lambda *arguments, **options: table)
+        row, past, *_ = backtest(
+            forecasters, "attic", forecasters.read([Path("april")])[1]["attic"], "naive_day"
+        )
+    assert len(past) == 2
+    assert row["past_mase"] == pytest.approx(errors["forecast"] / errors["last"])
+    assert row["past_mase"] != pytest.approx(past.mean(), rel=0.01)
 
 
 def test_the_ends_of_a_backtest_are_local_times_with_offsets(

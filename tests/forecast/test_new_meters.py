@@ -12,7 +12,7 @@ import pytest
 import plfl
 from plfl.base.errors import DataError, ResultsError
 from plfl.experiments.baseline_jobs import evaluate_all
-from plfl.forecast.backtest import backtest_new
+from plfl.forecast.backtest import backtest, backtest_new
 from plfl.forecast.choice import Forecasters, errors_on_validation, readings_of
 from plfl.forecast.kept_errors import NEW_COLUMNS, NEW_FILE
 from plfl.forecast.model import load
@@ -169,6 +169,16 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     assert errors.loc[IN_USE].tolist() == errors.loc[used.pop()].tolist()
     as_new = pd.read_csv(folder / "models" / NEW_FILE)
     validation = forecasters.tables.baselines.query("split == 'validation'")
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "XX.npz").rename(folder / "data" / "XX.npz")
+    known = forecasters.readings["a"]
+    later = known[-96 * 8 :].set_axis(known.index[-96 * 8 :] + pd.Timedelta(days=8))
+    later.attrs["minutes"] = 15
+    row = backtest(forecasters, "a", later.asfreq("15min"))[0]
+    tested = forecasters.tables.baselines.query("split == 'test' and client == 'a'")
+    tested_mase = tested.set_index("baseline")["mase"]
+    # Its first forecasts read the end of the validation set.
+    assert row["past_mase"] == pytest.approx(tested_mase[row["forecaster"]], rel=0.01)
     errors = validation.groupby("baseline")["mase"].mean()[["mean_received", *RECEIVED]]
     ranked = errors.sort_values().index.tolist()
     assert as_new["forecaster"].tolist()[::3] == ranked
@@ -192,5 +202,5 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS_KEY)}
     write_models(folder / "fitted", without)
     with naming(ResultsError, "fitted", "--forcerun baselines"):
-        files = {"XX": folder / "XX.npz"}, {"XX": folder / "fitted"}
+        files = {"XX": folder / "data" / "XX.npz"}, {"XX": folder / "fitted"}
         keep_models(study, *files, folder / "models" / "index.csv")
