@@ -60,13 +60,15 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
             weeks = variant.windows.history
             if weeks is None or weeks > longest:
                 continue
-            data = build(tables, variant.windows, origin=variant.data.cut)
+            data = build(tables, variant.windows, origin=variant.data.origin_date)
             fitted = PublicFit(data, model)
             for client, name in enumerate(data.clients.tolist()):
                 forecasts = fitted.predict(client, data.starts(client, "test"))
                 found = variant.task.scores(data, client, "test", forecasts)
                 keys = {"study": study.name, "state": state, "weeks": weeks, "client": name}
-                rows.append(keys | {"origin": variant.data.cut} | {s: found[s] for s in SCORES})
+                rows.append(
+                    keys | {"origin": variant.data.origin_date} | {s: found[s] for s in SCORES}
+                )
             print(f"{variant.name}, {state}: {np.mean([r['mase'] for r in rows]):.3f}", flush=True)
     return pd.DataFrame(rows)
 
@@ -78,7 +80,7 @@ def predictions(study: Study, models: Path, kind: MeterKind) -> pd.DataFrame:
         model = load_file(kind, models / f"without-{state}.xz")
         tables = sources.source_of(study.data).load(study.data, state)
         for variant in study.variants.values():
-            data = build(tables, variant.windows, origin=variant.data.cut)
+            data = build(tables, variant.windows, origin=variant.data.origin_date)
             levels = study.task.levels if isinstance(study.task, Quantiles) else ()
             fitted = PublicFit(data, model, levels)
             for client, name in enumerate(data.clients.tolist()):
@@ -87,7 +89,7 @@ def predictions(study: Study, models: Path, kind: MeterKind) -> pd.DataFrame:
                 targets, made_at = data.target_rows(starts), data.persistence_rows(starts)
                 columns = {
                     "client": f"{state}/{name}" if len(study.data.states) > 1 else name,
-                    "origin": str(variant.data.cut),
+                    "origin": str(variant.data.origin_date),
                     "made_at": np.repeat(data.stamps[made_at], data.horizons),
                     "stamp": data.stamps[targets].ravel(),
                     "forecast": forecasts[:, levels.index(0.5) if levels else 0],

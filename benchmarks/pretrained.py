@@ -61,10 +61,10 @@ def forecasts_of(
     """Forecasts (W,) by name, targets and yesterday's loads, of windows after `last`."""
     rows, lead = np.repeat(last, len(LEADS)), np.tile(LEADS, len(last))
     inputs = inputs_of(loads, "day", rows, lead, first)
-    found = {name: inputs.in_units(model(inputs)) for name, model in shared.items()}
+    found = {name: inputs.loads_of_outputs(model(inputs)) for name, model in shared.items()}
     if own:
         outputs = [public.outputs(model, inputs) for model in own]
-        found["own"] = inputs.in_units(np.mean(outputs, axis=0))
+        found["own"] = inputs.loads_of_outputs(np.mean(outputs, axis=0))
     found["fracast"] = forecast_pretrained(loads.load, last, first).ravel()
     return found, loads.load[rows + lead], loads.load[rows + lead - 24]
 
@@ -103,7 +103,9 @@ def fit_own(loads: HourlyLoads, first: int, end: int) -> list[Any]:
     last, lead = np.repeat(rows, len(LEADS)), np.tile(LEADS, len(rows))
     some = np.linspace(0, len(last) - 1, public.OWN_ROWS).astype(int)
     inputs = inputs_of(loads, "day", last[some], lead[some], first)
-    return public.bagged(inputs, inputs.relative(loads.load[last[some] + lead[some]]), weeks=4)
+    return public.bagged(
+        inputs, inputs.outputs_of_loads(loads.load[last[some] + lead[some]]), weeks=4
+    )
 
 
 def rows_of(site: str, most: int) -> list[dict[str, Any]]:

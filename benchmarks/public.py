@@ -267,7 +267,7 @@ class Judged:
         test["public + others"] = (test["public"] + test["others"]) / 2
         if weeks:
             test |= self._with_own(loads, begin, first, weeks, shared, inputs, test)
-        forecasts = {name: inputs.in_units(f) for name, f in test.items()} | naive
+        forecasts = {name: inputs.loads_of_outputs(f) for name, f in test.items()} | naive
         errors = {
             name: float(np.nanmean(np.abs(f - truth)[usable])) for name, f in forecasts.items()
         }
@@ -294,7 +294,7 @@ class Judged:
             some = np.linspace(0, len(last) - 1, 4 * OWN_ROWS).astype(int)
             last, lead = last[some], lead[some]
         history = inputs_of(loads, self.ahead, last, lead, first)
-        targets = history.relative(loads.load[last + lead])
+        targets = history.outputs_of_loads(loads.load[last + lead])
         is_early = last + lead < cut
         is_late = np.flatnonzero((last + 1 >= cut) & np.isfinite(targets))
         is_late = is_late[:: max(1, len(is_late) // 1500)]
@@ -324,7 +324,7 @@ class Judged:
         inputs = inputs_of(loads, self.ahead, last, lead, first)
         truth, load = loads.load[last + lead], loads.load[first:begin]
         errors = {
-            f"week {name}": np.abs(inputs.in_units(shared[name](inputs)) - truth)
+            f"week {name}": np.abs(inputs.loads_of_outputs(shared[name](inputs)) - truth)
             for name in ("public", "others")
         }
         errors["week last"] = np.abs(loads.load[last] - truth)
@@ -364,7 +364,9 @@ class Curve:
                     base = one.load[last] if ahead == "hour" else one.load[last + lead - 24]
                     usable = np.isfinite(truth) & np.isfinite(base) & np.isfinite(inputs.scale)
                     if usable.sum() > 100:
-                        error = np.abs(inputs.in_units(np.asarray(out)) - truth)[usable].mean()
+                        error = np.abs(inputs.loads_of_outputs(np.asarray(out)) - truth)[
+                            usable
+                        ].mean()
                         scores.append(error / np.abs(base - truth)[usable].mean())
             keys = {"site": self.site, "ahead": ahead, "sites": "+".join(self.model.sites)}
             keys |= {"meters": self.model.count(), "leaves": self.model.sizes.leaves}

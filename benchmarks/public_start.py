@@ -142,7 +142,7 @@ def scored(study: Study) -> pd.DataFrame:
     parts = []
     for label, variant in study.variants.items():
         place = dict(part.split("=", 1) for part in label.split(","))
-        data = build(tables, variant.windows, origin=variant.data.cut)
+        data = build(tables, variant.windows, origin=variant.data.origin_date)
         rows = []
         if place["start"] == "nothing":
             keys = variant.baselines

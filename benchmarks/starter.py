@@ -93,7 +93,7 @@ class Judged:
                     inputs = inputs_of(one, self.ahead, last, lead, begin - HOURS_PER_WEEK * weeks)
                     outputs = [b.predict(inputs.features, num_threads=1) for b in boosters]
                     low, median, high = np.sort(
-                        [inputs.in_units(np.asarray(out)) for out in outputs], axis=0
+                        [inputs.loads_of_outputs(np.asarray(out)) for out in outputs], axis=0
                     )
                     truth = one.load[last + lead]
                     naive = {"last": one.load[last], "yesterday": one.load[last + lead - 24]}

@@ -157,7 +157,9 @@ def main() -> None:
         of = study(given.folder, given.site, given.meters, weeks)
         data = sources.source_of(of.data).examples_of(of, given.site).refit()
         windows, clients = TreeWindows(data, LAGGED), range(len(data.clients))
-        tables, tests = ([windows.part(split, [i]) for i in clients] for split in ("train", "test"))
+        tables, tests = (
+            [windows.stack_windows(split, [i]) for i in clients] for split in ("train", "test")
+        )
         grid = windows.public(BINS)
         bins, x = binned(grid, BINS), np.concatenate([x for x, _ in tables])
         # The nearest public value of each feature is what its bin says of it.

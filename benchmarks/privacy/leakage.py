@@ -289,7 +289,7 @@ class _Attack:
             tracked = Tracked(gradients=torch.zeros_like(rows))
             return replace(steps, objective=Objective(f.client_data.loss), tracked=tracked)
 
-        for some in windows.split(engine.block(lambda: task(windows[:1]))):
+        for some in windows.split(engine.most_models(lambda: task(windows[:1]))):
             engine.train(one := task(some))
             assert one.tracked.gradients is not None
             parts.append(one.tracked.gradients[:, f.columns])

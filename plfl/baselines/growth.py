@@ -62,7 +62,10 @@ class PublicBinGrowth:
         boosters = boost(binned_windows, settings, tree_choices)
         bins = binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
-        parts = [ClientWindows(*windows.part("train", [client]), learners={}) for client in clients]
+        parts = [
+            ClientWindows(*windows.stack_windows("train", [client]), learners={})
+            for client in clients
+        ]
         for k, level in enumerate(settings.levels or (0.5,)):
             pairs = [*product(settings.leaves, settings.learning_rate)]
             first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))

@@ -155,23 +155,23 @@ class TreeWindows:
         return self._units[client]
 
     @cached_property
-    def by_target(self) -> list[Dataset]:
+    def datasets_by_target(self) -> list[Dataset]:
         """For each target, the dataset with only this target."""
         return split_targets(self.dataset)
 
     def features(self, h: int, client: int, starts: Starts) -> Floats:
         """Features (W, K). If windows have several targets, the number of the target is a
         feature."""
-        design = self.design.features(self.by_target[h], client, starts, self.unit(client))
-        if len(self.by_target) == 1:
+        design = self.design.features(self.datasets_by_target[h], client, starts, self.unit(client))
+        if len(self.datasets_by_target) == 1:
             return design
         return np.concatenate([np.full((len(design), 1), float(h)), design], axis=1)
 
     def all_features(self, client: int, starts: Starts) -> list[Floats]:
         """The features for each target."""
-        return [self.features(h, client, starts) for h in range(len(self.by_target))]
+        return [self.features(h, client, starts) for h in range(len(self.datasets_by_target))]
 
-    def scaled(self, client: int, starts: Starts, loads: Floats, h: int) -> Floats:
+    def scale_loads(self, client: int, starts: Starts, loads: Floats, h: int) -> Floats:
         """Loads (W,) in kWh of a target, as trees forecast them."""
         if not self.design.forecasts_changes:
             return loads
@@ -181,7 +181,7 @@ class TreeWindows:
         """Loads (W, H, Q) in kWh of outputs of the same shape."""
         if not self.design.forecasts_changes:
             return targets
-        bases = [self._base(client, starts, h) for h in range(len(self.by_target))]
+        bases = [self._base(client, starts, h) for h in range(len(self.datasets_by_target))]
         unit = self.unit(client).change
         return np.asarray(np.stack(bases, axis=1)[..., None] + unit * targets, float)
 
@@ -205,16 +205,21 @@ class TreeWindows:
     def _base_forecasts(self) -> dict[tuple[int, bytes], Floats]:
         return {}
 
-    def part(self, split: Split, clients: Sequence[int] | None = None) -> tuple[Floats, Floats]:
+    def stack_windows(
+        self, split: Split, clients: Sequence[int] | None = None
+    ) -> tuple[Floats, Floats]:
         """Features and targets of all windows in a split, or of those of some clients."""
         client_numbers = range(len(self.dataset.clients)) if clients is None else clients
-        starts = {i: self._thinned(self.dataset.starts(i, split)) for i in client_numbers}
+        starts = {i: self._thin_windows(self.dataset.starts(i, split)) for i in client_numbers}
         pairs = [
             (h, *client_starts)
-            for h in range(len(self.by_target))
+            for h in range(len(self.datasets_by_target))
             for client_starts in starts.items()
         ]
-        targets = [self.scaled(i, s, features.truth(self.by_target[h], s), h) for h, i, s in pairs]
+        targets = [
+            self.scale_loads(i, s, features.truth(self.datasets_by_target[h], s), h)
+            for h, i, s in pairs
+        ]
         ends = np.cumsum([0, *map(len, targets)]).tolist()
         first = self.features(*pairs[0])
         # Pooled windows are many: there is one copy of their features.
@@ -223,9 +228,9 @@ class TreeWindows:
             read[ends[k] : ends[k + 1]] = self.features(*pair) if k else first
         return read, np.concatenate(targets)
 
-    def _thinned(self, starts: Starts) -> Starts:
+    def _thin_windows(self, starts: Starts) -> Starts:
         """The windows of a client that are used."""
-        targets = len(self.by_target)
+        targets = len(self.datasets_by_target)
         if targets == 1:
             return starts
         most_rows = min(MOST_ROWS, MOST_POOLED_ROWS // len(self.dataset.clients))
@@ -236,8 +241,8 @@ class TreeWindows:
         transforms = [Lags(name="lags"), Level(name="level"), Calendar(name="calendar")]
         windows = Windows(look_back=self.dataset.look_back, covariates=transforms)
         columns = [covariates.public_values(windows, 1, rows)]
-        if len(self.by_target) > 1:
-            columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.by_target))
+        if len(self.datasets_by_target) > 1:
+            columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.datasets_by_target))
         extra_columns = len(features.extra_columns(self.dataset))
         columns.append(np.linspace(0, 1, rows)[:, None].repeat(extra_columns, axis=1))
         return np.concatenate(columns, axis=1)
@@ -277,12 +282,14 @@ class BinnedWindows:
         if self.public is not None:
             targets = np.zeros(len(self.public))
             bins = lightgbm.Dataset(self.public, targets, params=dict(parameters)).construct()
-        return lightgbm.Dataset(*self.windows.part("train"), params=parameters, reference=bins)
+        return lightgbm.Dataset(
+            *self.windows.stack_windows("train"), params=parameters, reference=bins
+        )
 
     @cached_property
     def validation(self) -> Any:
         """The validation set, in the bins of the training set."""
-        return self.training.create_valid(*self.windows.part("validation"))
+        return self.training.create_valid(*self.windows.stack_windows("validation"))
 
 
 def boost(

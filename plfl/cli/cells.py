@@ -87,7 +87,7 @@ def _test_weeks(study: Study) -> int | None:
     """The whole weeks of the test sets of all origins or, without any, of the longest series; None
     if the readings are not there."""
     variants = [*study.variants.values()]
-    if origins := {variant.data.cut for variant in variants if variant.data.cut}:
+    if origins := {variant.data.origin_date for variant in variants if variant.data.origin_date}:
         return TESTED_WEEKS * len(origins)
     first, weeks = variants[0], 0.0
     source = sources.source_of(first.data)

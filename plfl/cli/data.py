@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
             problems += error.problems
             continue
         interval, (_, tables) = first.data.interval, series[0]
-        description = describe(tables, interval, first.windows, first.data.cut)
+        description = describe(tables, interval, first.windows, first.data.origin_date)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
         print(f"{clients}, load in kWh per {interval} min")
         print(_use_local_starts(description, first.data))
@@ -101,7 +101,9 @@ def run(options: argparse.Namespace) -> None:
         remarks = ["", *description["remarks"]]  # below the names of the columns
         lines = print_table(description[list(REPORT_COLUMNS)].reset_index()).splitlines()
         print("\n".join(map("  ".join, zip(lines, remarks, strict=True))))
-        warnings = list_warnings(description, first.windows, first.data.cut, study.client_word)
+        warnings = list_warnings(
+            description, first.windows, first.data.origin_date, study.client_word
+        )
         refusals = list(dict.fromkeys(chain(*(_refusals_of(*part) for part in series))))
         problems += [problem.locate_in(state) for problem in refusals]
         lines = [f"- {warning}" for warning in warnings] or (
@@ -133,7 +135,7 @@ def run_fetch(options: argparse.Namespace) -> None:
         raise PlflError(Problem(options.task, "is no frozen task", "`plfl score --help` says more"))
     original = original_of(task)
     if original is None:
-        print(f"{task.name}: needs no download of an original; {study.data.origin}")
+        print(f"{task.name}: needs no download of an original; {study.data.source_words}")
     else:
         print(original.describe(options.base), flush=True)
         for path, count in fetch(original, Path("data"), options.base).items():
@@ -167,9 +169,11 @@ def _series_of_variants(
 ) -> list[tuple[list[Study], dict[str, pd.DataFrame]]]:
     """The variants of a study whose datasets of a state differ, those that read the same series
     together, with these; the first variant comes first."""
-    by_inputs = {study.plan.inputs[label]: variant for label, variant in study.variants.items()}
+    by_inputs = {
+        study.plan.data_labels[label]: variant for label, variant in study.variants.items()
+    }
     by_series: dict[str, list[Study]] = {}
-    for inputs in dict.fromkeys(study.plan.inputs.values()):
+    for inputs in dict.fromkeys(study.plan.data_labels.values()):
         variant = by_inputs[inputs]
         settings = sources.source_of(variant.data).settings(variant.data, state)
         by_series.setdefault(digest(settings), []).append(variant)

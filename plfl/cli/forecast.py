@@ -152,7 +152,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
         if kept_forecasters and readings.empty:
             fitting_names.add(name)
-            readings = kept_forecasters.latest(name)
+            readings = kept_forecasters.latest_reading(name)
             last = model.local_time(readings.index[-1], name)
             say(name, f"no reading yet: forecast from the known ones, up to {last}")
         first, reported_from = readings.index[0], None
@@ -170,7 +170,7 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
         forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
     finally:  # those without a forecast need them in a later call
         if kept_forecasters and options.keep_readings:
-            kept_forecasters.keep(
+            kept_forecasters.keep_readings(
                 {name: table for name, table in readings_read.items() if name in fitting_names}
             )
     if options.remember:

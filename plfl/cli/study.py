@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
             )
         )
     with_data = {
-        study.plan.inputs[label]: variant.data for label, variant in study.variants.items()
+        study.plan.data_labels[label]: variant.data for label, variant in study.variants.items()
     }
     for data in with_data.values() if not elsewhere else ():
         for state in data.states:

@@ -229,7 +229,7 @@ class Meters(Section):
 
     @field_validator("since", "until", mode="before")
     @classmethod
-    def _is_a_time(cls, value: object) -> object:
+    def _write_time_as_text(cls, value: object) -> object:
         """A time as text; YAML reads an unquoted 2017-01-01 as a date."""
         if value is None:
             return None
@@ -243,7 +243,7 @@ class Meters(Section):
 
     @field_validator("add")
     @classmethod
-    def _is_an_expression(cls, text: str | None) -> str | None:
+    def _check_expression(cls, text: str | None) -> str | None:
         try:
             re.compile(text or "")
         except re.error as error:
@@ -252,7 +252,7 @@ class Meters(Section):
 
     @field_validator("encoding")
     @classmethod
-    def _is_an_encoding(cls, name: str) -> str:
+    def _check_encoding(cls, name: str) -> str:
         try:
             b"    ".decode(name, "replace")
         except (LookupError, ValueError):
@@ -260,7 +260,7 @@ class Meters(Section):
         return name
 
     @model_validator(mode="after")
-    def _issue_has_a_lead(self) -> Self:
+    def _check_issue_and_lead(self) -> Self:
         if (self.weather_issued is None) != (self.weather_ahead is None):
             raise ValueError(
                 "weather_issued, weather_ahead: the column of issue times and the hours before the "
@@ -271,7 +271,7 @@ class Meters(Section):
         return self
 
     @property
-    def inputs(self) -> dict[str, str]:
+    def input_columns(self) -> dict[str, str]:
         """The columns of a model's inputs other than the load and the calendar, by role."""
         return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
 
@@ -374,7 +374,7 @@ class Data(Section):
 
     @field_validator("source")
     @classmethod
-    def _is_known(cls, name: str) -> str:
+    def _check_source(cls, name: str) -> str:
         try:
             find_source(name)
         except KeyError:
@@ -387,14 +387,14 @@ class Data(Section):
 
     @field_validator("features")
     @classmethod
-    def _begins_with_load(cls, features: list[str]) -> list[str]:
+    def _check_features(cls, features: list[str]) -> list[str]:
         if features[0] != "load":
             raise ValueError(f"it must start with 'load', but starts with {features[0]!r}")
         return refuse_repetitions(features)
 
     @field_validator("origins")
     @classmethod
-    def _differ(cls, origins: list[date] | Rolling) -> list[date] | Rolling:
+    def _refuse_equal_origins(cls, origins: list[date] | Rolling) -> list[date] | Rolling:
         return refuse_repetitions(origins) if isinstance(origins, list) else origins
 
     @property
@@ -403,7 +403,7 @@ class Data(Section):
         return find_source(self.source)
 
     @model_validator(mode="after")
-    def _every_state_has_clients(self) -> Self:
+    def _check_clients_of_states(self) -> Self:
         if isinstance(self.clients, dict) and set(self.clients) != set(self.states):
             raise ValueError(
                 f"clients: has {', '.join(self.clients) or 'no states'}, but data.states has "
@@ -412,7 +412,7 @@ class Data(Section):
         return self
 
     @model_validator(mode="after")
-    def _are_listed_or_drawn(self) -> Self:
+    def _check_draw(self) -> Self:
         if self.comstock.draw is not None and (self.buildings or self.source != "comstock"):
             raise ValueError(
                 "comstock.draw: draws ComStock's buildings, so remove data.buildings or the draw, "
@@ -439,17 +439,17 @@ class Data(Section):
         return sorted(sizes)
 
     @property
-    def cuts(self) -> list[date]:
+    def origin_dates(self) -> list[date]:
         """The dates of `origins`."""
         return self.origins if isinstance(self.origins, list) else self.origins.dates
 
     @property
-    def cut(self) -> date | None:
+    def origin_date(self) -> date | None:
         """The origin of a variant; None without origins."""
-        return self.cuts[0] if self.cuts else None
+        return self.origin_dates[0] if self.origin_dates else None
 
     @property
-    def origin(self) -> str:
+    def source_words(self) -> str:
         """The origin of the data in a few words, as reports show it."""
         return self.source_class.origin.label
 
@@ -478,7 +478,7 @@ class Data(Section):
         """The available features. Own meters have those of their columns and of the calendar."""
         if self.source != "meters":
             return self.features
-        input_names = ("load", *CALENDAR, *self.meters.inputs)
+        input_names = ("load", *CALENDAR, *self.meters.input_columns)
         return [name for name in self.features if name in input_names]
 
 
@@ -587,7 +587,7 @@ class Holidays(Section):
         return sorted(country_holidays(self.country, self.subdivision, years=list(years)))
 
     @model_validator(mode="after")
-    def _is_known(self) -> Self:
+    def _check_names(self) -> Self:
         self.dates([])
         return self
 
@@ -642,7 +642,7 @@ class Windows(Section):
 
     @field_validator("split")
     @classmethod
-    def _adds_up(cls, split: tuple[float, float, float]) -> tuple[float, float, float]:
+    def _check_split(cls, split: tuple[float, float, float]) -> tuple[float, float, float]:
         training, validation, test = split
         if training <= 0 or validation < 0 or test <= 0:
             raise ValueError("it must contain three fractions above 0; only validation may have 0")
@@ -792,7 +792,7 @@ class Simulation(Section):
     """The same for `down_mbit` and `up_mbit`."""
 
     @model_validator(mode="after")
-    def _spreads_common_speeds(self) -> Self:
+    def _check_spreads(self) -> Self:
         for spread, keys in SPREADS.items():
             own_keys = [key for key in keys if isinstance(getattr(self, key), list | dict)]
             if getattr(self, spread) and own_keys:
@@ -857,7 +857,7 @@ class Schedule(Section):
     """The end of the `cosine` as a multiple of η."""
 
     @model_validator(mode="after")
-    def _has_an_effect(self) -> Self:
+    def _refuse_keys_without_effect(self) -> Self:
         plain = type(self).model_fields
         for key, shape in (("period", "step"), ("factor", "step"), ("floor", "cosine")):
             if self.shape != shape and getattr(self, key) != plain[key].default:
@@ -948,7 +948,7 @@ class FederationSettings(Section):
         """Whether clients calibrate the models that they forecast with."""
         return self.calibration.epochs > 0
 
-    def participants(self, clients: int) -> float:
+    def expected_participants(self, clients: int) -> float:
         """Expected number of participants of a round, given the number of clients."""
         if self.selection == "poisson":
             return self.participation * clients
@@ -958,7 +958,7 @@ class FederationSettings(Section):
 
     def count_noise(self, clients: int) -> float:
         """σ_b on the number of norms within an adapting bound (Andrew et al. 2021: m/20)."""
-        return self.participants(self.privacy.noise_as_of or clients) / 20
+        return self.expected_participants(self.privacy.noise_as_of or clients) / 20
 
     def update_noise(self, clients: int) -> float:
         """Noise on the sum of the updates, in units of C: z, or the larger z_Δ that also pays for
@@ -993,7 +993,7 @@ class ChannelSettings(Section):
 
     @field_validator("up", "down")
     @classmethod
-    def _is_possible(cls, text: str, info: ValidationInfo) -> str:
+    def _check_chain(cls, text: str, info: ValidationInfo) -> str:
         chain_of(text, info.field_name or "")
         return text
 
@@ -1044,14 +1044,14 @@ class Tuning(Section):
 
     @field_validator("search")
     @classmethod
-    def _counts_rounds(cls, values_by_path: dict[str, list[Value]]) -> dict[str, list[Value]]:
+    def _check_rounds(cls, values_by_path: dict[str, list[Value]]) -> dict[str, list[Value]]:
         if not all(type(rounds) is int and rounds > 0 for rounds in values_by_path.get(ROUNDS, [])):
             raise refusal(f"{values_by_path[ROUNDS]} are not all whole numbers above 0", key=ROUNDS)
         return values_by_path
 
     @field_validator("alone")
     @classmethod
-    def _is_local(cls, values_by_path: dict[str, list[Value]]) -> dict[str, list[Value]]:
+    def _check_paths(cls, values_by_path: dict[str, list[Value]]) -> dict[str, list[Value]]:
         for path in values_by_path:
             if not path.startswith("client_opt."):
                 raise refusal(
@@ -1101,14 +1101,14 @@ class Baselines(Section):
 
     @field_validator("further")
     @classmethod
-    def _refuse_twice(cls, baselines: list[Baseline]) -> list[Baseline]:
+    def _refuse_repeated_baselines(cls, baselines: list[Baseline]) -> list[Baseline]:
         names = [baseline.name for baseline in baselines]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
         return baselines
 
     @model_validator(mode="after")
-    def _has_what_combinations_need(self) -> Self:
+    def _check_needs(self) -> Self:
         earlier = [name for name in STANDARD_BASELINES if name not in self.leave_out]
         extent = get_args(Crosses)
         for baseline in self.further:

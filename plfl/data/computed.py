@@ -124,7 +124,7 @@ class ComputedRows:
         """All rows, computed once and kept."""
         return self[:]
 
-    def has(self, rows: RowTable) -> bool:
+    def has_same_rows(self, rows: RowTable) -> bool:
         """Whether a table is this one, or all its rows."""
         return rows is self or rows is self.__dict__.get("every_row")
 

@@ -193,22 +193,22 @@ class Dataset:
                     )
                 )
             name = "train"
-        return self.on_the_same_rows(view_name=name)
+        return self.copy_on_rows(view_name=name)
 
     def select(self, clients: NDArray[np.int64]) -> Self:
         """A dataset of some of the clients; the rows of the others stay, unused."""
         optional = {"scaling": self.scaling, "federation": self.federation}
-        return self.on_the_same_rows(
+        return self.copy_on_rows(
             clients=self.clients[clients],
             views={name: view.select(clients) for name, view in self.views.items()},
             **{name: values[clients] for name, values in optional.items() if len(values)},
         )
 
-    def on_the_same_rows(self, **changes: Any) -> Self:
+    def copy_on_rows(self, **changes: Any) -> Self:
         """A copy with other fields, but the same rows and the same cached `readable`, and
         `_has_targets` if the targets are the same."""
         dataset = replace(self, **changes)
-        dataset.__dict__["readable"] = self.readable
+        dataset.__dict__["is_readable"] = self.is_readable
         if "targets" not in changes:
             dataset.__dict__["_has_targets"] = self._has_targets
         return dataset
@@ -219,7 +219,7 @@ class Dataset:
         if not self.view.is_rehearsal:
             return self
         views = {n: view if n == "new" else view.refit() for n, view in self.views.items()}
-        return self.on_the_same_rows(views=views)
+        return self.copy_on_rows(views=views)
 
     def federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
@@ -231,9 +231,9 @@ class Dataset:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
         all_starts = self._all_starts(client, split)
         last = self.persistence_rows(all_starts)
-        return all_starts[self.readable[last] & self._has_targets[last]]
+        return all_starts[self.is_readable[last] & self._has_targets[last]]
 
-    def skipped(self, client: int, split: Split) -> int:
+    def count_skipped(self, client: int, split: Split) -> int:
         """Number of windows in one split of a client that touch a gap."""
         return len(self._all_starts(client, split)) - len(self.starts(client, split))
 
@@ -247,7 +247,7 @@ class Dataset:
         return np.arange(first, end - window_length(self) + 1)
 
     @cached_property
-    def readable(self) -> NDArray[np.bool_]:
+    def is_readable(self) -> NDArray[np.bool_]:
         """Whether the window whose last input row this is (R,) reads no gap in its inputs. Rows
         with too few rows before them in the table count as gaps."""
         readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
@@ -332,7 +332,7 @@ class Dataset:
             target: RowTable = self.series_table.target(h)
         else:
             target = targets[:, h]
-        return self.on_the_same_rows(
+        return self.copy_on_rows(
             targets=target, look_ahead=self.look_ahead + h, horizons=1, series_table=None
         )
 
@@ -368,7 +368,7 @@ class Dataset:
             if holidays := table.windows.holidays_digest:  # others need another training
                 own_arrays["series/holidays"] = holidays
             own_arrays |= {f"series/{name}": getattr(table, name) for name in PART_ARRAYS}
-        own_arrays["readable"] = self.readable
+        own_arrays["readable"] = self.is_readable
         arrays.save(path, own_arrays)
 
     @classmethod
@@ -396,7 +396,7 @@ class Dataset:
                 interval, columns = own_arrays["interval"], own_arrays["columns"]
                 own_arrays |= _computed(windows, interval, columns, part_arrays, own_arrays)
             dataset = cls(**own_arrays, views=views)
-            dataset.__dict__["readable"] = readable
+            dataset.__dict__["is_readable"] = readable
             return dataset
 
         return arrays.load(path, make)
@@ -417,7 +417,7 @@ def source_table(dataset: Dataset) -> SeriesTable | None:
     if table is None:
         return None
     pairs = (dataset.covariates, table.covariates), (dataset.targets, table.targets)
-    return table if all(computed.has(rows) for rows, computed in pairs) else None
+    return table if all(computed.has_same_rows(rows) for rows, computed in pairs) else None
 
 
 def _computed(
@@ -489,7 +489,7 @@ class JoinedRows:
             for name, values in self._parts.items():
                 part = getattr(table, name)
                 values.append(part + self._count if name == "bounds" else part)
-        self._readable.append(dataset.readable)
+        self._readable.append(dataset.is_readable)
         self._count += len(dataset.load)
 
     def as_dataset(self, model: Dataset, **changes: Any) -> Dataset:
@@ -500,7 +500,7 @@ class JoinedRows:
             settings = table.windows, model.interval, model.columns
             rows |= _computed(*settings, part_arrays, rows)
         dataset = replace(model, **rows, **changes)
-        dataset.__dict__["readable"] = np.concatenate(self._readable)
+        dataset.__dict__["is_readable"] = np.concatenate(self._readable)
         return dataset
 
 

@@ -122,7 +122,7 @@ def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict
     test = dataset.starts(0, "test")
     return {
         "windows": sum(len(dataset.starts(0, split)) for split in SPLITS),
-        "skipped": sum(dataset.skipped(0, split) for split in SPLITS),
+        "skipped": sum(dataset.count_skipped(0, split) for split in SPLITS),
         "test_persistence_mae": naive_error(dataset.truth(test), dataset.persistence(test)),
     }
 

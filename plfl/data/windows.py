@@ -74,10 +74,10 @@ def build(
     dataset = join_datasets(parts, folder)
     if folder is None:
         computed = {name: getattr(dataset, name).every_row for name in COMPUTED_FIELDS}
-        dataset = dataset.on_the_same_rows(**computed)
+        dataset = dataset.copy_on_rows(**computed)
     if size is not None:
         federation = federations_of(list(tables), size)
-        dataset = dataset.on_the_same_rows(federation=federation)
+        dataset = dataset.copy_on_rows(federation=federation)
     _check_windows(dataset, windows)
     return dataset
 
@@ -190,7 +190,7 @@ def _check_windows(dataset: Dataset, windows: Windows) -> None:
     problems = [
         Problem(
             f"client {name}",
-            f"all {dataset.skipped(i, split)} windows of its {split} set touch a gap in the "
+            f"all {dataset.count_skipped(i, split)} windows of its {split} set touch a gap in the "
             "readings",
             remedy,
             name,

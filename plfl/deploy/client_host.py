@@ -107,7 +107,7 @@ def attend(
 def _answer(client: DeployedClient, data: bytes, seal: Seal) -> bytes:
     """The sealed answer to a message; empty if the server has not sealed the message."""
     try:
-        return seal.close(client.answer(seal.open(data)))
+        return seal.encrypt(client.answer(seal.decrypt(data)))
     except PlflError as error:
         log.error("message of the server: %s", error)
         return b""
@@ -149,7 +149,7 @@ def _run_supernode(
                 f"another process uses this key, or it has another certificate than {link.trusted} "
                 "or another address than that has, or this machine's clock is wrong by a day or "
                 "more; copy both folders that the same `plfl deploy keys` created, with the "
-                f"address as --host. See {processes.log('supernode')}"
+                f"address as --host. See {processes.log_file('supernode')}"
             )
         if not reason:
             accepted, is_told = time.monotonic(), False

@@ -110,7 +110,7 @@ class Forecasts:
             "client": self.name,
             "cell": model.name,
             "unit": f"kWh per {model.interval} min",
-            "data": model.study.data.origin,
+            "data": model.study.data.source_words,
             "plfl": __version__,
             "forecasts": rows.to_dict("records"),
         }

@@ -60,7 +60,7 @@ class Processes:
         is_visible: bool = False,
     ) -> subprocess.Popen[bytes]:
         """Start a process in `folder`. Its output goes to its log or, if `is_visible`, to ours."""
-        with self.log(name).open("ab") as log:
+        with self.log_file(name).open("ab") as log:
             self.running[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -73,25 +73,25 @@ class Processes:
             )
         return self.running[name]
 
-    def log(self, name: str) -> Path:
+    def log_file(self, name: str) -> Path:
         """File with the output of a process."""
         return self.logs / f"{name}.log"
 
     def tail(self, name: str, lines: int = 5) -> str:
         """The last lines of a process's output."""
         with suppress(OSError):
-            text = self.log(name).read_text(encoding="utf-8", errors="replace")
+            text = self.log_file(name).read_text(encoding="utf-8", errors="replace")
             return "\n".join(text.splitlines()[-lines:])
         return ""
 
-    def check(self, name: str) -> None:
+    def check_running(self, name: str) -> None:
         """Check that a process is still running."""
         code = self.running[name].poll()
         if code is not None:
             raise PlflError(
                 Problem(
                     "",
-                    f"{name} ended with status {code}, and {self.log(name)} with\n"
+                    f"{name} ended with status {code}, and {self.log_file(name)} with\n"
                     f"{self.tail(name)}",
                 )
             )

@@ -145,12 +145,12 @@ class Seal:
         derived = HKDF(hashes.SHA384(), 32, salt=None, info=b"plfl messages").derive(shared)
         self._cipher, self._side, self._peer_side = AESGCM(derived), side, peer_side
 
-    def close(self, data: bytes) -> bytes:
+    def encrypt(self, data: bytes) -> bytes:
         """A sealed message."""
         nonce = os.urandom(NONCE)
         return nonce + self._cipher.encrypt(nonce, data, self._side)
 
-    def open(self, data: bytes) -> bytes:
+    def decrypt(self, data: bytes) -> bytes:
         """The message that the other side has sealed.
 
         Raises:

@@ -79,7 +79,7 @@ def federate(
         report(f"{folders.cell}: a server and {len(names)} clients; logs in {processes.logs}")
         while (code := server.poll()) is None:
             for name in names:
-                processes.check(name)
+                processes.check_running(name)
             time.sleep(PROCESS_PAUSE)
         if code:
             raise PlflError(

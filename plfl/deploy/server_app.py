@@ -139,7 +139,7 @@ class FlowerGrid:
         end = time.monotonic() + timeout
         message_ids = {}
         for name, data in messages.items():
-            content = RecordDict({RECORD: ConfigRecord({FIELD: self.seals[name].close(data)})})
+            content = RecordDict({RECORD: ConfigRecord({FIELD: self.seals[name].encrypt(data)})})
             # The time to live includes the answer. It must not end before the timeout.
             node = self.nodes[name]
             message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
@@ -157,7 +157,7 @@ class FlowerGrid:
                     log.warning("client %s: %.500r", name, reply.error.reason)
                     continue
                 try:
-                    answers[name] = self.seals[name].open(message_in(reply))
+                    answers[name] = self.seals[name].decrypt(message_in(reply))
                 except SealError as error:
                     log.warning("client %s: %s; did another account answer?", name, error)
                     answers[name] = b""  # is refused

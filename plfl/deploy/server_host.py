@@ -73,13 +73,13 @@ class ServerProcesses:
         self.group.start("superlink", command, self._environment)
         end = time.monotonic() + START
         while not is_open(self.link.address):
-            self.group.check("superlink")
+            self.group.check_running("superlink")
             if time.monotonic() > end:
                 raise PlflError(
                     Problem(
                         "",
                         f"the SuperLink does not listen on {self.link.address} after {START:.0f} s",
-                        f"see {self.group.log('superlink')}",
+                        f"see {self.group.log_file('superlink')}",
                     )
                 )
             time.sleep(PROCESS_PAUSE)
@@ -98,7 +98,7 @@ class ServerProcesses:
             raise PlflError(
                 Problem(
                     "",
-                    f"the ServerApp ended ({state}), and {self.group.log('superexec')} with\n"
+                    f"the ServerApp ended ({state}), and {self.group.log_file('superexec')} with\n"
                     f"{self.group.tail('superexec')}",
                 )
             )
@@ -189,7 +189,7 @@ def _watch(
                 log.warning("%s", note)
             return
         for name in ("superlink", "superexec"):
-            processes.group.check(name)
+            processes.group.check_running(name)
         if time.monotonic() - asked_at > STATUS:
             processes.check_rounds()
             asked_at = time.monotonic()

@@ -196,7 +196,7 @@ def join_files(
         # Parquet has no stamps in seconds.
         forecasts = read_table(part.forecasts).astype({"stamp": "datetime64[s]"})
         tables = table, forecasts, read_table(part.errors)
-        results.append(GroupResults(*tables, Totals.remove(saved), totals))
+        results.append(GroupResults(*tables, Totals.other_arrays(saved), totals))
     names = [baseline.name for baseline in baselines_of(study)]
     all_results = join_groups(results, groups_of(study, state), names)
     packed = {**read_arrays(common)[0], **all_results.packed}

@@ -50,12 +50,12 @@ class Recorder:
             pd.concat([recorder.errors for recorder in recorders], ignore_index=True),
         )
 
-    def join(self, t: int, traffic: Traffic) -> None:
+    def record_joining(self, t: int, traffic: Traffic) -> None:
         """Add a row for each client that joins after round `t`, with the bytes it exchanges."""
         no_clients, no_values = np.empty(0, np.int64), np.empty(0)
-        self.train(t, no_clients, no_values, no_values, traffic, None)
+        self.record_training(t, no_clients, no_values, no_values, traffic, None)
 
-    def train(
+    def record_training(
         self,
         t: int,
         present: NDArray[np.int64],
@@ -86,7 +86,7 @@ class Recorder:
             timed = {"seconds": times.busy[exchanging_clients], "round_seconds": times.round}
         self.parts.append(pd.DataFrame(columns | client_traffic | timed))
 
-    def train_members(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
+    def record_member_steps(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
         """Add a row with the steps that the members of a federation took in round `t`, if its
         models are scored on other clients; `model_scores` leaves it out."""
         columns = {"round": t, "client": "", "split": "members", "model": "", "loss": np.nan}
@@ -95,7 +95,7 @@ class Recorder:
         zeros = {kind: np.zeros(1, counts.dtype) for kind, counts in traffic.items()}
         self.parts.append(pd.DataFrame(columns | zeros, index=[0]))
 
-    def evaluate(
+    def record_scores(
         self, t: int, evaluation: Evaluation, traffic: Traffic, clusters: NDArray[np.int64] | None
     ) -> None:
         """Add a row for each client, split and model: its scores, and its cluster if it has one."""
@@ -105,7 +105,7 @@ class Recorder:
         part.insert(0, "round", t)
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
 
-    def take_validation(self, choice_recorder: Self, t: int, last: int) -> None:
+    def copy_validation(self, choice_recorder: Self, t: int, last: int) -> None:
         """Copy the validation scores of another recorder up to round `t`; those of `t` become
         those of round `last`."""
         own_parts = [part[part["split"] != "validation"] for part in self.parts]

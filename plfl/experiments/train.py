@@ -192,7 +192,7 @@ def _retrain_chosen(
         for recorder, choice_recorder in zip(
             trial.recorders, first_trials[trial].recorders, strict=True
         ):
-            recorder.take_validation(
+            recorder.copy_validation(
                 choice_recorder, trial.last_round, maker_of_choice.study.federation.rounds
             )
     return list(final_trials.values())
@@ -285,19 +285,19 @@ class _Job:
         if self._scores(trial, t):
             evaluation = part.examine(trial.method, scored_as == last)
         if not part.has_joining_clients:
-            recorder.train(
+            recorder.record_training(
                 *(t, finished.participants, finished.training_losses, finished.local_steps),
                 traffic,
                 finished.times if takes_time(self.settings.simulation) else None,
             )
         else:
-            recorder.train_members(t, finished.local_steps, traffic)
+            recorder.record_member_steps(t, finished.local_steps, traffic)
             traffic = part.join_traffic if evaluation is not None else traffic
             if evaluation is not None and scored_as == last:
-                recorder.join(last, traffic)
+                recorder.record_joining(last, traffic)
         if evaluation is not None:
             clusters = None if part.has_joining_clients else clusters_of(part.federation)
-            recorder.evaluate(scored_as, evaluation, traffic, clusters)
+            recorder.record_scores(scored_as, evaluation, traffic, clusters)
             if scored_as == last:
                 recorder.week, recorder.errors = evaluation.week(), evaluation.errors()
 

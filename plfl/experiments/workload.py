@@ -221,7 +221,7 @@ def measured_speed(study: Study) -> float:
     size = batch
     if on_gpu:
         # Each of many models that train together takes less time; on a core it does not.
-        room = engine.block(lambda: task(1, local_steps(study), batch))
+        room = engine.most_models(lambda: task(1, local_steps(study), batch))
         models = min(side_by_side(study), room)
     elif cost_of_step(study) > 1:  # long: a part of a minibatch
         size = 1
@@ -251,7 +251,9 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
         steps = works[label]["client_steps"].sum() + evaluations
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
     if study.task.forecasts:
-        datasets = {study.plan.inputs[label]: variant for label, variant in study.variants.items()}
+        datasets = {
+            study.plan.data_labels[label]: variant for label, variant in study.variants.items()
+        }
         for variant in datasets.values():
             clients = sum(map(variant.data.clients_of, variant.data.states))
             total += seconds_of_baselines(variant, clients)

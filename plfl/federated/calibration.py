@@ -49,7 +49,7 @@ def calibrate(
         targets = _corrected_targets(models, client_data, minibatches.starts, term)
         minibatches = replace(minibatches, targets=targets)
     pull = options.mu * head.to(models.dtype) if options.variant == "prox" else None
-    return client_data.trained(
+    return client_data.train_minibatches(
         models, optimiser, minibatches, steps, term=term, frozen=~head, pull=pull
     )
 

@@ -190,7 +190,7 @@ class Channel:
         for kind in ("bytes", "extras"):
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += sizes
 
-    def add(
+    def add_masked(
         self,
         purpose: str,
         clients: Tensor,
@@ -233,7 +233,9 @@ class Channel:
         )
         bits_of_place = server.add(dict(enumerate(masked)), fields)
         arrival_bits = carry("down", [bits_of_place[n] for n in range(len(places))])
-        answers = carry("up", [m.tell(bits) for m, bits in zip(members, arrival_bits, strict=True)])
+        answers = carry(
+            "up", [m.reveal_shares(bits) for m, bits in zip(members, arrival_bits, strict=True)]
+        )
         lanes = server.unmask(dict(enumerate(answers)), fields)
         self._commit("receiver", clients)
         return MaskedSum(read_sum(fields, lanes), crowd, clients)
@@ -243,12 +245,12 @@ class Channel:
         if self.coder is not None and self.coder.round:
             self.coder.commit(end, clients)
 
-    def machines(self, clients: Sequence[int]) -> int:
+    def count_machines(self, clients: Sequence[int]) -> int:
         """How many clients exchange messages while `clients` do, those on other machines
         included."""
         return len(clients) if self.other_traffic is None else self.other_traffic.number
 
-    def crowd(self, clients: Sequence[int]) -> tuple[int, ...]:
+    def crowd_numbers(self, clients: Sequence[int]) -> tuple[int, ...]:
         """The numbers of those who exchange messages while `clients` do, those on other machines
         included as far as their messages pass this one."""
         if self.other_traffic is None:

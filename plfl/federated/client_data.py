@@ -224,9 +224,9 @@ class ClientData:
         minibatches, steps_each = self._draw_round(clients, t, steps)
         if shared is None:
             shared = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        return self.trained(rows, optimiser, minibatches, steps_each, shared=shared)
+        return self.train_minibatches(rows, optimiser, minibatches, steps_each, shared=shared)
 
-    def trained(
+    def train_minibatches(
         self,
         rows: Tensor,
         optimiser: ClientOpt,
@@ -268,7 +268,7 @@ class ClientData:
             return rows.clone()
         all_clients = torch.arange(len(rows), device=rows.device)
         minibatches, steps = self.passes(purpose, all_clients, epochs, most_steps)
-        return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
+        return self.train_minibatches(rows, optimiser, minibatches, steps, frozen=frozen)
 
     def gradients(
         self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor, skip: int = 0

@@ -86,7 +86,7 @@ class Clock:
         streams = batches.streams(self.seed, "availability", self.names, t)
         return np.array([random.random() < share for random in streams])
 
-    def progress(self, t: int) -> NDArray[np.float64]:
+    def share_before_dropout(self, t: int) -> NDArray[np.float64]:
         """Share (N,) of its local steps after which each client would drop out of round `t`; 1 for
         those that stay."""
         progress = np.ones(len(self._all_clients))
@@ -98,7 +98,7 @@ class Clock:
                     progress[i] = after
         return progress
 
-    def work(self, clients: NDArray[np.int64], steps: NDArray[np.float64]) -> None:
+    def charge_work(self, clients: NDArray[np.int64], steps: NDArray[np.float64]) -> None:
         """Charge `clients` (n,) with further work (n,), in local steps of one minibatch."""
         self._work[clients] += steps
 

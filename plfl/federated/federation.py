@@ -280,7 +280,7 @@ class Federation:
     def charge(self, clients: Tensor, work: Tensor | float) -> None:
         """Charge `clients` (n,) for further `work` (n,), in local steps, on the clock."""
         steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
-        self.clock.work(clients.cpu().numpy(), steps)
+        self.clock.charge_work(clients.cpu().numpy(), steps)
 
     def begin_round(self, t: int) -> None:
         """Give the local optimiser its learning rate of round `t`; until `end_round`."""

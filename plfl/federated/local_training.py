@@ -71,14 +71,16 @@ class Cohort:
     def steps_taken(self) -> NDArray[np.float64]:
         """Local steps (n,) that the clients took, including those that the method took itself."""
         steps_asked = (self.steps + self.instructions.skip).cpu().double().numpy()
-        progress = self.f.clock.progress(self.t)[self.clients.cpu().numpy()]
+        progress = self.f.clock.share_before_dropout(self.t)[self.clients.cpu().numpy()]
         return np.asarray(steps_asked * progress, dtype=np.float64)
 
     def close(self) -> None:
         """Report the clients' work to the clock and their results to the method."""
         instructions, clients = self.instructions, self.clients.cpu().numpy()
         work_before = torch.as_tensor(instructions.before).cpu().numpy()
-        self.f.clock.work(clients, work_before + self.steps_taken * instructions.work_per_step)
+        self.f.clock.charge_work(
+            clients, work_before + self.steps_taken * instructions.work_per_step
+        )
         if self.stay:
             result = TrainResult(instructions, self.steps, self.update, self.gradients)
             aggregate(self.f, self.t, self.clients, result)
@@ -107,7 +109,7 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
     """Let `clients` (n,) send their `updates` (n, d_s), masked, and the server step along the mean
     of those whose numbers arrive."""
     private, indices = f.privacy, clients.tolist()
-    if f.channel.machines(indices) < FEWEST_MASKED:
+    if f.channel.count_machines(indices) < FEWEST_MASKED:
         log.info("round %d: fewer than %d clients are left", t, FEWEST_MASKED)
         return
     grid = UpdateGrid(None if private is None else private.noise_of_sum(t, f.client_data.names))
@@ -121,7 +123,7 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
         return grid.round(crowd, indices, *client_arrays, random)
 
     all_weights = float(weights.nansum())
-    masked_sum = f.channel.add(f"update/{t}", clients, all_weights, numbers, len(f.x0))
+    masked_sum = f.channel.add_masked(f"update/{t}", clients, all_weights, numbers, len(f.x0))
     weight = float(weights[masked_sum.clients].sum()) if private is None else private.participants
     f.server.step(grid.mean(masked_sum.crowd, masked_sum.numbers, weight).to(f.server.x))
 
@@ -303,7 +305,7 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
             yield [_Part(cohort, slice(len(cohort.clients)))]
             continue
         if (kind := cohort.kind) not in waiting:
-            waiting[kind] = engine.block(partial(_Part(cohort, slice(1)).task, engine)), []
+            waiting[kind] = engine.most_models(partial(_Part(cohort, slice(1)).task, engine)), []
         capacity, parts = waiting[kind]
         first, clients = 0, len(cohort.clients)
         if routine is not None:

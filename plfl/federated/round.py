@@ -114,7 +114,9 @@ class _RunningRound:
     @property
     def is_staying(self) -> Tensor:
         """Mask (N,) of the clients that do not drop out."""
-        return torch.from_numpy(self.f.clock.progress(self.t) == 1).to(self.f.local.device)
+        return torch.from_numpy(self.f.clock.share_before_dropout(self.t) == 1).to(
+            self.f.local.device
+        )
 
     def close(self, cohort: Cohort) -> None:
         """End the work of a cohort, all of whose clients have trained."""

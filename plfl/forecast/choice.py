@@ -226,7 +226,7 @@ class Forecasters:
             )
         here = self.index[self.index["state"] == self.clients[client]]
         if wanted:
-            return self._wanted(here, wanted)
+            return self._find_wanted(here, wanted)
         if (assignment := self._assignments.get(client)) is None:
             raise ResultsError(
                 Problem(client, "no forecaster has a score", "choose one with --with")
@@ -254,7 +254,7 @@ class Forecasters:
         received is taken (benchmarks/first_days.py).
         """
         if wanted:
-            choice = self._wanted(self.index, wanted)
+            choice = self._find_wanted(self.index, wanted)
         else:
             choice = self._best_for_age(readings) or self._best_for_new(client, readings, epochs)
         return self._with_state(choice), self.model(choice.file).adapt(readings, client, epochs)
@@ -322,7 +322,7 @@ class Forecasters:
         """The readings of each client that the study knows, in kWh, indexed by the ends of the
         intervals in standard time; NaN in gaps."""
         tables: dict[str, pd.DataFrame] = {}
-        wanted = self.any_model.readings
+        wanted = self.any_model.reading_columns
         for state in self.index["state"].unique():
             folders = [self.place, self.place.parent]  # a variant's may be one above
             files = [folder / "data" / f"{state}.npz" for folder in folders]
@@ -343,7 +343,7 @@ class Forecasters:
         tables = read_recent(self.results, self.any_model.form_of_readings)
         return {name: self.any_model.join_lengths(table) for name, table in tables.items()}
 
-    def keep(self, new: Mapping[str, pd.DataFrame]) -> None:
+    def keep_readings(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
         keep_recent(self.results, new, self._reach, self.any_model.form_of_readings)
 
@@ -404,7 +404,7 @@ class Forecasters:
         rows = count_rows_read(model.study, model.interval, model.baseline)
         return self.with_earlier(client, readings, None if model.has_adaptive_widths else rows)
 
-    def latest(self, client: str) -> pd.DataFrame:
+    def latest_reading(self, client: str) -> pd.DataFrame:
         """The last known reading of a client, for a forecast if nothing new has come. DataError: it
         is so old that the forecast would be for the past."""
         model, known_readings = self.any_model, self._known_readings(client)
@@ -493,7 +493,7 @@ class Forecasters:
         lags = {client: max(ends.values()) - end for client, end in ends.items()}
         return {client: describe_lag(pd.Timedelta(lag), length) for client, lag in lags.items()}
 
-    def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
+    def _find_wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
         known_names = among["name"].drop_duplicates().tolist()
         if wanted not in known_names:
             raise ResultsError(

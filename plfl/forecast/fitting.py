@@ -63,8 +63,8 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
     steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained_parameters)
     if epochs is None:
         is_as_received = is_all_shared and len(table) * model.interval < AS_RECEIVED
-        epochs = 0 if is_as_received else steps.choice()
-    models: Models = {"local": steps.after(epochs), "global": start[None]}
+        epochs = 0 if is_as_received else steps.choose_passes()
+    models: Models = {"local": steps.train_passes(epochs), "global": start[None]}
     widths: ConformalWidths = {}
     if model.widths:
         widths = dict.fromkeys(MODELS, model.widths["global"].mean(axis=0, keepdims=True))
@@ -116,13 +116,13 @@ class OwnSteps:
     trained: NDArray[np.bool_]
     """Whether each of them (P,) is trained."""
 
-    def after(self, epochs: int) -> NDArray[np.float32]:
+    def train_passes(self, epochs: int) -> NDArray[np.float32]:
         """Parameters (1, P) after this number of passes over all windows."""
         if epochs == 0:
             return self.start[None]
         return self._calibrated(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
 
-    def choice(self) -> int:
+    def choose_passes(self) -> int:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
         day, after training on the readings before it; 0 if there are too few."""
         part, task, engine = _with_held(self.trainer.series), self.trainer.task, self.trainer.engine

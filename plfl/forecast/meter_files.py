@@ -39,7 +39,7 @@ class MeterFiles(Contents):
     """The contents of a file of models, and the files of meters from which they can forecast."""
 
     @property
-    def readings(self) -> list[str]:
+    def reading_columns(self) -> list[str]:
         """The columns that new data must have. Those of the calendar follow from the stamps."""
         return [name for name in self.columns if name not in CALENDAR]
 
@@ -197,7 +197,7 @@ class MeterFiles(Contents):
         parts: list[pd.DataFrame] = []
         for minutes in sorted(lengths.unique()):
             rows = kept_readings[lengths == minutes]
-            part = rows.loc[~rows.index.duplicated(keep="last"), self.readings]
+            part = rows.loc[~rows.index.duplicated(keep="last"), self.reading_columns]
             part.attrs["minutes"] = int(minutes)
             parts.append(part)
         if len(parts) == 1:
@@ -211,7 +211,7 @@ class MeterFiles(Contents):
     def form_of_readings(self) -> str:
         """A digest of what readings are before they are resampled: interval, zones and columns."""
         layout = self._layout
-        return digest(self._summed_minutes, layout.timezone, layout.timezones, self.readings)
+        return digest(self._summed_minutes, layout.timezone, layout.timezones, self.reading_columns)
 
     @property
     def _summed_minutes(self) -> int:
@@ -258,7 +258,7 @@ class MeterFiles(Contents):
     @property
     def _layout(self) -> Meters:
         """The layout of the files of meters."""
-        column_names = ["timestamp", *self.readings]
+        column_names = ["timestamp", *self.reading_columns]
         if self.study.data.source == "meters":
             meters = self.study.data.meters
             readable_columns = (*column_names, *NOT_INPUTS)

@@ -236,7 +236,7 @@ class ForecastModel(MeterFiles):
                 Problem(client, "took part and has a model", "a new meter needs another name")
             )
         self._check(frame, client)
-        table = assemble(frame[self.readings], self.columns)
+        table = assemble(frame[self.reading_columns], self.columns)
         weeks = len(table) * self.interval / MINUTES_PER_WEEK
         adapted, passes = adapt_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
@@ -264,7 +264,7 @@ class ForecastModel(MeterFiles):
         table, dataset, last = self._windows(frame, client)
         values, rows = table.to_numpy(float), self.look_back
         values = np.concatenate([np.full((rows, values.shape[1]), np.nan), values])
-        read = last[:, None] + 1 + np.arange(rows + self._later)
+        read = last[:, None] + 1 + np.arange(rows + self._count_later_rows)
         stamps = table.index.to_numpy("datetime64[s]")
         targets = dataset.target_rows(last - (dataset.look_back - 1))
         monday = np.datetime64("2024-01-01", "m")
@@ -306,10 +306,10 @@ class ForecastModel(MeterFiles):
             "output": "kWh per interval",
         }
         program = program_of(self, client, row, self.look_back, self._widths(client, model))
-        export(Path(path), program, self._later, about)
+        export(Path(path), program, self._count_later_rows, about)
 
     @property
-    def _later(self) -> int:
+    def _count_later_rows(self) -> int:
         """Rows after the last reading that a forecast reads."""
         return self.study.windows.farthest if self._future_features else 0
 
@@ -323,7 +323,7 @@ class ForecastModel(MeterFiles):
         stamps = pd.date_range(
             frame.index[0], periods=len(known_rows) + rows_ahead, freq=step, name="timestamp"
         )
-        assembled = assemble(frame[self.readings].reindex(stamps), self.columns)
+        assembled = assemble(frame[self.reading_columns].reindex(stamps), self.columns)
         settings = self.study.windows, self.scalings[client]
         dataset = build_later(client, assembled, *settings, fills_lags=fills_lags)
         if len(known_rows) < self.look_back:
@@ -335,7 +335,7 @@ class ForecastModel(MeterFiles):
         reach = dataset.look_back if early else self.look_back
         needed_rows = min(reach, max(len(known_rows), dataset.look_back))
         last = np.arange(needed_rows - 1, len(known_rows))
-        last = last[dataset.readable[last]]
+        last = last[dataset.is_readable[last]]
         if not len(last):
             gapless_rows = dataset.look_back if fills_lags else needed_rows
             raise DataError(
@@ -412,17 +412,17 @@ class ForecastModel(MeterFiles):
                     "set it to the ends of the intervals in standard time",
                 )
             )
-        if missing := [name for name in self.readings if name not in frame]:
+        if missing := [name for name in self.reading_columns if name not in frame]:
             raise DataError(
                 Problem(
                     client,
                     f"has no column {', '.join(missing)}, but the model reads "
-                    f"{', '.join(self.readings)}",
+                    f"{', '.join(self.reading_columns)}",
                     "add it",
                 )
             )
         check_stamps(client, frame.index, self.interval)
-        for name in self.readings:
+        for name in self.reading_columns:
             check_finite(client, frame[name], gaps=True)
         needed_rows = self.study.windows.look_back
         if len(frame) < needed_rows:
@@ -488,7 +488,7 @@ class ForecastModel(MeterFiles):
             return
         dataset = build_later(client, table, self.study.windows, self.scalings[client])
         rows = table.index.get_indexer(pd.DatetimeIndex(forecasts["made_at"].unique()))
-        if not dataset.readable[rows].all():
+        if not dataset.is_readable[rows].all():
             log.warning(
                 "%s: some of the last %d readings that a forecast reads are in a gap; the last one "
                 "stands for those that are missing",

@@ -46,7 +46,7 @@ def score_as_new(
             saved = unpack(study.baselines, name, packed, len(dataset.clients))
             for number, client in enumerate(dataset.clients.tolist()):
                 own_dataset = dataset.with_view("new").select(np.array([number]))
-                own_dataset = own_dataset.on_the_same_rows(
+                own_dataset = own_dataset.copy_on_rows(
                     views={"train": own_dataset.view}, view_name="train"
                 )
                 try:

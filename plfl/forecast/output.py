@@ -56,7 +56,7 @@ class Form:
         zone: tzinfo | None = _zone(self.timezone) if self.timezone else None
         if zone is None and len(zones) > 1:
             zone = UTC  # one table has one zone
-        parts = [self._of(client, table, zone) for client, table in forecasts.items()]
+        parts = [self._client_rows(client, table, zone) for client, table in forecasts.items()]
         all_rows = pd.concat(parts, ignore_index=True)
         zone_of_stamps = all_rows["timestamp"].dt.tz
         zone_name = STANDARD_TIME if zone_of_stamps is None else str(zone_of_stamps)
@@ -77,7 +77,7 @@ class Form:
         wide.columns = wide.columns.map(name)
         return wide.reset_index(names=f"timestamp ({self.stamp}, {zone_name})")
 
-    def _of(self, client: str, table: pd.DataFrame, zone: tzinfo | None) -> pd.DataFrame:
+    def _client_rows(self, client: str, table: pd.DataFrame, zone: tzinfo | None) -> pd.DataFrame:
         stamps, made_at = _stamps(table), pd.DatetimeIndex(table["made_at"])
         if zone is not None:
             if stamps.tz is None:

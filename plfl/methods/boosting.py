@@ -216,7 +216,9 @@ class Boosting(Method):
             noise = SumNoise(self.noise, stream(f.seed, "/noise", session.t))
         # The sums of fewer would tell each what another one sends; the tree then adds nothing.
         grows = session.stay and (
-            channel is None or channel.secrets is None or channel.machines(clients) >= FEWEST_MASKED
+            channel is None
+            or channel.secrets is None
+            or channel.count_machines(clients) >= FEWEST_MASKED
         )
         purpose = f"tree/{session.t}"
         with _known_counts(state) as counts:

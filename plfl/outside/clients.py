@@ -193,7 +193,7 @@ def datasets(study: Study) -> Datasets:
 def examples(study: Study) -> Mapping[tuple[str, str], Examples]:
     """The examples of a study with no axes but `data.origins`, by origin and state."""
     return {
-        (str(variant.data.cut) if study.plan.axes else "", state): sources.source_of(
+        (str(variant.data.origin_date) if study.plan.axes else "", state): sources.source_of(
             variant.data
         ).examples_of(variant, state)
         for variant in study.variants.values()

@@ -231,7 +231,7 @@ def fitting_variants(
         variant
         for variant in scoring_of(overall_study).variants(overall_study, results)
         if _data_of(variant.tables.study) == _data_of(study)
-        and set(variant.tables.study.data.cuts) <= set(study.data.cuts)
+        and set(variant.tables.study.data.origin_dates) <= set(study.data.origin_dates)
     ]
     if len(variants) != len(study.variants):
         raise ResultsError(
@@ -243,7 +243,7 @@ def fitting_variants(
             )
         )
     for variant in variants:
-        origin = str(variant.tables.study.data.cut) if study.plan.axes else ""
+        origin = str(variant.tables.study.data.origin_date) if study.plan.axes else ""
         for state in study.data.states:
             if isinstance(examples := data[origin, state], Dataset):
                 _check_data(variant, state, examples)

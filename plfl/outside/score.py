@@ -287,7 +287,7 @@ def _rival_rows(
     else:
         for variant in fitting_variants(results, study, data):
             tables = variant.tables
-            origin = str(tables.study.data.cut) if study.plan.axes else ""
+            origin = str(tables.study.data.origin_date) if study.plan.axes else ""
             rows.append(tables.baselines.assign(origin=origin))
             errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
             for forecasters in variant.scored(metric)["local"].values():

@@ -36,7 +36,7 @@ def remove_damaged(study: Study) -> str:
 
 def _faults(study: Study) -> Iterator[tuple[Path, str]]:
     """The damaged files of a study, and what is wrong with each."""
-    inputs = {study.paths.results / folder for folder in study.plan.inputs.values()}
+    inputs = {study.paths.results / folder for folder in study.plan.data_labels.values()}
     results = {study.paths.results, *(variant.paths.results for variant in study.variants.values())}
     tables = [path for folder in sorted(inputs) for path in folder.glob("baselines/*.parquet")]
     tables += [path for folder in sorted(results) for path in folder.glob("cells/*.parquet")]

@@ -35,9 +35,9 @@ class FilePatterns:
         return "/".join([str(self.study.paths.figures), *self._variant])
 
     @property
-    def inputs(self) -> str:
+    def data_folder(self) -> str:
         """The folder of datasets and baselines."""
-        folder = ["{inputs}"] if any(self.study.plan.inputs.values()) else []
+        folder = ["{inputs}"] if any(self.study.plan.data_labels.values()) else []
         return "/".join([str(self.study.paths.results), *folder])
 
     @property
@@ -47,7 +47,7 @@ class FilePatterns:
         return {
             **dict(zip(CELL_AXES, (word, word, lower, lower, lower, number), strict=True)),
             "variant": "|".join(map(re.escape, self.study.variants)),
-            "inputs": "|".join(map(re.escape, set(self.study.plan.inputs.values()))),
+            "inputs": "|".join(map(re.escape, set(self.study.plan.data_labels.values()))),
         }
 
     def figure_files(self, ending: str) -> list[str]:
@@ -73,7 +73,7 @@ class FilePatterns:
         the job reads, which is that of its wildcards or else all."""
 
         def names(wildcards: Wildcards) -> list[str]:
-            inputs = self.study.plan.inputs[wildcards.get("variant", "")]
+            inputs = self.study.plan.data_labels[wildcards.get("variant", "")]
             return [
                 pattern.replace("{inputs}", inputs).replace("{state}", state)
                 for state in self.study.data.states

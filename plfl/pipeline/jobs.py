@@ -76,7 +76,7 @@ def variant_of_job(study: Study, wildcards: Any) -> Study:
     """The variant of the study that a job is about, named by the wildcard `variant`; the study
     itself if it has no variants. A job about datasets has the wildcard `inputs` instead, which
     stands for all variants that read them; the first is returned."""
-    for label, inputs in study.plan.inputs.items():
+    for label, inputs in study.plan.data_labels.items():
         if label == wildcards.get("variant", "") or inputs == wildcards.get("inputs", None):
             return study.variants[label]
     return study

@@ -150,7 +150,7 @@ def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
     unzoned = _unzoned(exports.names, meters)
     local = [
         path
-        for path, names in exports.local.items()
+        for path, names in exports.files_without_offset.items()
         if unzoned & {*names} or not (names or path == meters.weather or is_given)
     ]
     if not local:
@@ -215,7 +215,10 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
     problems, keys_given = exports.problems, meters.model_fields_set
     if problem := zone_problem(exports, meters):  # the zone may be all that repeated hours lack
         problems[:] = [problem, *(p for p in problems if p.kind != REPEATED_HOUR)]
-    if meters.weather in exports.local and not keys_given & {"timezone", "weather_timezone"}:
+    if meters.weather in exports.files_without_offset and not keys_given & {
+        "timezone",
+        "weather_timezone",
+    }:
         remedy = f"set {Key('data.meters.weather_timezone')}"
         problems.append(Problem(meters.weather, "the stamps have no UTC offset", remedy))
     with collect_problems(problems):
@@ -280,7 +283,7 @@ def _study(
             "source": "meters",
             "states": ["all"],
             "clients": client_count,
-            "features": ["load", *meters.inputs],
+            "features": ["load", *meters.input_columns],
             "meters": {"exports": [path.as_posix() for path in paths], **keys, "interval": minutes},
         },
         "windows": {

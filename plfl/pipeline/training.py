@@ -64,7 +64,7 @@ def train_cells(
         read = sources.source_of(study.data).read
         examples = {state: read(study, datasets[state]) for state in _states(new)}
         device = memory_of(torch.device(engine[1]))
-        groups = group_cells(study, new, examples, device.free() if device else None)
+        groups = group_cells(study, new, examples, device.free_bytes() if device else None)
         file, rounds = folder / f"{name}.checkpoint", study.federation.rounds
         for number, group in enumerate(groups):
             key = digest([digests[cell] for cell in group])

@@ -159,7 +159,7 @@ class TrainingJobs:
         """
         states = {cell.state for cell in self.cells(wildcards)}
         clients = sum(map(variant_of_job(self.study, wildcards).data.clients_of, states))
-        return attempt * (2000 + clients + 3 * self.models(wildcards) // 4)
+        return attempt * (2000 + clients + 3 * self.count_models(wildcards) // 4)
 
     def minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time limit of a job, by the cost of a local step of its model on a CPU."""
@@ -167,11 +167,11 @@ class TrainingJobs:
         cost = cost_of_step(job)
         # The cheaper a step, the more of the time goes into scoring the models of all clients.
         share = job.federation.participation if cost > 1 else 1
-        models, rounds = math.ceil(share * self.models(wildcards)), job.federation.rounds
+        models, rounds = math.ceil(share * self.count_models(wildcards)), job.federation.rounds
         steps = models * rounds * local_steps(job)
         return attempt * (10 + int(steps * cost) // 60_000)
 
-    def models(self, wildcards: Wildcards) -> int:
+    def count_models(self, wildcards: Wildcards) -> int:
         """How many models a job trains side by side at most, all trials included."""
         job = variant_of_job(self.study, wildcards)
         cells = self.cells(wildcards)

@@ -65,11 +65,11 @@ class Inputs:
     scale: Floats
     """Load (W,) by which a model's output is multiplied; NaN: no forecast can be made."""
 
-    def in_units(self, outputs: Floats) -> Floats:
+    def loads_of_outputs(self, outputs: Floats) -> Floats:
         """Loads (W,), given the outputs (W,) of a model."""
         return self.base + self.scale * outputs
 
-    def relative(self, loads: Floats) -> Floats:
+    def outputs_of_loads(self, loads: Floats) -> Floats:
         """Undo `in_units`."""
         return np.asarray((loads - self.base) / self.scale, float)
 

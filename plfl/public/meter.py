@@ -286,7 +286,7 @@ class _Forecaster:
         lead = random.integers(1, LEAD_HOURS[self.lead_time] + 1, len(target))
         windows = _Windows(self.lead_time, target - lead, lead)
         inputs = self._inputs(windows)
-        targets = inputs.relative(self._hours.load[target])
+        targets = inputs.outputs_of_loads(self._hours.load[target])
         usable = np.isfinite(targets)
         return fit(inputs.features[usable], targets[usable], OWN_SIZES, **OWN_PARAMETERS)
 
@@ -295,7 +295,7 @@ class _Forecaster:
 
     def _own_loads(self, booster: Any, windows: _Windows) -> Floats:
         inputs = self._inputs(windows)
-        return inputs.in_units(booster.predict(inputs.features, num_threads=1))
+        return inputs.loads_of_outputs(booster.predict(inputs.features, num_threads=1))
 
     def _ends(self, windows: _Windows) -> pd.DatetimeIndex:
         """The ends of the intervals of windows."""

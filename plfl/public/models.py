@@ -85,7 +85,7 @@ class PublicModel:
         inputs = inputs_of(loads, lead_time, last, lead, first)
         names = [f"{lead_time}_{round(100 * level)}" for level in levels]
         outputs = [self._forests[name].predict(inputs.features) for name in names]
-        return np.sort([inputs.in_units(output) for output in outputs], axis=0).T
+        return np.sort([inputs.loads_of_outputs(output) for output in outputs], axis=0).T
 
 
 @cache

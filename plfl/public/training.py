@@ -85,7 +85,7 @@ def gather(
     for loads in meters:
         last, lead, first = drawn_windows(loads, lead_time, count, random)
         inputs = inputs_of(loads, lead_time, last, lead, first)
-        targets = inputs.relative(loads.load[last + lead])
+        targets = inputs.outputs_of_loads(loads.load[last + lead])
         usable = np.isfinite(targets)
         features.append(inputs.features[usable])
         relative.append(targets[usable])

@@ -311,7 +311,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
     variant = study.name.partition("/")[2]
     prefix = f"{variant}/" if variant else ""
     common = {
-        "data": study.data.origin,
+        "data": study.data.source_words,
         "engine": tables.about.get("engine", "simulator"),
         "look_back": study.windows.look_back,
         "look_ahead": study.windows.look_ahead,

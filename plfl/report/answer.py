@@ -224,15 +224,15 @@ class _Question:
     def sentences(self) -> Iterator[str]:
         """What a federation brings, what would decide it, what the forecasts will miss, what it
         costs, and what a model of public meters alone gives."""
-        yield self.brought
+        yield self.gain_sentence
         if self.claim.get("verdict") == "undecided" and not self.needs_nobody:
             yield self.deciding
-        yield from self.missed
+        yield from self.error_sentences
         yield self.cost
         yield from self.public_sentences
 
     @property
-    def brought(self) -> str:
+    def gain_sentence(self) -> str:
         """The gain: percent of the error, kWh a month, how many clients gain and lose."""
         assert self.contest is not None
         comparison, error = self.contest.comparison, self.contest.error(1)
@@ -311,7 +311,7 @@ class _Question:
         )
 
     @property
-    def missed(self) -> Iterator[str]:
+    def error_sentences(self) -> Iterator[str]:
         """The errors to expect, in percent of the load, beside naive forecasts."""
         mean = _mean(self.in_use, "wape")
         if not math.isfinite(mean):

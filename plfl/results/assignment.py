@@ -139,7 +139,7 @@ def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
     days: pd.Series[float] = clients["rows"] * clients["interval"] / MINUTES_PER_DAY
     if not study.plan.chooses_in_history:
         return days * study.windows.split[1]
-    if study.data.cut is not None:
+    if study.data.origin_date is not None:
         days = days - 7 * TESTED_WEEKS
     elif study.windows.history is None:
         days = days * (1 - study.windows.split[2])

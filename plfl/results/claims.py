@@ -190,7 +190,9 @@ def _judge_counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     if claim.score == "bytes":
         counts = [tuple(candidate.bytes for candidate in pair) for pair in pairs]
     else:
-        counts = [tuple(candidate.counted(claim.score) for candidate in pair) for pair in pairs]
+        counts = [
+            tuple(candidate.counted_cost(claim.score) for candidate in pair) for pair in pairs
+        ]
     table = np.array(counts, float).reshape(-1, 2)
     if not np.isfinite(table).all():
         raise NotInStudyError("the quantity is not known on every side")

@@ -51,7 +51,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             "interval": dataset.interval,
             # Unique: a model that is trained again trains on its validation windows, too.
             "windows": len(np.unique(np.concatenate([dataset.starts(i, s) for s in SPLITS]))),
-            "skipped": sum(dataset.skipped(i, split) for split in SPLITS),
+            "skipped": sum(dataset.count_skipped(i, split) for split in SPLITS),
         }
         for split in SPLITS[1:]:
             row[f"persistence_mae_{split}"] = dataset.naive_errors(i, split).persistence

@@ -173,7 +173,7 @@ def scores(
     """
     summary = tables.summary
     summary = summary[summary["model"] == model]
-    model_errors, cut = tables.errors_of(model, score), tables.study.data.cut
+    model_errors, cut = tables.errors_of(model, score), tables.study.data.origin_date
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
     has_baselines = baselines and not tables.baseline_scores.empty
     baseline_errors = tables.errors_of(BASELINE, score) if has_baselines else None

@@ -165,7 +165,7 @@ class Contender(NamedTuple):
         """Of `bytes`, those that clients receive; of a baseline none are counted."""
         if self.is_mixture:
             return sum(part.bytes_down for part, _ in self.parts)
-        return 0.0 if self.forecaster.is_baseline else self.counted("bytes_down")
+        return 0.0 if self.forecaster.is_baseline else self.counted_cost("bytes_down")
 
     @property
     def bytes_up(self) -> float:
@@ -178,7 +178,7 @@ class Contender(NamedTuple):
             return sum(by_baseline.values()) + sum(trained)
         if self.forecaster.is_baseline:
             return self._sent_bytes(self.forecaster.axes[1])
-        return self.counted("bytes_up")
+        return self.counted_cost("bytes_up")
 
     def _sent_bytes(self, baseline: str) -> float:
         """Bytes that clients send for a baseline and its members."""
@@ -240,11 +240,11 @@ class Contender(NamedTuple):
             return pd.Series(np.nan, self.forecaster.clients)
         return rows.groupby("client")[score].mean()
 
-    def counted(self, column: str) -> float:
+    def counted_cost(self, column: str) -> float:
         """A cost of a training in the summary, mean over seeds; NaN if it is not known, such as
         what clients receive for baselines."""
         if column == "bytes_down" and self.is_mixture:
-            return sum(part.counted(column) for part, _ in self.parts)
+            return sum(part.counted_cost(column) for part, _ in self.parts)
         if column == "bytes_down" and self.crosses == "nothing":
             return 0.0
         rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)

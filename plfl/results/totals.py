@@ -120,7 +120,7 @@ class Totals:
         return {f"{TOTALS_KEY}/{name}": array for name, array in stored.items()}
 
     @staticmethod
-    def remove(arrays: Arrays) -> Arrays:
+    def other_arrays(arrays: Arrays) -> Arrays:
         """All arrays of a file but those of `arrays`."""
         return {name: x for name, x in arrays.items() if not name.startswith(f"{TOTALS_KEY}/")}
 

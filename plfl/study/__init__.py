@@ -93,9 +93,9 @@ class Study(StudyKeys):
         return copied
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         """Check what must fit together. Pydantic calls this when every key is valid by itself."""
-        has_axes = self.grid.model_extra or len(self.data.cuts) > 1
+        has_axes = self.grid.model_extra or len(self.data.origin_dates) > 1
         problems = list(self._problems_of_axes() if has_axes else self._problems())
         problems = problems or list(
             checks.check_claims(

@@ -74,8 +74,8 @@ def _has_history(block: Any) -> bool:
 def axes(grid: Grid, data: Data) -> list[Axis]:
     """The axes of a grid that has no `problems`, in its order. Several origins are an axis, too."""
     axis_keys = dict(grid.model_extra or {})
-    if len(data.cuts) > 1:
-        axis_keys["data.origins"] = {str(cut): [str(cut)] for cut in data.cuts}
+    if len(data.origin_dates) > 1:
+        axis_keys["data.origins"] = {str(cut): [str(cut)] for cut in data.origin_dates}
     return [
         Axis(key, short, _labelled(values))
         for (key, values), short in zip(axis_keys.items(), short_names(axis_keys), strict=True)

@@ -223,7 +223,9 @@ def check_data(data: Data) -> Iterator[Problem]:
 
 def _check_features(data: Data) -> Iterator[Problem]:
     features, is_meters = data.features, data.source == "meters"
-    feature_names = dict.fromkeys([*FEATURE_UNITS, *(data.meters.inputs if is_meters else ())])
+    feature_names = dict.fromkeys(
+        [*FEATURE_UNITS, *(data.meters.input_columns if is_meters else ())]
+    )
     for feature in features:
         if feature not in feature_names:
             remedy = (
@@ -347,7 +349,7 @@ def pools_targets(federation: FederationSettings, task: Task) -> bool:
 
 
 def _check_units(meters: Meters) -> Iterator[Problem]:
-    roles = list(meters.inputs)
+    roles = list(meters.input_columns)
     for role, unit in meters.units.items():
         if role not in roles:
             remedy = (
@@ -399,10 +401,10 @@ def check_history(
     tuning: Tuning,
 ) -> Iterator[Problem]:
     """Report keys that contradict `WITHOUT_VALIDATION` or tuned numbers of rounds."""
-    in_history = not windows.has_validation or bool(data.cuts)
+    in_history = not windows.has_validation or bool(data.origin_dates)
     if data.source_class.examples != "loads" and (in_history or data.federations):
         keys = {
-            "data.origins": data.cuts,
+            "data.origins": data.origin_dates,
             "windows.history": windows.history is not None,
             "windows.split": not windows.has_validation,
             "data.federations": data.federations,
@@ -722,7 +724,7 @@ def check_crowds(
         if scheme.join == "unseen":  # the largest group is late
             crowds[f" of the sharing scheme {name!r}"] = members - math.ceil(members / scheme.turns)
     for scheme_words, clients in crowds.items():
-        if (fewest := int(federation.participants(clients))) < FEWEST_MASKED:
+        if (fewest := int(federation.expected_participants(clients))) < FEWEST_MASKED:
             yield Problem(
                 SECURE,
                 f"a round{scheme_words} has {fewest} clients, and each of two knows what the other "

@@ -66,6 +66,8 @@ class StudyKeys(Section):
 
     @field_validator("data", mode="wrap")
     @classmethod
-    def _with_blocks_of_plugins(cls, raw: Any, built_in: ValidatorFunctionWrapHandler) -> Any:
+    def _validate_with_blocks_of_plugins(
+        cls, raw: Any, built_in: ValidatorFunctionWrapHandler
+    ) -> Any:
         block = Data.extended()
         return block.model_validate(raw) if isinstance(raw, Mapping) else built_in(raw)

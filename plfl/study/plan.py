@@ -79,7 +79,7 @@ class StudyPlan:
         return axes.latest(self.places)
 
     @cached_property
-    def inputs(self) -> dict[str, str]:
+    def data_labels(self) -> dict[str, str]:
         """The part of a variant's label that determines its datasets and baselines: its labels on
         the axes with `is_of_data`, if any. Variants with the same text read the same files."""
         data_axes = [axis.key for axis in self.axes if axis.is_of_data]
@@ -124,7 +124,7 @@ class StudyPlan:
     @property
     def chooses_in_history(self) -> bool:
         """Whether everything is chosen on a part of the history, see `windows.history`."""
-        return not self.keys.windows.has_validation or self.keys.data.cut is not None
+        return not self.keys.windows.has_validation or self.keys.data.origin_date is not None
 
     @property
     def retrains(self) -> bool:

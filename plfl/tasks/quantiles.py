@@ -40,7 +40,7 @@ class Quantiles(LoadTask):
     """Conformal widths of the intervals, as of the task `forecast`."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Quantiles:
+    def _check_levels(self) -> Quantiles:
         if list(self.levels) != sorted(set(self.levels)):
             raise refusal(f"{list(self.levels)} must increase; sort them, each once", key="levels")
         if MEDIAN not in self.levels:
@@ -51,7 +51,7 @@ class Quantiles(LoadTask):
         return self
 
     @model_validator(mode="after")
-    def _has_intervals(self) -> Quantiles:
+    def _check_intervals(self) -> Quantiles:
         if self.conformal != "none" and not self.intervals:
             raise refusal(
                 f"{self.conformal!r} widens intervals, but levels {list(self.levels)} have none; "

@@ -105,7 +105,7 @@ class Fused:
     def is_random(self) -> bool:
         return False  # none of the kernel's layers is
 
-    def block(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, task: Callable[[], LocalTask]) -> int:
         """See `MODELS_PER_BLOCK`."""
         return MODELS_PER_BLOCK * self.threads
 

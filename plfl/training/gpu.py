@@ -93,7 +93,7 @@ class Memory:
         self.device = device
         self.sizes_found: dict[Hashable, tuple[tuple[int, ...], int]] = {}
 
-    def free(self) -> int:
+    def free_bytes(self) -> int:
         """Bytes that are free for tensors now."""
         cached_bytes = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
             self.device
@@ -109,7 +109,7 @@ class Memory:
         torch.cuda.empty_cache()  # while a step is recorded, PyTorch frees no memory
         return peak_bytes - bytes_before
 
-    def fit(
+    def sizes_in_memory(
         self, subject: str, form: Hashable, sizes: tuple[int, ...], step: Callable[[int], None]
     ) -> tuple[tuple[int, ...], int]:
         """Those of the ascending `sizes` of stacks that fit into the free memory, and the number of
@@ -122,7 +122,7 @@ class Memory:
             size = sizes[count - 1]
             try:
                 step(size)  # what is made once, such as traced passes, is not measured
-                free = self.free()
+                free = self.free_bytes()
                 bytes_taken = max(1, self.bytes_taken(lambda size=size: step(size)))  # type: ignore[misc]
             except torch.OutOfMemoryError:
                 continue

@@ -161,11 +161,11 @@ class Stacked:
     def is_random(self) -> bool:
         return self.network.is_random
 
-    def block(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, task: Callable[[], LocalTask]) -> int:
         """Several stacks, or as many as fit into the memory of a GPU."""
-        return 4 * self.sizes[-1] if self.memory is None else self._fits(task())[1]
+        return 4 * self.sizes[-1] if self.memory is None else self._sizes_in_memory(task())[1]
 
-    def _fits(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
+    def _sizes_in_memory(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
         """Sizes of stacks that fit into the memory, and the models that fit, by a measured step."""
         templates = self.inputs(task.minibatches.starts[:1, 0])
         if not self.network.can_stack(self.sizes[0], *templates):
@@ -182,7 +182,7 @@ class Stacked:
             name for part in parts for name, value in vars(part).items() if value is not None
         ]
         form = (task.optimiser.name, task.minibatches.starts.shape[-1], *field_names)
-        return self.memory.fit("a local step", form, self.sizes, step)
+        return self.memory.sizes_in_memory("a local step", form, self.sizes, step)
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
@@ -200,7 +200,7 @@ class Stacked:
 
     def stack_sizes(self, task: LocalTask) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
-        layer, (fitting, _) = task.terms.features, self._fits(task)
+        layer, (fitting, _) = task.terms.features, self._sizes_in_memory(task)
         minibatches = task.minibatches
         kind = (minibatches.starts.shape[-1], layer, fitting)
         if fitting == ROW_BY_ROW:
@@ -248,7 +248,9 @@ class Stacked:
 
         if self.memory is not None:
             sizes = tuple(sorted({max(1, parts_per_pass >> halved) for halved in (0, 2, 4, 6)}))
-            fitting, _ = self.memory.fit("a product of forecasts", parts_per_pass, sizes, product)
+            fitting, _ = self.memory.sizes_in_memory(
+                "a product of forecasts", parts_per_pass, sizes, product
+            )
             parts_per_pass = fitting[-1]
         for first in range(0, len(parts), parts_per_pass):
             block = parts[first : first + parts_per_pass]

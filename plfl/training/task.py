@@ -234,7 +234,7 @@ class Engine(Protocol):
         """Whether its model draws random numbers in training, for which it needs
         `Minibatches.keys`."""
 
-    def block(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, task: Callable[[], LocalTask]) -> int:
         """Most models to train in one call, given what makes the task of one of them. More would
         take more memory and be no faster."""
 

@@ -71,7 +71,7 @@ class CCFedAdagrad(FedOpt):
     """Least and most local steps, uniformly distributed; null: `federation.local_steps`."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_steps(self) -> Self:
         if self.steps and not 1 <= self.steps[0] <= self.steps[1]:
             raise ValueError(f"steps {self.steps} must be [least, most] with 1 ≤ least ≤ most")
         return self

@@ -40,7 +40,7 @@ class Transformer(Model):
     """Width of the hidden layer for each token."""
 
     @model_validator(mode="after")
-    def _divisible(self) -> Transformer:
+    def _check_width(self) -> Transformer:
         if self.width % self.heads:
             raise ValueError(
                 f"width {self.width} is not a multiple of heads {self.heads}; change one of them"

@@ -384,7 +384,7 @@ def test_masked_trees_count_the_bytes_that_they_take() -> None:
     fitted = LightgbmFederated(secure=True).fit(data, settings, {})
     windows, channel = TreeWindows(data, LAGGED), Channel(0, 3, secrets=SimulatedSecrets(5))
     grid = windows.public(31)
-    parts = [ClientWindows(*windows.part("train", [client])) for client in range(3)]
+    parts = [ClientWindows(*windows.stack_windows("train", [client])) for client in range(3)]
     parts = [part._replace(start=np.zeros(len(part.y))) for part in parts]
     counts: RootCounts = {}
     sent = []

@@ -218,7 +218,7 @@ def test_trees_on_the_public_model_are_those_that_start_from_its_forecasts(horiz
 
     def rows(split: Split) -> tuple[Floats, Floats, Floats]:
         """Features, and as changes from the last load the targets and the public forecasts."""
-        features, targets = windows.part(split)
+        features, targets = windows.stack_windows(split)
         step = -(-len(data.starts(0, split)) * horizons // MOST_ROWS) if horizons > 1 else 1
         starts = [data.starts(client, split)[::step] for client in range(2)]
         changes = [

@@ -139,11 +139,11 @@ def test_a_model_of_many_clients_reads_fewer_windows_of_each(
 ) -> None:
     many = tiny.study(windows={"horizons": 4}).windows
     data = build(tiny.tables(3), many)
-    whole, _ = TreeWindows(data, LAGGED).part("train")
+    whole, _ = TreeWindows(data, LAGGED).stack_windows("train")
     monkeypatch.setattr("plfl.baselines.trees.MOST_POOLED_ROWS", len(whole) // 2)
-    half, targets = TreeWindows(data, LAGGED).part("train")
+    half, targets = TreeWindows(data, LAGGED).stack_windows("train")
     assert len(whole) / 3 < len(half) == len(targets) <= len(whole) / 2 + 12
     first = data.starts(0, "train")
     np.testing.assert_array_equal(half[: len(first[::2])], whole[: len(first) : 2])
-    own, _ = TreeWindows(data.select(np.array([0])), LAGGED).part("train")
+    own, _ = TreeWindows(data.select(np.array([0])), LAGGED).stack_windows("train")
     assert len(own) == 4 * len(first)

@@ -96,7 +96,7 @@ def test_each_part_is_computed_from_its_own_training_set(pair: tuple[Dataset, Da
 def test_what_takes_the_place_of_computed_rows_is_stored(tmp_path: Path) -> None:
     built = build(readings(), windows())
     other = np.zeros_like(np.asarray(built.targets))
-    changed = built.on_the_same_rows(targets=other)
+    changed = built.copy_on_rows(targets=other)
     assert source_table(built) is not None and source_table(changed) is None
     changed.save(tmp_path / "changed")
     read = Dataset.load_file(tmp_path / "changed")

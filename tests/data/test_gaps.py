@@ -67,7 +67,7 @@ def test_exactly_the_windows_that_read_a_gap_are_left_out(kind: str) -> None:
         every = whole.starts(0, split)
         kept = [s for s in every.tolist() if not touched(whole, kind, s, GAPS["a"])]
         assert dataset.starts(0, split).tolist() == kept
-        assert dataset.skipped(0, split) == len(every) - len(kept)
+        assert dataset.count_skipped(0, split) == len(every) - len(kept)
         left_out += len(every) - len(kept)
         np.testing.assert_array_equal(dataset.starts(1, split), whole.starts(1, split))
         assert np.isfinite(dataset.targets[dataset.persistence_rows(np.array(kept))]).all()
@@ -138,7 +138,7 @@ def test_training_never_reads_a_gap(engine: str) -> None:
     for put in (np.nan, 1e9):
         # What can be read is found out before the gap gets other content.
         filled = replace(dataset, features=np.nan_to_num(dataset.features, nan=put))
-        filled.__dict__["readable"] = dataset.readable
+        filled.__dict__["is_readable"] = dataset.is_readable
         results.append(train(study, [cell], filled)[cell])
     first, second = results
     pd.testing.assert_frame_equal(first.records, second.records, check_exact=True)

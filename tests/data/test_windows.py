@@ -153,7 +153,7 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
     rows = np.isnan(data.features).any(axis=1)
     expected = [i >= 11 and not rows[i - 11 : i + 1].any() for i in range(500)]
     monkeypatch.setattr(dataset, "ROWS_PER_BLOCK", block)
-    assert data.readable.tolist() == expected
+    assert data.is_readable.tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_origins_are_an_axis() -> None:
     of = tiny.study(data={"origins": {"last": "2018-09-30", "count": 3, "step": 13}})
     days = "2018-04-01", "2018-07-01", "2018-09-30"
     assert list(of.variants) == [f"origins={day}" for day in days]
-    assert [one.data.cut for one in of.variants.values()] == of.data.cuts
+    assert [one.data.origin_date for one in of.variants.values()] == of.data.origin_dates
     both = tiny.study(
         data={"origins": ["2018-04-01", "2018-07-01"]}, grid={"windows.history": [1, 4]}
     )
@@ -354,7 +354,7 @@ def test_a_state_is_divided_into_federations_of_a_size() -> None:
 def test_a_view_that_is_not_there_is_no_other_one() -> None:
     short = build({"a": table(2000)}, Windows(history=1))
     assert short.with_view("whole").view.bounds[0, 0] != short.view.bounds[0, 0]
-    lacking = short.on_the_same_rows(views={"train": short.view})
+    lacking = short.copy_on_rows(views={"train": short.view})
     for name in ("whole", "new"):
         with naming(DataError, name, "--forcerun windows"):
             lacking.with_view(name)

@@ -80,7 +80,7 @@ def test_who_has_no_right_gets_nothing(tmp_path):
             assert f"client {NAME}: the server" in processes.tail(name)
             assert "refuses it" in processes.tail(name)
         assert "[code: 2001]" in processes.tail("keyless", 500)
-        server.group.check("superlink")
+        server.group.check_running("superlink")
         # What wants no credentials is not passed on, neither here nor in disguise.
         trusted = ssl.create_default_context(cafile=own / "server.crt")
         for path in ("control/list-runs", "fleet/../control/list-runs", "fleet/%2e%2e/runtime/x"):
@@ -172,8 +172,8 @@ def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path)
         return [f"to {node}"]
 
     def pull(numbers):
-        assert ends[7].open(pushed[7]) == b"question 7"
-        answers = {7: ends[7].close(b"answer"), 8: ends[7].close(b"forged")}
+        assert ends[7].decrypt(pushed[7]) == b"question 7"
+        answers = {7: ends[7].encrypt(b"answer"), 8: ends[7].encrypt(b"forged")}
         for node, data in answers.items():
             about = SimpleNamespace(src_node_id=node, reply_to_message_id=f"to {node}")
             content = RecordDict({RECORD: ConfigRecord({FIELD: data})})

@@ -94,7 +94,7 @@ def test_a_process_that_died_ends_the_server(tmp_path, monkeypatch):
         group.start("superlink", ["sleep", "60"])
         group.start("superexec", [sys.executable, "-c", "raise SystemExit('no room')"]).wait()
         with naming(PlflError, "superexec ended with status 1", "no room"):
-            group.check("superexec")
+            group.check_running("superexec")
         monkeypatch.setattr("plfl.deploy.flower.status", lambda run, home: "finished:failed")
         with naming(PlflError, "the ServerApp ended (finished:failed)"):
             server.check_rounds()

@@ -114,7 +114,7 @@ def test_other_names_find_their_keys(tmp_path, name):
     make(tmp_path, [name, name])
     assert [*ServerKeys(tmp_path / "server").clients] == [name]
     server, client = ServerKeys(tmp_path / "server").seals()[name], tmp_path / "clients" / name
-    assert server.open(ClientKeys(client).seal().close(b"answer")) == b"answer"
+    assert server.decrypt(ClientKeys(client).seal().encrypt(b"answer")) == b"answer"
 
 
 def test_a_client_accepts_this_server_at_its_addresses_alone(folder, tmp_path):

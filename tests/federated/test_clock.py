@@ -120,7 +120,7 @@ def test_the_numbers_of_a_file_are_part_of_the_study(tmp_path) -> None:
 def test_groups_that_take_turns_add_up() -> None:
     traffic = {kind: np.zeros(4, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
     c = clock(NAMES, step_seconds=[1, 2, 3, 4])
-    c.work(np.arange(3), np.array([2.0, 2.0, 2.0]))
+    c.charge_work(np.arange(3), np.array([2.0, 2.0, 2.0]))
     times = c.close_round(traffic, [np.array([0, 1]), np.array([2])])
     assert times.busy.tolist() == [2, 4, 6, 0]
     assert times.round == 10
@@ -132,17 +132,17 @@ def test_groups_that_take_turns_add_up() -> None:
 def test_all_wait_for_what_comes_before_round_1() -> None:
     """Client 0 is the slowest of all before round 1 (10 s), client 1 in it (22 s): 32 s pass."""
     c = clock(NAMES[:2], step_seconds=[1, 2], down_mbit=8e-6)
-    c.work(np.arange(2), np.array([9.0, 2.0]))
+    c.charge_work(np.arange(2), np.array([9.0, 2.0]))
     before = {"bytes_down": np.array([1, 1]), "bytes_up": np.array([0, 0])}
     c.wait_for_all(before)
-    c.work(np.array([1]), np.array([10.0]))
+    c.charge_work(np.array([1]), np.array([10.0]))
     traffic = {"bytes_down": np.array([1, 3]), "bytes_up": np.array([0, 0])}
     times = c.close_round(traffic, [np.array([1])])
     assert times.round == 32
     assert times.download.tolist() == [1, 3]
     assert times.compute.tolist() == [9, 24]
     assert times.waiting.tolist() == [0, 5]
-    c.work(np.array([1]), np.array([3.0]))
+    c.charge_work(np.array([1]), np.array([3.0]))
     traffic = {kind: np.zeros(2, dtype=np.int64) for kind in traffic}
     assert c.close_round(traffic, [np.array([1])]).round == 6
 
@@ -201,7 +201,7 @@ def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
         made = simulated(dropout=0.5, step_seconds=1.0)
         path = trajectory(SGD, AVG, method, **PERSONAL, made=made)
         for t, step in enumerate(path[1:], 1):
-            progress = step.f.clock.progress(t)
+            progress = step.f.clock.share_before_dropout(t)
             expected = before + steps * progress
             assert step.report.times.compute == pytest.approx(expected)
 
@@ -224,7 +224,7 @@ def test_under_random_participation(availability, dropout, share, keep, seed):
     )
     for t, (before, after) in enumerate(pairwise(path), 1):
         present = after.report.participants
-        reached, progress = after.f.clock.available(t), after.f.clock.progress(t)
+        reached, progress = after.f.clock.available(t), after.f.clock.share_before_dropout(t)
         assert reached[present].all()
         stays = np.array([i in present and progress[i] == 1 for i in range(4)])
         traffic, times = after.report.traffic, after.report.times
@@ -244,7 +244,7 @@ def test_under_random_participation(availability, dropout, share, keep, seed):
 def test_shares_are_those_asked_for() -> None:
     c = clock(NAMES, availability=0.7, dropout=0.2)
     reached = np.stack([c.available(t) for t in range(1, 501)])
-    progress = np.stack([c.progress(t) for t in range(1, 501)])
+    progress = np.stack([c.share_before_dropout(t) for t in range(1, 501)])
     assert reached.mean() == pytest.approx(0.7, abs=0.03)
     assert (progress < 1).mean() == pytest.approx(0.2, abs=0.03)
     assert progress[progress < 1].mean() == pytest.approx(0.5, abs=0.05)
@@ -255,10 +255,12 @@ def test_draws_belong_to_the_client_and_the_round() -> None:
     keys |= {"step_seconds": 2.0, "step_spread": 1.0}
     one, other = clock(NAMES, **keys), clock(NAMES[::-1], **keys)
     np.testing.assert_array_equal(one.available(3), other.available(3)[::-1])
-    np.testing.assert_array_equal(one.progress(3), other.progress(3)[::-1])
+    np.testing.assert_array_equal(one.share_before_dropout(3), other.share_before_dropout(3)[::-1])
     np.testing.assert_array_equal(one.step_seconds, other.step_seconds[::-1])
-    assert not np.array_equal(one.progress(3), one.progress(4))
-    assert not np.array_equal(one.progress(3), clock(NAMES, 1, **keys).progress(3))
+    assert not np.array_equal(one.share_before_dropout(3), one.share_before_dropout(4))
+    assert not np.array_equal(
+        one.share_before_dropout(3), clock(NAMES, 1, **keys).share_before_dropout(3)
+    )
 
 
 def test_what_is_recorded() -> None:

@@ -292,7 +292,7 @@ def test_a_study_tests_in_three_seasons_if_all_meters_have_38_weeks(here: Path) 
     assert f"tested at 3 times, on the 4 weeks from {dates};" in describe_tests(exports, content)
     study = Study.load(write(Path("meters.yaml"), content))
     assert len(study.variants) == 3
-    for origin, variant in zip(study.data.cuts, study.variants.values(), strict=True):
+    for origin, variant in zip(study.data.origin_dates, study.variants.values(), strict=True):
         dataset = load_dataset(variant, "all")
         test = dataset.stamps[slice(*dataset.view.bounds[0, 2:])]
         assert test[0] == np.datetime64(origin) + np.timedelta64(1, "h")

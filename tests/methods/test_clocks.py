@@ -95,7 +95,7 @@ def test_a_stale_update_arrives_though_all_participants_drop_out() -> None:
             return drawn
 
     def made(f: Federation) -> None:
-        f.clock.progress = lambda t: np.array([1, 0.5 if t == 2 else 1])  # type: ignore[method-assign]
+        f.clock.share_before_dropout = lambda t: np.array([1, 0.5 if t == 2 else 1])  # type: ignore[method-assign]
 
     path = trajectory(SGD, FedAvg(lr=0.1), Again(), rounds=3, steps=1, made=made)
     x1 = 2 + 0.1 * -0.04 / (0.16**0.5 + 1e-3)

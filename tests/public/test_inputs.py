@@ -77,7 +77,7 @@ def test_outputs_are_changes_from_the_base_over_the_mean() -> None:
     assert next_hour.scale == pytest.approx(loads.load[901 - CONTEXT : 901].mean())
     day = inputs_of(loads, "day", last, np.array([5]))
     assert day.base == loads.load[905 - 24]
-    assert day.relative(day.in_units(np.array([0.3]))) == pytest.approx(0.3)
+    assert day.outputs_of_loads(day.loads_of_outputs(np.array([0.3]))) == pytest.approx(0.3)
 
 
 def test_the_base_of_a_young_meter_is_the_nearest_that_it_knows() -> None:

@@ -49,7 +49,7 @@ def test_it_has_the_error_of_plfl(
     errors = []
     for one in meters(judged):
         inputs = inputs_of(one, "hour", last, np.ones_like(last), begin - HOURS_PER_WEEK)
-        forecast = inputs.in_units(np.asarray(model.predict(inputs.features)))
+        forecast = inputs.loads_of_outputs(np.asarray(model.predict(inputs.features)))
         truth = one.load[last + 1]
         errors.append(np.abs(forecast - truth).mean() / np.abs(one.load[last] - truth).mean())
     assert int(printed[1]) == 2

@@ -198,7 +198,7 @@ def test_a_pair_in_which_only_the_better_side_costs_something_refutes_a_claim(
             return cost[contender.forecaster.axes[0]]
         return {"P1": 7.0, "P2": 5.0}[contender.forecaster.axes[0]]
 
-    monkeypatch.setattr(Contender, "counted", counted)
+    monkeypatch.setattr(Contender, "counted_cost", counted)
     claim = {"better": "P2", "than": "P1", "score": "waiting", "each": ["method"]}
     if verdict == "not in this study" and cost["P1"] == 0:
         claim |= {"better": "P2-moon", "than": "P1-moon"}

@@ -193,7 +193,7 @@ def test_a_study_of_origins_answers_an_owner_over_all_of_them(here: Path) -> Non
     study = Study.parse(CONFIG | {"grid": grid, "claims": QUESTION}, "named")
     gain_of = {"2018-06-01": 0.1, "2018-10-01": 0.3}
     for variant in study.variants.values():
-        gain = gain_of[str(variant.data.cut)]
+        gain = gain_of[str(variant.data.origin_date)]
         fake_results.write(
             variant.paths.results,
             variant.description(),
@@ -222,7 +222,7 @@ def test_what_is_in_use_is_that_of_the_latest_origin_in_any_order(here: Path) ->
     data = CONFIG["data"] | {"origins": ["2018-10-01", "2018-06-01"]}
     study = Study.parse(CONFIG | {"grid": grid, "data": data, "claims": USE}, "named")
     for variant in study.variants.values():
-        is_late = variant.data.cut == date(2018, 10, 1)
+        is_late = variant.data.origin_date == date(2018, 10, 1)
         fake_results.write(
             variant.paths.results,
             variant.description(),

@@ -57,11 +57,11 @@ def test_a_description_gives_the_same_variants_again() -> None:
 
 def test_only_axes_of_the_data_and_the_task_need_other_datasets_and_baselines() -> None:
     study = with_axes(**{"federation.participation": [0.5, 1], "windows.history": [2, 6]})
-    assert set(study.plan.inputs.values()) == {"history=2", "history=6"}
-    assert set(with_axes(**{"model.name": ["mlp", "gru"]}).plan.inputs.values()) == {""}
+    assert set(study.plan.data_labels.values()) == {"history=2", "history=6"}
+    assert set(with_axes(**{"model.name": ["mlp", "gru"]}).plan.data_labels.values()) == {""}
     tasks = {"point": {"name": "forecast"}, "fan": {"name": "quantiles"}}
-    assert set(with_axes(task=tasks).plan.inputs.values()) == {"task=point", "task=fan"}
-    assert tiny.study().plan.inputs == {"": ""}
+    assert set(with_axes(task=tasks).plan.data_labels.values()) == {"task=point", "task=fan"}
+    assert tiny.study().plan.data_labels == {"": ""}
 
 
 def test_axes_of_the_weeks_that_new_clients_know_need_other_datasets() -> None:
@@ -75,11 +75,11 @@ def test_axes_of_the_weeks_that_new_clients_know_need_other_datasets() -> None:
     ):
         grid = {"sharing": ["P1", "new"], **axis}
         study = tiny.study(windows=per_client, sharing=schemes, grid=grid)
-        assert {*study.plan.inputs.values()} == labels
+        assert {*study.plan.data_labels.values()} == labels
         jobs = JobParameters(study)
         known = {i: jobs.windows({"inputs": i, "state": "XX"})["new"] for i in labels}
         for label, variant in study.variants.items():
-            assert knowledge_of(variant)["new"] == known[study.plan.inputs[label]]
+            assert knowledge_of(variant)["new"] == known[study.plan.data_labels[label]]
 
 
 def test_cells_are_found_by_name() -> None:

@@ -61,7 +61,7 @@ class Exports:
     """The names of all meters, also of those that are not selected."""
     keys: dict[str, Meters] = field(default_factory=dict)
     """The keys of each meter, with what its files state about units and stamps."""
-    local: dict[Path, list[str]] = field(default_factory=dict)
+    files_without_offset: dict[Path, list[str]] = field(default_factory=dict)
     """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
     contradictory: list[str] = field(default_factory=list)
     """The meters whose stamps have another UTC offset than their zone."""
@@ -142,8 +142,8 @@ def read_exports(
             weather = station.measurements
             exports.forms[meters.weather] = station.words
             if station.needs_place:
-                exports.local[meters.weather] = []
-        elsewhere = meters.inputs if weather is None else weather
+                exports.files_without_offset[meters.weather] = []
+        elsewhere = meters.input_columns if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
@@ -198,7 +198,7 @@ def _pieces(
                 file = read_file(recognised_file, keys, lone_name)
                 exports.names += file.names
                 if file.needs_place:
-                    exports.local[raw.path] = list(file.pieces)
+                    exports.files_without_offset[raw.path] = list(file.pieces)
                 exports.forms[raw.path] = file.words
                 exports.format_names[raw.path] = recognised_file.name
                 exports.formats[raw.path] = file.form

@@ -214,7 +214,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
         stamp = "start" if start == time[0] else "end"
         if not start:
             stamp = _mark_of(time[-1]) if len(dates) == 1 else None
-    inputs, name = meters.inputs, columns.get("meter")
+    inputs, name = meters.input_columns, columns.get("meter")
     other_columns = [
         str(column) for column in cells if column not in (*time, name, *inputs.values())
     ]

@@ -54,9 +54,9 @@ def read_weather(path: Path, meters: Meters) -> Weather:
         columns = forecasts_in_time(path, columns, meters, zone)
         raw = replace(raw, cells=columns)
     present_columns = {role: c for role, c in meters.columns.items() if c in columns}
-    roles = [role for role in present_columns if role in meters.inputs]
+    roles = [role for role in present_columns if role in meters.input_columns]
     if not roles:
-        input_names = ", ".join(map(repr, meters.inputs.values())) or "inputs"
+        input_names = ", ".join(map(repr, meters.input_columns.values())) or "inputs"
         raise data_error(
             path,
             f"no {input_names} among its columns {', '.join(map(repr, columns))}",

@@ -169,7 +169,7 @@ def knowledge_of(study: Study) -> dict[str, Any]:
     """What decides, besides the series and `windows`, which rows the clients of a study know and
     with whom they train: arguments of `plfl.data.windows.build`."""
     return {
-        "origin": study.data.cut,
+        "origin": study.data.origin_date,
         "new": max(study.plan.schemes.for_new.values(), default=None),
         "size": study.data.federations,
     }

@@ -220,7 +220,9 @@ class DeployedClient:
         if self.study.windows.scaling != "pooled":
             return facts, {}
         # The minimum and maximum of each feature.
-        low, high = limits_of(self.name, self.table, self.study.windows, self.study.data.cut)
+        low, high = limits_of(
+            self.name, self.table, self.study.windows, self.study.data.origin_date
+        )
         return facts, {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
 
     def _train(self, message: Message) -> Reply:

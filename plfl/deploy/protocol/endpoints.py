@@ -127,7 +127,7 @@ class ClientChannel(Channel):
         sealed = ask(member.share(crowd_message[CROWD_BYTES:]))
         self.keep()
         arrival_bits = ask(member.hide(sealed, fields, with_check(numbers(crowd))[0]))
-        raise ClientSent([as_row(member.tell(arrival_bits))])
+        raise ClientSent([as_row(member.reveal_shares(arrival_bits))])
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: the rows that arrived, in place of `rows`. Up: raise `ClientSent`."""

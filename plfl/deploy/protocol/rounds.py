@@ -59,7 +59,7 @@ class Observed(Clock):
     def available(self, t: int) -> NDArray[np.bool_]:
         return self._reached
 
-    def progress(self, t: int) -> NDArray[np.float64]:
+    def share_before_dropout(self, t: int) -> NDArray[np.float64]:
         return self.answering.astype(np.float64)
 
 
@@ -76,8 +76,8 @@ def record(
     answer.
     """
     t, participants, traffic = finished.t, finished.participants, finished.traffic
-    took_part = f.clock.progress(t)[participants] == 1
-    recorder.train(
+    took_part = f.clock.share_before_dropout(t)[participants] == 1
+    recorder.record_training(
         t,
         participants[took_part],
         finished.training_losses[took_part],
@@ -86,4 +86,4 @@ def record(
         None,
     )
     if evaluation is not None:
-        recorder.evaluate(t, evaluation, traffic, clusters_of(f))
+        recorder.record_scores(t, evaluation, traffic, clusters_of(f))

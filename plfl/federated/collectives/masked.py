@@ -141,7 +141,7 @@ class MaskedSums:
     def add_roots(self, messages: Sequence[bytes]) -> Any:
         """The sum of all clients' numbers of all windows, a `ROOT_TYPE`."""
         fields = fields_of(ROOT_BITS)
-        lanes = fields.add([_lanes(message, fields) for message in messages])
+        lanes = fields.sum_lanes([_lanes(message, fields) for message in messages])
         gradient, count, flat = fields.decode(lanes, np.array([-(2**55), 0, 0])).tolist()
         if not (
             0 < count < 2**31
@@ -158,7 +158,7 @@ class MaskedSums:
             fields = _fields_of_parts(self.growth.message, count)
         else:
             fields = _fields_of_bins(self.growth.leaf_widths[-1], count // 2)
-        lanes = fields.add([_lanes(message, fields) for message in messages])
+        lanes = fields.sum_lanes([_lanes(message, fields) for message in messages])
         total = fields.decode(lanes, 0)[:-1] if are_counts else self._pairs(fields, lanes)
         if check_number(total) != int(lanes[-1]):
             raise SumError("the sums of clients do not fit their check number")

@@ -91,7 +91,7 @@ class Privacy:
     ):
         self.settings, self.clients = settings, size or clients
         self.block = block = settings.privacy
-        self.participants = settings.participants(self.clients)
+        self.participants = settings.expected_participants(self.clients)
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
         """The server's bound C."""
@@ -100,7 +100,9 @@ class Privacy:
         self.normals: RoundNormals = seeded(seed)
         self.client_normals: ClientNormals = seeded_of_clients(seed)
         """The noise of single clients, with `channel.secure`."""
-        self.scale = self.participants / settings.participants(block.noise_as_of or self.clients)
+        self.scale = self.participants / settings.expected_participants(
+            block.noise_as_of or self.clients
+        )
         """Factor of all noise; below 1 if that is for more clients (`privacy.noise_as_of`)."""
 
     @property

@@ -131,7 +131,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
         else:
             row |= {"epsilon": bound.epsilon, "accountant": bound.accountant}
             row |= {"relation": _relate(study, rounds), "clients": rounds.clients}
-            expected = settings.participants(rounds.clients)
+            expected = settings.expected_participants(rounds.clients)
             width = _count_noisy(method, layout, shared)
             row |= {"noise": math.sqrt(width) * settings.update_noise(clients) / expected}
         rows.append(row)

@@ -79,7 +79,7 @@ class Secrets(Protocol):
     def restore(self, purpose: str, private: bytes) -> PrivateKey:
         """The key of this purpose with this private part."""
 
-    def read(self, purpose: str, client: int, size: int) -> bytes:
+    def draw_bytes(self, purpose: str, client: int, size: int) -> bytes:
         """That many bytes."""
 
     def generator(self, purpose: str) -> np.random.Generator:
@@ -95,7 +95,7 @@ class SystemSecrets:
     def restore(self, purpose: str, private: bytes) -> CurveKey:
         return CurveKey(private)
 
-    def read(self, purpose: str, client: int, size: int) -> bytes:
+    def draw_bytes(self, purpose: str, client: int, size: int) -> bytes:
         return os.urandom(size)
 
     def generator(self, purpose: str) -> np.random.Generator:
@@ -109,12 +109,12 @@ class SimulatedSecrets:
     seed: int
 
     def key(self, purpose: str, client: int) -> SimulatedKey:
-        return self.restore(purpose, self.read(f"{purpose}/key", client, KEY_BYTES))
+        return self.restore(purpose, self.draw_bytes(f"{purpose}/key", client, KEY_BYTES))
 
     def restore(self, purpose: str, private: bytes) -> SimulatedKey:
         return SimulatedKey(private, shake_256(f"{self.seed}/{purpose}".encode()).digest(KEY_BYTES))
 
-    def read(self, purpose: str, client: int, size: int) -> bytes:
+    def draw_bytes(self, purpose: str, client: int, size: int) -> bytes:
         return shake_256(f"{self.seed}/{purpose}/{client}".encode()).digest(size)
 
     def generator(self, purpose: str) -> np.random.Generator:

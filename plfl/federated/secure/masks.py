@@ -101,7 +101,7 @@ class Fields:
         above = (lanes - self.encode(base)) & self.full
         return base + above.astype(np.int64)
 
-    def add(self, lanes: Sequence[Lanes]) -> Lanes:
+    def sum_lanes(self, lanes: Sequence[Lanes]) -> Lanes:
         """The sum of several clients' lanes."""
         total = np.zeros(len(self.bits), self.kind)
         for values in lanes:

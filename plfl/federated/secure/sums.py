@@ -56,7 +56,7 @@ class SumClient:
         self._seed = self._read("own", keys.KEY_BYTES)
         self._publics: list[bytes] = []
         self._received_shares: list[tuple[bytes, bytes]] = []
-        self._is_told = False
+        self._has_revealed = False
 
     def introduce(self) -> bytes:
         """Step 1: the public keys."""
@@ -92,22 +92,22 @@ class SumClient:
         lanes = pair_masks(self._mask_key.public, pair_secrets).hide(fields, fields.encode(numbers))
         return fields.pack(Masks([self._seed]).hide(fields, lanes))
 
-    def tell(self, presence: bytes) -> bytes:
+    def reveal_shares(self, presence: bytes) -> bytes:
         """Step 4: a share of one secret of each neighbour; `presence`: a bit for each of them.
 
         Raises:
             ValueError: it has been told before.
         """
-        if self._is_told:
+        if self._has_revealed:
             raise ValueError("the shares of this sum have been told; a second time is refused")
-        self._is_told = True
+        self._has_revealed = True
         count = len(self._received_shares)
         has_arrived = np.unpackbits(np.frombuffer(presence, np.uint8), count=count)
         pairs = zip(self._received_shares, has_arrived.tolist(), strict=True)
         return b"".join(share_pair[bit] for share_pair, bit in pairs)
 
     def _read(self, purpose: str, size: int) -> bytes:
-        return self._secrets.read(f"{self._purpose}/{purpose}", self._client, size)
+        return self._secrets.draw_bytes(f"{self._purpose}/{purpose}", self._client, size)
 
     def _seal(self, public: bytes, sender: bytes) -> bytes:
         """The key of shares to or from a neighbour with these public keys; `sender`: the second
@@ -150,7 +150,7 @@ class SumServer:
             DropoutError: of too many they have not.
         """
         self.present = sorted(masked)
-        self._masked = fields.add([fields.unpack(masked[client]) for client in self.present])
+        self._masked = fields.sum_lanes([fields.unpack(masked[client]) for client in self.present])
         bits = np.isin(self.neighbours, self.present)
         # Each client has t neighbours that tell their shares, or there is no use in asking.
         if (bits.sum(axis=1) < self.threshold).any():
@@ -195,7 +195,7 @@ class SumServer:
                 if peer in self.present:
                     mask = Stream(derive(key.agree(publics[peer]), "masks")).draw(fields)
                     total += mask if publics[client] < publics[peer] else -mask
-        return fields.add([total])
+        return fields.sum_lanes([total])
 
     @cached_property
     def _places(self) -> list[dict[int, int]]:

@@ -51,7 +51,7 @@ def test_masks_cancel_in_the_sum(secrets: SystemSecrets, degree: int) -> None:
         lanes = [message_fields.encode(row) for row in numbers]
         hidden = [m.hide(message_fields, row) for m, row in zip(masks, lanes, strict=True)]
         packed = [message_fields.pack(row) for row in hidden]
-        total = message_fields.add([message_fields.unpack(message) for message in packed])
+        total = message_fields.sum_lanes([message_fields.unpack(message) for message in packed])
         assert (total == message_fields.encode(numbers.sum(0))).all()
         assert all((a != b).any() for a, b in zip(lanes, hidden, strict=True))
 

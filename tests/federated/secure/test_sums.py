@@ -42,7 +42,9 @@ def total(
     }
     asked = server.add(masked, FIELDS)
     told = {
-        number: clients[number].tell(bits) for number, bits in asked.items() if number not in untold
+        number: clients[number].reveal_shares(bits)
+        for number, bits in asked.items()
+        if number not in untold
     }
     assert {len(some) for some in told.values()} == {degree * SHARE_BYTES}
     lanes = server.unmask(told, FIELDS)
@@ -75,9 +77,9 @@ def test_a_client_tells_once() -> None:
     publics = server.pass_on([client.introduce() for client in clients])
     sealed = server.deliver([c.share(p) for c, p in zip(clients, publics, strict=True)])
     clients[0].hide(sealed[0], FIELDS, NUMBERS[0])
-    assert clients[0].tell(b"\xc0") != b""
+    assert clients[0].reveal_shares(b"\xc0") != b""
     with pytest.raises(ValueError, match="a second time is refused"):
-        clients[0].tell(b"\x00")
+        clients[0].reveal_shares(b"\x00")
 
 
 def test_a_share_for_somebody_else_cannot_be_read() -> None:
@@ -101,7 +103,7 @@ def test_shares_below_the_threshold_are_too_few_for_the_server() -> None:
     sealed = server.deliver([c.share(p) for c, p in zip(clients, publics, strict=True)])
     masked = {n: c.hide(sealed[n], FIELDS, NUMBERS[n]) for n, c in enumerate(clients)}
     asked = server.add(masked, FIELDS)
-    told = {n: clients[n].tell(asked[n]) for n in range(threshold_of(count - 1) - 1)}
+    told = {n: clients[n].reveal_shares(asked[n]) for n in range(threshold_of(count - 1) - 1)}
     with pytest.raises(DropoutError, match="neighbours have told"):
         server.unmask(told, FIELDS)
 
@@ -118,14 +120,14 @@ def remainders(colluding: Sequence[int], seed: int) -> dict[int, "np.ndarray[Any
     publics = server.pass_on([client.introduce() for client in clients])
     sealed = server.deliver([c.share(p) for c, p in zip(clients, publics, strict=True)])
     masked = {n: c.hide(sealed[n], FIELDS, NUMBERS[n]) for n, c in enumerate(clients)}
-    seeds = {n: clients[n].tell(bits) for n, bits in server.add(masked, FIELDS).items()}
+    seeds = {n: clients[n].reveal_shares(bits) for n, bits in server.add(masked, FIELDS).items()}
     # Who colludes has told the shares of seeds, as it should, and those of keys on the quiet.
     keys = {}
     for number in colluding:
         again = SumClient(secrets, "sum", number)
         again.share(publics[number])
         again.hide(sealed[number], FIELDS, NUMBERS[number])
-        keys[number] = again.tell(bytes(2))
+        keys[number] = again.reveal_shares(bytes(2))
 
     def recovered(told: Mapping[int, bytes], client: int) -> bytes:
         shares_of_client = {}
@@ -151,10 +153,10 @@ def remainders(colluding: Sequence[int], seed: int) -> dict[int, "np.ndarray[Any
         }
         masks = pair_masks(own, {peer: derive(secret, "masks") for peer, secret in pairs.items()})
         zeros = FIELDS.encode(np.zeros(len(FIELDS.bits), np.int64))
-        mask = FIELDS.add(
+        mask = FIELDS.sum_lanes(
             [masks.hide(FIELDS, zeros), Masks([recovered(seeds, client)]).hide(FIELDS, zeros)]
         )
-        left[client] = FIELDS.add([FIELDS.unpack(masked[client]), -mask])
+        left[client] = FIELDS.sum_lanes([FIELDS.unpack(masked[client]), -mask])
     return left
 
 
@@ -169,10 +171,10 @@ def test_fewer_colluders_than_the_threshold_learn_the_sum_of_the_others_only() -
     few, views = ALL[: enough - 1], []
     for seed in range(60):
         left = remainders(few, seed)
-        total = FIELDS.decode(FIELDS.add([*left.values()]), -(2**31))
+        total = FIELDS.decode(FIELDS.sum_lanes([*left.values()]), -(2**31))
         assert (total == NUMBERS[len(few) : len(ALL)].sum(0)).all()
         a, b, *_ = left.values()
-        views.append([a, b, FIELDS.add([a, b])])
+        views.append([a, b, FIELDS.sum_lanes([a, b])])
     for values in np.moveaxis(np.array(views), 1, 0):
         for shift in (0, 28):
             part = (values >> np.uint32(shift)) & 15

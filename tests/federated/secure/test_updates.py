@@ -107,7 +107,7 @@ def test_a_sum_of_the_largest_updates_does_not_wrap(clients: int, update: float)
     numbers = grid.round(
         crowd, [0], np.full((1, 1), update), np.ones(1), [np.random.default_rng(0)]
     )
-    lanes = fields.add([fields.encode(with_check(numbers)[0])] * clients)
+    lanes = fields.sum_lanes([fields.encode(with_check(numbers)[0])] * clients)
     assert grid.mean(crowd, read_sum(fields, lanes), clients).item() == update
 
 

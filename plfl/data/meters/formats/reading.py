@@ -107,7 +107,7 @@ class _Reader:
         if len(loads) > 1 and self.form.meters.by_column:
             loads = [column for column in loads if name_of[column] in wanted_names]
         problems: list[Problem] = []
-        inputs = list(self.meters.inputs.values())
+        inputs = list(self.meters.input_columns.values())
         with collect_problems(problems):
             frame, times = self._rows_with_times(frame, keys)
         with collect_problems(problems):
@@ -118,9 +118,9 @@ class _Reader:
         if isinstance(factors, pd.Series):
             readings = readings.mul(frame["factor"], axis=0)
             self.is_scaled = bool((frame["factor"] != 1).any())
-        self._mark(frame, readings)
+        self._take_out_marked(frame, readings)
         inputs_by_role = {
-            role: self._converted(role, values[c]) for role, c in self.meters.inputs.items()
+            role: self._converted(role, values[c]) for role, c in self.meters.input_columns.items()
         }
         table = self.recognised_file.table or RawTable(
             self.path, frame, "", unit=self.recognised_file.unit
@@ -320,7 +320,7 @@ class _Reader:
             if form.meters.add is not None and "register" not in frame:
                 frame["register"] = registers
         is_long = not (time.of_day or time.columns)
-        inputs = list(self.meters.inputs.values())
+        inputs = list(self.meters.input_columns.values())
         if missing := [column for column in inputs if not is_long or column not in cells]:
             raise data_error(
                 self.path,
@@ -410,7 +410,7 @@ class _Reader:
             return None
         return self._column(quality.column, "quality.column", not quality.is_optional)
 
-    def _mark(self, frame: pd.DataFrame, readings: pd.DataFrame) -> None:
+    def _take_out_marked(self, frame: pd.DataFrame, readings: pd.DataFrame) -> None:
         """Count the readings with marks, and take out those that are none."""
         quality = self.form.quality
         if quality is None or "mark" not in frame:

@@ -119,7 +119,7 @@ class Time(Section):
     The user's own wins."""
 
     @model_validator(mode="after")
-    def _has_columns(self) -> Self:
+    def _check_columns(self) -> Self:
         if bool(self.column) == bool(self.columns):
             raise refusal("name the column of the stamps, or the columns that are times", "column")
         if self.end and (self.marks == "end" or self.clock):
@@ -270,7 +270,7 @@ class Format(Section):
     sample: list[FormatSample] = []
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_keys(self) -> Self:
         is_open = self.reader is None and self.tree is None
         if is_open and not self.recognise.header and not self.recognise.begins:
             raise refusal("give cells of the header, or what the file begins with", "recognise")
