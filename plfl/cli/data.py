@@ -123,7 +123,8 @@ def _use_local_starts(description: pd.DataFrame, data: Data) -> str:
     step = pd.Timedelta(minutes=data.interval)
     for client, row in description[["first", "last"]].iterrows():
         zone = zone_named(data.meters.timezone_of(str(client)))
-        for name, end in localise_ends(row.to_dict(), zone).items():
+        times = {str(name): end for name, end in row.items()}
+        for name, end in localise_ends(times, zone).items():
             description.loc[client, name] = (end - step).tz_localize(None)
     return "times below are local, with daylight saving time, and starts of intervals"
 

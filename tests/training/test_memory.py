@@ -48,7 +48,7 @@ def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
     plain.sizes = engine.sizes = (2, 8, 16)
     engine.memory = Pretended(monkeypatch, total)
     with caplog.at_level("INFO"):
-        assert engine.block(lambda: some.select(slice(1))) == block
+        assert engine.most_models(lambda: some.select(slice(1))) == block
     assert f"{block} models fit" in caplog.text
     asked = len(engine.memory.asked)
     assert torch.equal(engine.train(some), plain.train(whole))
