@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
@@ -261,6 +261,26 @@ def test_pairs_tell_gradients_and_counts(data: st.DataObject, over: int, under: 
     assert 0 <= first <= most[0] and 0 <= counts - slopes.least_counts(first) <= most[1]
     if not has_flat:
         assert first == part[0] and counts - slopes.least_counts(first) == part[1]
+
+
+@settings(max_examples=8)
+@given(st.integers(3, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.5, 0.9]), st.booleans())
+@example(3, 0, 0.5, False)
+@example(22, 1, 0.9, True)
+@example(41, 2, 0.5, True)
+def test_no_sum_over_any_number_of_clients_is_longer_than_its_field(
+    clients: int, seed: int, level: float, has_flat: bool
+) -> None:
+    """Of clients with one window or nearly all of them. A sum that is longer does not fit its check
+    number; the trees are those without masks."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(clients + 400, 4)) * random.choice([0.1, 1, 5], 4)
+    y = x[:, 0] * x[:, 1] + random.normal(size=len(x))
+    y = y.round().clip(0) if has_flat else y
+    shares = random.dirichlet(np.full(clients, random.choice([0.05, 1])))
+    owners = np.append(np.arange(clients), random.choice(clients, 400, p=shares))
+    some = [ClientWindows(x[owners == k], y[owners == k]) for k in range(clients)]
+    assert grown(SimulatedSecrets(seed), some, level) == grown(None, some, level)
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 45), st.data())
