@@ -157,22 +157,22 @@ def seals(folder):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_only_the_other_end_opens_what_is_sealed(seals, data, place):
     server, client, other = seals
-    sealed = server.close(data)
-    assert client.open(sealed) == data
-    assert server.open(client.close(data)) == data
-    assert sealed != server.close(data)
+    sealed = server.encrypt(data)
+    assert client.decrypt(sealed) == data
+    assert server.decrypt(client.encrypt(data)) == data
+    assert sealed != server.encrypt(data)
     changed = bytearray(sealed)
     changed[place % len(sealed)] ^= 1
     for opener, forged in (
         (server, sealed),  # its own message is no answer
         (other, sealed),
-        (server, other.close(data)),
+        (server, other.encrypt(data)),
         (client, bytes(changed)),
         (client, sealed[:-1]),
         (client, data),
     ):
         with pytest.raises(SealError):
-            opener.open(forged)
+            opener.decrypt(forged)
 
 
 def test_the_command(tmp_path, capsys):

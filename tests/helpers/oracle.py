@@ -68,7 +68,7 @@ class Reference:
         self.dataset = dataset
         self.is_random = network.is_random
 
-    def block(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, task: Callable[[], LocalTask]) -> int:
         return 1
 
     def train(self, task: LocalTask) -> Tensor:

@@ -42,7 +42,7 @@ class Quadratic(Stacked):
         self.network: Any = self
         self.repeat = None
 
-    def block(self, task: Any) -> int:
+    def most_models(self, task: Any) -> int:
         return 1000
 
     def stack_sizes(self, task: LocalTask) -> tuple[int, ...]:
