@@ -271,7 +271,7 @@ def sum_row(
     table = add_up(on_one_clock(pairs, zones), ["truth", *FORECASTS]).dropna(
         subset=["last", "naive_day"]
     )
-    scores = localise_ends(score_pairs(table), zone)
+    scores = localise_ends(score_pairs(table, zone), zone)
     if warning := warn_of_sum(scores, are_medians):
         print(f"{SUM}: {warning}", file=sys.stderr)
     return [{"client": SUM, "forecaster": "sum of the meters", **scores}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from plfl.data.features import days_of
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import format_time
 from plfl.forecast.model import ForecastModel
-from plfl.forecast.output import localise_ends
+from plfl.forecast.output import localise_ends, localise_stamps
 from plfl.tasks.metrics import daily_peaks, mase
 
 FORECASTS = ("forecast", "last", "naive_day", "naive_week")
@@ -51,7 +52,7 @@ def backtest(
             past_mase = score_pairs(test_pairs)["mase"]
     table = pairs(model, client, joined, after)
     now = weekly(table)
-    scores = localise_ends(score_pairs(table), model.zone(client))
+    scores = localise_ends(score_pairs(table, model.zone(client)), model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": past_mase, **drift(past, now)}, past, now, table
 
@@ -80,7 +81,7 @@ def backtest_new(
     choice, model = forecasters.choose_for_new(client, known_readings, wanted)
     table = pairs(model, client, readings, known_readings.index[-1], early=True)
     past, now = pd.Series(dtype=float), weekly(table)
-    scores = localise_ends(score_pairs(table), model.zone(client))
+    scores = localise_ends(score_pairs(table, model.zone(client)), model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": np.nan, **drift(past, now)}, past, now, table
 
@@ -140,13 +141,13 @@ def describe_all(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def score_pairs(table: pd.DataFrame) -> dict[str, Any]:
+def score_pairs(table: pd.DataFrame, zone: ZoneInfo | None = None) -> dict[str, Any]:
     """The errors in a table of `pairs`: `first` and `last` time, number of `forecasts`; mean
     absolute errors in kWh per interval of the forecasts (`mae`) and of the loads a day and a week
     before (`naive_day`, `naive_week`), where these are known; `percent_of_load` (WAPE);
     `bias_percent`, by how much the forecasts are in total above the loads, in percent of these;
     `mase`, over the error of the last reading; `peak_percent` and `peak_hours`, see
-    `daily_peak_errors`."""
+    `daily_peak_errors`, also for the `zone`."""
     errors = table[[*FORECASTS]].sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     bias = float((table["forecast"] - table["truth"]).mean())
@@ -160,14 +161,15 @@ def score_pairs(table: pd.DataFrame) -> dict[str, Any]:
         "percent_of_load": 100 * float(errors["forecast"]) / size if size else np.nan,
         "bias_percent": 100 * bias / size if size else np.nan,
         "mase": mase(*(table[name].to_numpy(float) for name in ("truth", "forecast", "last"))),
-        **daily_peak_errors(table),
+        **daily_peak_errors(table, zone),
     }
 
 
-def daily_peak_errors(table: pd.DataFrame) -> dict[str, float]:
+def daily_peak_errors(table: pd.DataFrame, zone: ZoneInfo | None = None) -> dict[str, float]:
     """How far the largest forecast of a day is from its largest load, in a table of `pairs`, as a
     mean over days with all readings: `peak_percent` of that load, and `peak_hours` apart. With
-    several horizons the farthest counts. NaN without such a day."""
+    several horizons the farthest counts. NaN without such a day. Days are the local ones of 24
+    hours of the `zone` whose standard time the stamps are, or without one days of that time."""
     if "made_at" in table:
         lead = pd.DatetimeIndex(table.index) - pd.DatetimeIndex(table["made_at"])
         table = table[lead == lead.max()]
@@ -177,6 +179,8 @@ def daily_peak_errors(table: pd.DataFrame) -> dict[str, float]:
     if steps.empty:
         return {"peak_percent": np.nan, "peak_hours": np.nan}
     rows = round(pd.Timedelta(days=1) / steps.min())
+    if zone is not None:
+        stamps = localise_stamps(stamps, zone).tz_localize(None)
     days, day = np.unique(days_of(stamps.to_numpy()), return_inverse=True)
     truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
     errors = daily_peaks(day, truth, forecast, len(days), rows)

@@ -184,7 +184,7 @@ def score_meter(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[st
     is_inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
     forecaster = "public" if not forecast.own_weight else "public and own"
     table = pairs.drop(columns=["low", "high"])
-    scores = localise_ends(score_pairs(table), zone)
+    scores = localise_ends(score_pairs(table, zone), zone)
     return {
         "client": client,
         "forecaster": forecaster,

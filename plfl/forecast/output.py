@@ -103,10 +103,13 @@ class Form:
 def localise(forecasts: pd.DataFrame, zone: ZoneInfo) -> pd.DataFrame:
     """Forecasts whose times, naive standard time of a zone, become its local time with offsets,
     daylight saving time included."""
-    offset = timezone(standard_offset(zone))
-    made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(offset).tz_convert(zone)
-    localised = forecasts.tz_localize(offset).tz_convert(zone)
-    return localised.assign(made_at=made_at)
+    made_at = localise_stamps(pd.DatetimeIndex(forecasts["made_at"]), zone)
+    return forecasts.set_axis(localise_stamps(_stamps(forecasts), zone)).assign(made_at=made_at)
+
+
+def localise_stamps(stamps: pd.DatetimeIndex, zone: ZoneInfo) -> pd.DatetimeIndex:
+    """Times of the standard time of a zone as its local time with offsets."""
+    return stamps.tz_localize(timezone(standard_offset(zone))).tz_convert(zone)
 
 
 def localise_ends(scores: dict[str, Any], zone: ZoneInfo | None) -> dict[str, Any]:
@@ -114,9 +117,9 @@ def localise_ends(scores: dict[str, Any], zone: ZoneInfo | None) -> dict[str, An
     with offsets, daylight saving time included; without a zone they stay."""
     if zone is None:
         return scores
-    offset = timezone(standard_offset(zone))
-    ends = {end: scores[end].tz_localize(offset).tz_convert(zone) for end in ("first", "last")}
-    return scores | ends
+    names = ("first", "last")
+    ends = localise_stamps(pd.DatetimeIndex([scores[name] for name in names]), zone)
+    return scores | dict(zip(names, ends, strict=True))
 
 
 def _stamps(table: pd.DataFrame) -> pd.DatetimeIndex:

@@ -112,6 +112,25 @@ def test_daily_peaks_one_day_at_a_time() -> None:
         assert np.isnan(daily_peak_errors(table[:rows])["peak_percent"])
 
 
+def test_daily_peaks_are_those_of_local_days() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    stamps = pd.date_range("2024-06-30 23:00", periods=3 * 24 + 1, freq="h")[1:]  # of summer days
+    table = pd.DataFrame({"truth": 1.0, "forecast": 1.0}, stamps)
+    table.loc["2024-07-01 23:30":"2024-07-02 00:00", "truth"] = 4.0  # after midnight on the clock
+    table.loc["2024-07-02 12:00", "forecast"] = 3.0
+    found = daily_peak_errors(table, zone)
+    assert found["peak_percent"] == pytest.approx(100 * (0 + 1 / 4 + 0) / 3)
+    # In standard time this hour belongs to the day before, and two days lack an hour.
+    assert daily_peak_errors(table)["peak_percent"] == pytest.approx(100 * (3 / 4 + 2) / 2)
+
+
+def test_days_on_which_clocks_change_have_no_peak() -> None:
+    stamps = pd.date_range("2024-03-30 00:00", "2024-04-01 23:00", freq="h")[1:]
+    table = pd.DataFrame({"truth": 1.0, "forecast": 1.0}, stamps)
+    table.loc["2024-03-31 12:00", "forecast"] = 9.0
+    assert daily_peak_errors(table, ZoneInfo("Europe/Berlin"))["peak_percent"] == 0
+
+
 def test_a_backtest_warns_of_a_sum_that_is_worse_than_a_day_before(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
