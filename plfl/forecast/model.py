@@ -103,7 +103,10 @@ class ForecastModel(MeterFiles):
         self._check(frame, client)
         windows = self._windows(frame, client, early, fills_lags)
         history = self._without_known_future(frame)
-        forecasts = self._forecasts(client, model, windows, windows[2])
+        is_read = np.full(len(windows[2]), True)
+        if since is not None and not self.has_adaptive_widths:
+            is_read = windows[0].index[windows[2]] >= since
+        forecasts = self._forecasts_where(client, model, windows, is_read)
         if since is not None:
             forecasts = forecasts[forecasts["made_at"] >= since]
         if reports:
@@ -133,13 +136,7 @@ class ForecastModel(MeterFiles):
                 last - (dataset.look_back - 1) >= dataset.view.bounds[0, SPLITS.index("test")]
             )
             is_read = is_upcoming | is_tested
-        forecasts = None
-        if is_upcoming.any():
-            # If it fails, there may be earlier forecasts: the error below says which it is.
-            with suppress(DataError):
-                forecasts = self._forecasts(client, model, windows, last[is_read])
-        if forecasts is None:
-            forecasts = self._forecasts(client, model, windows, last)
+        forecasts = self._forecasts_where(client, model, windows, is_read)
         upcoming = self.upcoming(history, forecasts)
         self._report(windows[0].loc[: history.index[-1]], upcoming, client, reported_from)
         return upcoming
@@ -155,6 +152,21 @@ class ForecastModel(MeterFiles):
         """The last rows whose forecasts are for times after the last reading."""
         windows = self.study.windows
         return 1 if windows.horizons > 1 else windows.look_ahead
+
+    def _forecasts_where(
+        self,
+        client: str,
+        model: ModelKind,
+        windows: tuple[pd.DataFrame, Dataset, NDArray[np.int64]],
+        is_read: NDArray[np.bool_],
+    ) -> pd.DataFrame:
+        """The result of `_forecasts` for some of the windows; for all if these have none, so that
+        its error says whether there are others."""
+        last = windows[2]
+        if is_read.any():
+            with suppress(DataError):
+                return self._forecasts(client, model, windows, last[is_read])
+        return self._forecasts(client, model, windows, last)
 
     def _forecasts(
         self,

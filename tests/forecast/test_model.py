@@ -109,6 +109,23 @@ def test_inputs_outside_of_the_training(model, caplog):
     assert "a: 1 of 50 readings of load are outside the range" in caplog.text
 
 
+def test_earlier_forecasts_that_nobody_wants_are_not_made(
+    model: ForecastModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = model.read(Path("meters/a.csv"))[:100]
+    counts, predict = [], ForecastModel._predictions
+
+    def count(*arguments: Any) -> Any:
+        counts.append(len(arguments[-1]))
+        return predict(*arguments)
+
+    monkeypatch.setattr(ForecastModel, "_predictions", count)
+    some = model.predict(readings, "a", since=readings.index[51])
+    whole = model.predict(readings, "a")
+    assert counts[0] == 49 < counts[1]
+    pd.testing.assert_frame_equal(some, whole[whole["made_at"] >= readings.index[51]])
+
+
 def test_only_what_a_forecast_reads_is_reported(model, caplog):
     readings = model.read(Path("meters/a.csv"))[:300].copy()
     # The first of the forecasts for times after the last reading is made some rows before it.
