@@ -211,7 +211,8 @@ def clean(
 
 class Cleaner:
     """Cleans meters one after the other. In a wide file, most of them have the same times and
-    nothing that needs a look: they are like the first of these, but for their loads."""
+    nothing that needs a look: they are like the first one with the same gaps, but for their loads.
+    """
 
     def __init__(
         self,
@@ -224,7 +225,7 @@ class Cleaner:
         self._keys_of, self._interval, self._may_be_lone = keys_of, interval, may_be_lone
         self._keeps_steps = keeps_steps
         self._plain_loads: dict[int, Mapping[str, NDArray[np.float64]]] = {}
-        self._plain_meters: dict[tuple[int, int | None], Meter] = {}
+        self._plain_meters: dict[tuple[int, int | None, bytes], Meter] = {}
 
     def clean(
         self, name: str, pieces: Sequence[Piece], zone: ZoneInfo, weather: pd.DataFrame | None
@@ -236,28 +237,33 @@ class Cleaner:
         rules = self._interval, weather, self._may_be_lone, self._keeps_steps
         if other_pieces or weather is not None or name not in self._plain_loads[id(piece)]:
             return clean(name, pieces, zone, keys, *rules)
-        form = id(piece), keys.step_of(name)
+        loads = self._plain_loads[id(piece)][name]
+        is_known = ~np.isnan(loads)
+        rows = np.flatnonzero(is_known)
+        span = slice(rows[0], rows[-1] + 1)
+        form = id(piece), keys.step_of(name), np.packbits(is_known).tobytes()
         plain_meter = self._plain_meters.get(form)
         if plain_meter is None or plain_meter.zone != zone:
             plain_meter = clean(name, pieces, zone, keys, *rules)
-            is_by_row = len(plain_meter.load) == len(piece.readings)  # no other intervals
-            if is_by_row and plain_meter.load.notna().all():  # nor an hour lost and one gained
+            # No other intervals, nor an hour lost and one gained.
+            if np.array_equal(plain_meter.load.notna(), is_known[span]):
                 self._plain_meters[form] = plain_meter
             return plain_meter
-        values = self._plain_loads[id(piece)][name] * _factor(keys, plain_meter.minutes)
+        values = loads[span] * _factor(keys, plain_meter.minutes)
         load = pd.Series(values, plain_meter.load.index, name="load")
         return replace(plain_meter, load=load, changes=Counter(plain_meter.changes))
 
 
 def _plain_loads(piece: Piece, keys_of: Mapping[str, Meters]) -> Mapping[str, NDArray[np.float64]]:
-    """The loads of a piece that need no look, by meter: they are known, vary, are those of no
-    register and in the unit of the keys, in rows in order of time, and no key changes single ones.
+    """The loads of a piece that need no look, by meter: they vary, are those of no register and in
+    the unit of the keys, in rows in order of time, none may hold the energy of a gap, and no key
+    changes single ones. NaN where a reading is missing.
     """
     values, stamps = piece.readings.to_numpy(), piece.times.stamps
     is_in_order = stamps.is_monotonic_increasing and stamps.is_unique
     if not is_in_order or len(stamps) != len(values) or len(piece.inputs.columns):
         return {}
-    lowest, highest = values.min(axis=0), values.max(axis=0)
+    lowest, highest = np.fmin.reduce(values), np.fmax.reduce(values)
     is_varied = (lowest >= 0) & (lowest < highest) & (highest < np.inf)
     return {
         name: loads
@@ -265,9 +271,34 @@ def _plain_loads(piece: Piece, keys_of: Mapping[str, Meters]) -> Mapping[str, ND
         if not piece.changes.get(name)
         and not _has_changing_key(keys_of[name])
         and piece.table.unit_of(piece.columns[name]) in (None, keys_of[name].unit)
-        and not (len(loads) > ENOUGH_CHANGES and is_register(pd.Series(loads)))
-        and not are_two_registers(loads)
+        and _are_plain(loads, keys_of[name])
     }
+
+
+def _are_plain(loads: NDArray[np.float64], keys: Meters) -> bool:
+    """Whether loads, a row each, are those of no register, and none may hold the energy of a gap
+    beside it. NaN: missing."""
+    rows = np.flatnonzero(~np.isnan(loads))
+    known_loads = loads[rows]
+    if len(rows) > ENOUGH_CHANGES and is_register(pd.Series(known_loads)):
+        return False
+    steps = np.diff(rows)
+    if (steps > 1).any() and (_excess_beside_gaps(pd.Series(known_loads), steps, keys) > 1).any():
+        return False
+    return not are_two_registers(known_loads)
+
+
+def _excess_beside_gaps(
+    known_loads: pd.Series, steps: NDArray[np.float64] | NDArray[np.intp], keys: Meters
+) -> pd.Series:
+    """How many times as large the load in each of the `steps` between known loads is as it may be,
+    if it is not that of the step; above 1, it may hold the energy of a gap. `steps`: in usual ones.
+    """
+    loads = known_loads.iloc[slice(-1) if keys.stamp == "start" else slice(1, None)]
+    usual_loads = loads.where(steps == 1)
+    # A load of the whole step is about as large, or larger.
+    expected: pd.Series = (usual_loads.ffill() + usual_loads.bfill()) / 2 * np.sqrt(steps)
+    return (loads / (np.inf if keys.unit in POWER_UNITS else expected)).where(steps != 1)
 
 
 def _has_changing_key(keys: Meters) -> bool:
@@ -594,13 +625,7 @@ class _Readings:
         run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
         follow = np.bincount(run)[run]
         is_start = self.keys.stamp == "start"
-        loads = self.known_rows["_load"].iloc[slice(-1) if is_start else slice(1, None)]
-        usual_loads = loads.where(is_usual)
-        # A load of the whole step is about as large, or larger.
-        expected: pd.Series = (
-            (usual_loads.ffill() + usual_loads.bfill()) / 2 * np.sqrt(steps / self.raw)
-        )
-        excess = loads / (np.inf if self.keys.unit in POWER_UNITS else expected)
+        excess = _excess_beside_gaps(self.known_rows["_load"], steps / self.raw, self.keys)
         for length in np.unique(steps[~is_usual]):
             is_alike = steps == length
             has_runs = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5
@@ -616,7 +641,7 @@ class _Readings:
                     f"{Key('data.meters.until')}, or {self.place.leave_out}"
                 )
                 raise self.place.refusal(self.known_rows, row, kind, text, remedy)
-        is_doubtful = (excess > 1) & ~is_usual & np.isin(steps, SERIES_MINUTES)
+        is_doubtful = (excess > 1) & np.isin(steps, SERIES_MINUTES)
         change = "readings beside a gap that may hold its energy, left out"
         self.changes[change] += int(is_doubtful.sum())
         is_doubtful = is_doubtful.reindex(self.known_rows.index, fill_value=False)
