@@ -1,6 +1,7 @@
 """Exports as utilities write them go in at the first command, with the right energy, or are refused
 in one line that says what to do."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters import quantities
+from plfl.data.meters import cleaning, layout, numbers, quantities
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
 from tests.helpers import utilities
@@ -128,6 +129,54 @@ def test_meters_beside_each_other_are_read_like_each_alone(tmp_path: Path) -> No
     keys = {"timezone": "America/New_York", "unit": "kWh", "stamp": "start"}
     (meter,) = read(alone, **keys).meters.values()
     pd.testing.assert_series_equal(read(both, **keys).meters["shop"].load, meter.load)
+
+
+@pytest.mark.parametrize("stamp", ["start", "end"])
+def test_meters_with_equal_gaps_are_read_like_each_alone(stamp: str, tmp_path: Path) -> None:
+    """After, or before, gaps of a quarter one of them has their energy, and one is a register."""
+    loads = np.random.default_rng(1).uniform(1, 2, (5, 960)).round(3)
+    loads[2, 101::100] *= 5
+    loads[3, 99::100] *= 5
+    loads[4] = loads[4].cumsum()
+    cells = np.where(np.arange(960) % 100 == 0, "Null", loads.astype(str))
+    cells[:, -1] = ""
+    quarters = pd.date_range("2023-01-10 00:15", periods=960, freq="15min")
+    table = pd.DataFrame({"time": quarters, **dict(zip("abcde", cells, strict=True))})
+    table.to_csv(wide := tmp_path / "wide.csv", index=False)
+    keys = {"unit": "kWh", "stamp": stamp}
+    with naming(DataError, "1 problem", ": e: the readings never decrease"):
+        read(wide, **keys)
+    table.drop(columns="e").to_csv(wide, index=False)
+    meters = read(wide, **keys).meters
+    for name in "abcd":
+        table[["time", name]].to_csv(alone := tmp_path / f"{name}.csv", index=False)
+        (meter,) = read(alone, **keys).meters.values()
+        pd.testing.assert_series_equal(meters[name].load, meter.load)
+        assert meters[name].changes == meter.changes
+    doubtful = meters["d" if stamp == "start" else "c"]
+    assert doubtful.changes["readings beside a gap that may hold its energy, left out"] == 9
+
+
+def test_thousands_of_meters_are_cleaned_once_for_each_form_of_gaps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = np.random.default_rng(1).uniform(1, 2, (4, 2000)).round(3)
+    cells = np.where(np.add.outer(range(4), range(2000)) % 5, loads.astype(str), "n/a")
+    table = pd.DataFrame(cells).add_prefix("meter ")
+    table.insert(0, "time", HOURS[:4])
+    table.to_csv(path := tmp_path / "wide.csv", index=False)
+    calls = Counter[str]()
+    for module, name in ((cleaning, "clean"), (layout, "as_text"), (numbers, "as_text")):
+        original = getattr(module, name)
+
+        def count(*arguments: Any, name: str = name, original: Any = original) -> Any:
+            calls[name] += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(module, name, count)
+    assert len(read(path, unit="kWh").meters) == 2000
+    assert calls["clean"] == 5
+    assert calls["as_text"] < 10
 
 
 def test_the_index_of_a_table_is_no_meter(tmp_path: Path) -> None:

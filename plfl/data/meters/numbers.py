@@ -13,22 +13,8 @@ from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.messages import typed
 from plfl.config.sections import Meters
-from plfl.data.meters.tables import THOUSANDS, WHOLE_NUMBER, RawTable
+from plfl.data.meters.tables import MISSING, THOUSANDS, WHOLE_NUMBER, RawTable
 
-_MISSING = (
-    "",
-    "na",
-    "n/a",
-    "nan",
-    "null",
-    "none",
-    "-",
-    "--",
-    "---",
-    "#n/a",
-    "unavailable",
-    "unknown",
-)
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
 
 
@@ -43,7 +29,7 @@ def is_number(table: RawTable, name: str) -> bool:
         return False
     for rows in (2000, len(column)):  # mostly, the first rows have enough values
         text = as_text(column.iloc[:rows])
-        text = text[~text.str.lower().isin(_MISSING)].head(500).str.replace(_GROUPS, "", regex=True)
+        text = text[~text.str.lower().isin(MISSING)].head(500).str.replace(_GROUPS, "", regex=True)
         if len(text):
             number = text.str.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:e[+-]?\d+)?")
             return bool(number.mean() >= 0.5)
@@ -112,7 +98,7 @@ def _numbers(
         numbers = table.cells[name].to_numpy(np.float64) if plain is None else plain.numbers
         return np.where(np.isin(numbers, sentinels), np.nan, numbers) if sentinels else numbers
     text = as_text(table.cells[name])
-    is_missing = text.str.lower().isin([*_MISSING, *words])
+    is_missing = text.str.lower().isin([*MISSING, *words])
     if mark == ",":
         for old, new in (",\0", ".,", "\0."):
             text = text.str.replace(old, new, regex=False)

@@ -47,6 +47,21 @@ DATE_AT_BEGINNING = re.compile(rf"\s*(?:{WEEKDAY})?{_DATE}", re.IGNORECASE)
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")
 """A number whose marks may separate thousands."""
 WHOLE_NUMBER = re.compile(r"[+-]?[1-9]\d*")
+MISSING = (
+    "",
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "-",
+    "--",
+    "---",
+    "#n/a",
+    "unavailable",
+    "unknown",
+)
+"""What stands for a missing reading, in small letters."""
 DATE_SPAN = re.compile(rf"\s*{_DATE}\s*(?:[-–]|to|bis|a)\s*{_DATE}\s*", re.IGNORECASE)
 """A span of days, such as a billing period."""
 DATE_DIGITS = re.compile(
@@ -99,8 +114,8 @@ class RawTable:
 
     @cached_property
     def plain(self) -> dict[str, "Plain"]:
-        """The columns of text that have only plain numbers and empty cells. Wide files have
-        thousands of them, and other ways of reading them take long."""
+        """The columns of text that have only plain numbers and cells without one, which are empty
+        or say so. Wide files have thousands of them, and other ways of reading them take long."""
         text = self.cells.loc[:, [dtype.kind not in "iufbM" for dtype in self.cells.dtypes]]
         return {
             str(name): plain
@@ -128,7 +143,7 @@ class Plain:
     """Plain numbers, such as `-1.25`, in a column of text."""
 
     numbers: NDArray[np.float64]
-    """The numbers, if their mark is a decimal one; NaN where a cell is empty."""
+    """The numbers, if their mark is a decimal one; NaN where one is missing."""
     mark: str
     """The mark in them: `.`, `,`, or none."""
     is_decimal: bool
@@ -143,6 +158,9 @@ def _plain(cells: list[str]) -> Plain | None:
     if not all(issubclass(kind, str) for kind in {*map(type, cells)}):
         return None
     letters = {*"".join(cells)}
+    if not letters <= {*"0123456789+.,"}:
+        cells = ["" if cell.strip().lower() in MISSING else cell for cell in cells]
+        letters = {*"".join(cells)}
     if not letters <= {*"0123456789+-.,"} or not letters & {*"0123456789"} or letters >= {*".,"}:
         return None
     mark = next(iter(letters & {*".,"}), "")
