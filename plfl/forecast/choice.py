@@ -477,7 +477,8 @@ class Forecasters:
         texts = {}
         for client in filter(self.readings.__contains__, tables):
             loads = tables[client]["load"], self._known_readings(client)["load"]
-            sentences = [describe_gap(*loads, look_back), describe_scale(*loads)]
+            end = self.readings[client].index[-1]
+            sentences = [describe_gap(*loads, look_back), describe_scale(*loads, end)]
             texts[client] = "; ".join(filter(None, sentences))
         return texts
 

@@ -1,6 +1,7 @@
 """New files are read as the study's own files were: `plfl init meters`, then `plfl forecast`."""
 
 import io
+import itertools
 import logging
 import re
 import shutil
@@ -436,6 +437,17 @@ def test_doubled_loads_are_forecast_and_told(
         assert ("its new loads" in printed.err) is bool(words)
 
 
+def test_doubled_loads_of_short_files_are_told_once(results: Path, invoke: Callable) -> None:
+    days = ["2024-03-29", "2024-04-03", "2024-04-10", "2024-04-12", "2024-04-13", "2024-04-15"]
+    told = []
+    for first, last in itertools.pairwise(days):
+        export("exports", first, last, factor=2)
+        options = ("--with", "naive_day", "--keep-readings")
+        error = invoke("forecast", results, "exports", *options).err
+        told.append("since 2024-03-29 its loads are about twice those of the four" in error)
+    assert told == [False, False, False, True, False]
+
+
 def change_known_part(change: Callable[[pd.DataFrame], pd.Series]) -> None:
     """Write files of the days before and after the end of the study, in which those before it are
     changed in the file of one meter."""
@@ -515,10 +527,11 @@ def test_a_home_whose_habits_changed_a_little_may_be_doubled() -> None:
     new = pd.Series(np.arange(24 * 14) % 10 + 1.0, index[-1] + (index[1:337] - index[0]))
     for low, high, words in ((2.4, 1.8, "twice"), (3, 1.5, "")):
         factors = np.select([new <= 3, new >= 8], [low, high], 2)
-        told = describe_scale(new * factors, known)
+        told = describe_scale(new * factors, known, known.index[-1])
         assert words in told and bool(told) is bool(words)
         week = (new * factors)[: 24 * 7]
-        assert not describe_scale(week, known), "no doubt about less than two weeks"
+        short = describe_scale(week, known, known.index[-1])
+        assert not short, "no doubt about less than two weeks"
 
 
 def test_loads_on_another_scale_are_taken_if_they_are_right(
