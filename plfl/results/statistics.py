@@ -297,11 +297,13 @@ def smallest_difference(levels: Mapping[str, int], claims: int = 1, states: int 
 def describe_power(study: Study, weeks: int | None = None) -> str:
     """What a study could confirm, in a sentence, with the `weeks` of its test sets, if they are
     known, and with other lengths; empty if a factor has a single level, in any state, or the
-    clients share their test set."""
+    clients share their test set. Seeds are a factor if its numbers depend on them."""
     clients_by_state = [study.data.clients_of(state) for state in study.data.states]
     clients, states = sum(clients_by_state), len(clients_by_state)
-    levels = {"clients": clients, "seeds": len(study.grid.seeds)}
-    if min(*clients_by_state, levels["seeds"]) < 2 or not study.task.forecasts:
+    levels = {"clients": clients}
+    if _depends_on_seeds(study):
+        levels["seeds"] = len(study.grid.seeds)
+    if min(*clients_by_state, *levels.values()) < 2 or not study.task.forecasts:
         return ""
     claims = max(1, len(study.claims))
     lengths = sorted({*TEST_WEEKS, weeks} if weeks is not None and weeks >= 2 else TEST_WEEKS)
@@ -328,6 +330,11 @@ def describe_power(study: Study, weeks: int | None = None) -> str:
     )
 
 
+def _depends_on_seeds(study: Study) -> bool:
+    """Whether the numbers of any of its cells do."""
+    return any(has_chance(v, method) for v in study.variants.values() for method in v.grid.method)
+
+
 def too_few(missing_factors: list[str], client_word: str = "client") -> str:
     """A sentence: what a study needs because its `missing_factors` have too few levels.
     `client_word`: the study's word for a client."""
@@ -348,7 +355,7 @@ def undecidable(study: Study) -> str:
     clients. The number of weeks of its test sets is known only from the data."""
     numbers: dict[str, int] = {}
     client_word = study.client_word
-    if any(has_chance(v, method) for v in study.variants.values() for method in v.grid.method):
+    if _depends_on_seeds(study):
         numbers["seeds"] = len(study.grid.seeds)
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))

@@ -271,7 +271,9 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
     assert "3 seeds (grid.seeds)" in told
     trees: dict[str, Any] = {"model": {"name": "trees"}, "windows": {"target": "change"}}
     trees |= {"grid": {"method": ["boosting"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}}
-    assert "seed." not in undecidable(study(2, [4], **trees, federation={"rounds": 80}))
+    of_trees = study(2, [4], **trees, federation={"rounds": 80})
+    assert "seed." not in undecidable(of_trees)
+    assert "weeks of test" in describe_power(of_trees)  # its one run is the value
 
 
 def test_a_study_says_before_it_runs_which_differences_it_can_decide() -> None:
