@@ -9,6 +9,9 @@ the same rows, one site after the other, each in a process of its own. The time 
 cores; on both sides it includes making the rows and their bins, and not reading the files. The
 memory is the peak of the whole process. The pooled side has the settings of the baseline
 `lightgbm_pooled`.
+
+Of the histograms with masks it also prints how many bytes they have, and how many at least, if each
+number is masked by itself: log₂ of how many values its sum may have, given the histogram around it.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import lightgbm
 import numpy as np
@@ -29,6 +33,7 @@ from plfl.data import sources
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
+from plfl.federated.collectives.growth import Growth
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets
 from plfl.federated.trees import RootCounts
 from plfl.layout import ParameterLayout
@@ -91,7 +96,28 @@ def by_messages(
 
 def by_masked_messages(data: ClientData, layout: ParameterLayout, trees: int) -> None:
     """The same with masks."""
-    by_messages(data, layout, trees, SimulatedSecrets(1))
+    bits, add_sums = np.zeros(2), Growth.add_sums
+
+    def noted(self: Growth, sums: Any) -> None:
+        sent = self.leaf_widths[-1].bits(sums.shape[1])
+        bits[:] += sent.sum(dtype=int), least_bits(self, sent)
+        add_sums(self, sums)
+
+    with patch.object(Growth, "add_sums", noted):
+        by_messages(data, layout, trees, SimulatedSecrets(1))
+    sent, least = bits / 8e6
+    print(f"  histograms: {sent:.3f} MB sent per client, at least {least:.3f} MB")
+
+
+def least_bits(growth: Growth, sent: Any) -> float:
+    """The least bits of the next histogram, of which so many (2, n) are `sent`."""
+    parent, leaf = growth._parent, growth.next_leaf
+    if parent is None:  # the root, of which the bits are told
+        return float(sent.sum(dtype=int))
+    assert parent.sums is not None
+    largest_of_leaf = growth.slopes.largest_pair(leaf.gradient, leaf.windows)
+    largest = np.minimum(growth.slopes.largest_pair(*parent.sums), largest_of_leaf[:, None])
+    return float(np.log2(largest + 1).sum())
 
 
 def measured(given: argparse.Namespace, side: Any, answers: Any) -> None:
