@@ -22,13 +22,15 @@ import vl_convert
 
 from plfl.base.errors import PlflError
 from plfl.base.files import user_cache, write_text
+from plfl.data.meters.stamps import zone_named
+from plfl.forecast.output import localise_stamps
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import AXES
 from plfl.results.selection import best_baselines, contender_in_use, shown_cell
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, client_side, scheme
-from plfl.study import Cell
+from plfl.study import Cell, Study
 
 MOST_ROUNDS = 60
 """Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
@@ -222,7 +224,7 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
             week = week.rename(columns=columns)
             rows.append(
                 {"client": f"{state}: {client}" if has_several_states else str(client)}
-                | {"start": f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"}
+                | {"start": f"{_local_start(study, client, week['stamp']):%Y-%m-%dT%H:%M}"}
                 | {"index": list(range(len(week)))}
                 | {
                     name: _numbers(week[name])
@@ -263,15 +265,25 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     if ends:
         band = base.mark_area(color=WEEK_COLOURS["forecast"], opacity=0.2)
         layers.insert(0, band.encode(x=time, y=alt.Y("low:Q", axis=unit), y2="high:Q"))
+    is_local = study.data.source == "meters"
+    clock = "local, by the clock as the week begins" if is_local else "local standard time"
     shaded = f" Shaded: the interval of {ends[0]} %." if ends else ""
     about = (
         "First week of the test set: load, forecast of the forecaster in use, and the best baseline"
         " that sends no data. Where a window has several"
-        " targets, forecasts follow each other without overlap. Times are local standard time."
-        + shaded
+        f" targets, forecasts follow each other without overlap. Times are {clock}.{shaded}"
     )
     params = [_choice("client", clients, clients, study.client_word.capitalize())]
     return _chart(layers, params, about, 280), {"weeks": rows}
+
+
+def _local_start(study: Study, client: str, stamps: pd.Series) -> pd.Timestamp:
+    """The first of a client's stamps, with daylight saving time if its zone is known."""
+    first = pd.DatetimeIndex(stamps.iloc[:1])
+    if study.data.source != "meters":
+        return pd.Timestamp(first[0])
+    zone = zone_named(study.data.meters.timezone_of(client))
+    return pd.Timestamp(localise_stamps(first, zone)[0])
 
 
 def _choice(name: str, values: Sequence[str], labels: Sequence[str], title: str) -> alt.Parameter:

@@ -18,6 +18,7 @@ from plfl.results.scores import AXES
 from plfl.results.selection import shown_cell
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
+from plfl.study import Study
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"
@@ -113,6 +114,15 @@ def test_weeks_are_those_of_the_tables(tables: Tables, found: dict[str, Any]) ->
         ["forecast"], client="il137", baseline=tables.best_baseline("IL")
     )
     np.testing.assert_allclose(row["best baseline"], other["forecast"], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("source", "hour"), [("meters", 1), ("sample", 0)])
+def test_the_week_of_meters_is_in_local_time(source: str, hour: int) -> None:
+    data = {"source": source, "meters": {"timezone": "Europe/Berlin"}, "clients": 2}
+    study = Study.parse({"data": data}, "test")
+    stamps = pd.Series(pd.DatetimeIndex(["2024-07-01 00:30", "2024-07-01 01:00"]))
+    first = charts._local_start(study, "a", stamps)
+    assert f"{first:%Y-%m-%dT%H:%M}" == f"2024-07-01T0{hour}:30"
 
 
 def test_a_gap_in_the_readings_interrupts_the_lines(tmp_path: Path) -> None:
