@@ -26,7 +26,7 @@ SHIFTED = ROOT / "tests" / "helpers" / "shifted_clock"
 LIMIT = 900
 """Seconds that no machine needs, however busy it is."""
 NAME = "9360001"
-PLAIN = SimpleNamespace(close=lambda data: data, open=lambda data: data)
+PLAIN = SimpleNamespace(encrypt=lambda data: data, decrypt=lambda data: data)
 """A seal that leaves messages as they are."""
 
 

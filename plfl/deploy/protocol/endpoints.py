@@ -103,7 +103,7 @@ class ClientChannel(Channel):
     keep: Callable[[], None] = staticmethod(lambda: None)
     """Saves the client's state, before its masked numbers are sent."""
 
-    def add(
+    def add_masked(
         self,
         purpose: str,
         clients: Tensor,
@@ -159,7 +159,7 @@ class ServerChannel(Channel):
         self.masked_sum: MaskedSum | None = None
         """The sum of the round, with `channel.secure`."""
 
-    def add(
+    def add_masked(
         self,
         purpose: str,
         clients: Tensor,
