@@ -19,14 +19,9 @@ STEPS_AROUND = range(-2, 3)
 """Offsets, in rows, around each lag."""
 
 
-def last(dataset: Dataset, starts: Starts) -> Floats:
+def last_loads(dataset: Dataset, starts: Starts) -> Floats:
     """Load (W,) of the last input row."""
     return dataset.load[dataset.persistence_rows(starts)]
-
-
-def truth(dataset: Dataset, starts: Starts) -> Floats:
-    """Load (W,) of the target row."""
-    return dataset.load[dataset.target_rows(starts)]
 
 
 def look_back(dataset: Dataset, starts: Starts) -> Floats:

@@ -76,7 +76,7 @@ class Regression(FittedBaseline):
         inputs = inputs_of(dataset, client, starts, self.has_lags)
         # The week lags come last, and may have been left out.
         moved = row[0] + (inputs[:, : len(weights)] - means) @ weights
-        return np.asarray(features.last(dataset, starts) + moved, float)
+        return np.asarray(features.last_loads(dataset, starts) + moved, float)
 
     def save(self, client: int) -> Arrays:
         return {"coefficients": self.coefficients[client]}
@@ -100,7 +100,7 @@ def solve(dataset: Dataset, starts: Starts, inputs: Floats) -> Floats:
     """The coefficients of a ridge regression of windows' changes on their inputs (W, K), see
     `Regression`. The inputs are standardised, so that the penalty affects them equally. Constant
     ones have zero weight."""
-    change = features.truth(dataset, starts) - features.last(dataset, starts)
+    change = dataset.truth(starts) - features.last_loads(dataset, starts)
     varies = np.ptp(inputs, axis=0) > 0
     means, deviation = inputs.mean(axis=0), np.where(varies, inputs.std(axis=0), 1.0)
     a = np.where(varies, (inputs - means) / deviation, 0.0)

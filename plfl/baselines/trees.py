@@ -75,7 +75,7 @@ class Design(NamedTuple):
 
 def _read_lagged(dataset: Dataset, client: int, starts: Starts, unit: Unit) -> Floats:
     """Features of windows in the units of their client, so that they are comparable."""
-    last = features.last(dataset, starts)
+    last = features.last_loads(dataset, starts)
     lags = [features.look_back(dataset, starts), features.season_lags(dataset, client, starts)]
     parts = [
         (np.concatenate(lags, axis=1) - last[:, None]) / unit.change,
@@ -102,7 +102,7 @@ def _read_own_inputs(dataset: Dataset, _client: int, starts: Starts, _unit: Unit
 def _read_covariates(dataset: Dataset, _client: int, starts: Starts, unit: Unit) -> Floats:
     """The look-back in the units of the client, the study's covariates and its further inputs."""
     rows = dataset.persistence_rows(starts)
-    changes = features.look_back(dataset, starts) - features.last(dataset, starts)[:, None]
+    changes = features.look_back(dataset, starts) - features.last_loads(dataset, starts)[:, None]
     parts = [
         changes / unit.change,
         np.asarray(dataset.covariates[rows], float),
@@ -124,7 +124,7 @@ def add_forecasts(
 
     def read(part: Dataset, number: int, starts: Starts, unit: Unit) -> Floats:
         target = part.look_ahead - dataset.look_ahead
-        last = features.last(part, starts)[:, None]
+        last = features.last_loads(part, starts)[:, None]
         loads = [
             member.predict(client, starts).reshape(len(starts), dataset.horizons, -1)[:, target]
             for member in members
@@ -187,7 +187,7 @@ class TreeWindows:
 
     def _base(self, client: int, starts: Starts, h: int) -> Floats:
         """The base loads (W,) of a target; the last load where the forecaster has none."""
-        last = features.last(self.dataset, starts)
+        last = features.last_loads(self.dataset, starts)
         if self._base_forecaster is None:
             return last
         key = client, starts.tobytes()
@@ -217,8 +217,7 @@ class TreeWindows:
             for client_starts in starts.items()
         ]
         targets = [
-            self.scale_loads(i, s, features.truth(self.datasets_by_target[h], s), h)
-            for h, i, s in pairs
+            self.scale_loads(i, s, self.datasets_by_target[h].truth(s), h) for h, i, s in pairs
         ]
         ends = np.cumsum([0, *map(len, targets)]).tolist()
         first = self.features(*pairs[0])

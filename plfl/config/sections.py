@@ -68,6 +68,15 @@ def refuse_repetitions(values: list[Item]) -> list[Item]:
     return values
 
 
+def check_expression(text: str) -> str:
+    """A regular expression, if it is one."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"write a regular expression ({error})") from None
+    return text
+
+
 def in_zone(name: str) -> str:
     """The name of a time zone, if it exists."""
     try:
@@ -244,11 +253,7 @@ class Meters(Section):
     @field_validator("add")
     @classmethod
     def _check_expression(cls, text: str | None) -> str | None:
-        try:
-            re.compile(text or "")
-        except re.error as error:
-            raise ValueError(f"write a regular expression ({error})") from None
-        return text
+        return text if text is None else check_expression(text)
 
     @field_validator("encoding")
     @classmethod

@@ -68,17 +68,15 @@ class CellCache:
 
     def models(self, digest: str) -> Models | None:
         """The models of a cell; None if they were not kept, or are damaged."""
-        try:
+        with suppress(ResultsError):
             return read_models(self._models(digest))[0]
-        except ResultsError:
-            return None
+        return None
 
     def totals(self, digest: str) -> Totals | None:
         """What the forecasts of the models of a cell come to; None as in `models`."""
-        try:
+        with suppress(ResultsError):
             return Totals.from_arrays(read_arrays(self._models(digest))[0])
-        except ResultsError:
-            return None
+        return None
 
     def _models(self, digest: str) -> Path:
         return self.folder / f"{digest}.safetensors"

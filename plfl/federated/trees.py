@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import count as numbered
@@ -33,6 +33,7 @@ from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
+from plfl.training.forest import fields_of_text
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +99,12 @@ class Tree(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Tree:
-        """A tree of a model in LightGBM's format; without nodes if it has no split."""
-        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        """The last tree of a model in LightGBM's format; without nodes if it has no split."""
+        return cls.read(fields_of_text(text)[-1])
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> Tree:
+        """A tree of its fields in LightGBM's format."""
         names = ("split_feature", "threshold", "left_child", "right_child", "leaf_value")
         return cls(*(np.array(fields.get(name, "").split(), float) for name in names))
 

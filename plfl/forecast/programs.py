@@ -39,6 +39,7 @@ from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
+from plfl.training.forest import fields_of_text
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ class Boosters(nn.Module):
                     "choose another forecaster with --with",
                 )
             )
-        trees = [[Tree.parse(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
+        trees = [list(map(Tree.read, fields_of_text(text)[1:])) for text in texts]
         sizes = [len(tree.value) for output in trees for tree in output]
         self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()
         for o, output in enumerate(trees):

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from safetensors.numpy import load, save
 
+from plfl.training.forest import fields_of_text
+
 Value = TypeVar("Value")
 
 LEAF_STEP = 1e-4
@@ -50,14 +52,16 @@ shrinkage=1
 def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
     """The boosters by name, each as the text that LightGBM writes; without categories. `marks`: of
     the days that they have read (`plfl.public.seen`)."""
-    count = {name: _features(text) for name, text in boosters.items()}
+    texts = {name: fields_of_text(text) for name, text in boosters.items()}
+    count = {name: 1 + int(header["max_feature_idx"]) for name, (header, *_) in texts.items()}
     edges = {k: [set[float]() for _ in range(k)] for k in count.values()}
     nodes: dict[str, list[tuple[int, float, int]]] = {}
     leaves: dict[str, list[float]] = {}
-    for name, text in boosters.items():
+    for name, (_, *trees) in texts.items():
         nodes[name], leaves[name] = [], []
-        for tree in _trees(text):
-            _walk(tree, nodes[name], leaves[name])
+        for tree in trees:
+            fields = {key: value.split() for key, value in tree.items() if value}
+            _walk(fields, nodes[name], leaves[name])
         for feature, threshold, _ in nodes[name]:
             if feature != LEAF:
                 edges[count[name]][feature].add(np.float32(threshold).item())
@@ -120,19 +124,6 @@ def unpack(content: bytes) -> tuple[Mapping[str, str], np.ndarray]:
         return _text(feature, threshold, arrays[f"{name}/decision"], arrays[f"{name}/leaf"], table)
 
     return MadeWhenRead(names, text), arrays["marks"]
-
-
-def _features(text: str) -> int:
-    """The number of features of a booster."""
-    line = next(line for line in text.splitlines() if line.startswith("max_feature_idx="))
-    return 1 + int(line.partition("=")[2])
-
-
-def _trees(text: str) -> Iterator[dict[str, list[str]]]:
-    """The fields of each tree in a text of LightGBM."""
-    for block in text.partition("end of trees")[0].split("\nTree=")[1:]:
-        pairs = (line.partition("=") for line in block.splitlines())
-        yield {key: value.split() for key, _, value in pairs if value}
 
 
 def _walk(

@@ -503,7 +503,7 @@ def _describe_change(first: float, second: float) -> str:
         return "as good as equal"
     if share < -10:
         return f"{first / second:,.0f} times as high"
-    return f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
+    return f"{_format_share(abs(share))} {'lower' if share > 0 else 'higher'}"
 
 
 def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
@@ -555,7 +555,7 @@ def _describe_test_periods(variants: Sequence[Variant]) -> str:
     return f"Tested on the days {words.join_words(periods)}.{trained}"
 
 
-def _percent(share: float) -> str:
+def _format_share(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
@@ -567,7 +567,7 @@ def _gainers_and_losers(clients: pd.DataFrame) -> str:
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
         if row["gain"] * (1 if word == "gains" else -1) > 0:
             saved = f"{space_thousands(abs(row['kwh_a_month']))} kWh of errors a month"
-            share = _percent(abs(row["percent"]) / 100)
+            share = _format_share(abs(row["percent"]) / 100)
             open_ = bool(row["low"] <= 0 <= row["high"])
             parts.append(
                 f"{row['client']} {word} most{', but not clearly' * open_}: "

@@ -41,6 +41,14 @@ MISSING_ZERO, MISSING_NAN = 4, 8
 """Bits of LightGBM's `decision_type`."""
 
 
+def fields_of_text(text: str) -> list[dict[str, str]]:
+    """The fields in a text of LightGBM: of its header, and of each tree. A line without a value,
+    such as `average_output`, is a field that is empty."""
+    blocks = text.partition("\nend of trees")[0].split("\nTree=")
+    pairs = ([line.partition("=") for line in block.splitlines()] for block in blocks)
+    return [{name: value for name, _, value in lines} for lines in pairs]
+
+
 @cache
 def load_forest() -> ctypes.CDLL | None:
     """The kernel; None if it cannot be compiled here."""
@@ -71,17 +79,15 @@ class TreeArrays:
         """The trees of a model as LightGBM writes it; None if the kernel does not know their
         kind: categories, linear leaves, zeros that mean a missing value, several outputs or outputs
         that are not the sum of the trees."""
-        header, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
-        facts = dict(line.split("=", 1) for line in header.splitlines() if "=" in line)
+        facts, *trees = fields_of_text(text)
         if (
             facts["num_tree_per_iteration"] != "1"
-            or "average_output" in header.splitlines()
+            or "average_output" in facts
             or not PLAIN_OBJECTIVES.fullmatch(facts.get("objective", "regression"))
         ):
             return None
         splits, leaves = [], []
-        for block in blocks:
-            fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for fields in trees:
             if fields["num_cat"] != "0" or fields.get("is_linear", "0") != "0":
                 return None
             leaves.append(_numbers(fields["leaf_value"], np.float64))

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from plfl.base.errors import ConfigError, DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.messages import explain, refusal
-from plfl.config.sections import Zone, as_list
+from plfl.config.sections import Zone, as_list, check_expression
 from plfl.plugins.registry import Section
 
 FORMATS_FOLDER = Path(__file__).parent
@@ -25,17 +25,9 @@ PLAIN_FORMAT = "plain"
 """The name in `data.meters.format` of no format: the columns are found by their names."""
 
 
-def _compile(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"write a regular expression ({error})") from None
-    return text
-
-
 Names = Annotated[list[str], BeforeValidator(as_list)]
 """Alternatives, or a single text."""
-Pattern = Annotated[str, AfterValidator(_compile)]
+Pattern = Annotated[str, AfterValidator(check_expression)]
 """A regular expression, searched in several lines at once (`^` and `$` match at each of them)."""
 Unit = Literal["kWh", "Wh", "MWh", "kW", "W", "MW"]
 
