@@ -34,7 +34,7 @@ UNIT_SPREAD = 1.2
 DOUBTED_MULTIPLE = 2
 """The same of half hours. Winter does that, too, so it is only told,"""
 DOUBTED_SPREAD = 1.15
-"""if the median ratio is this multiple by at most this factor more or less, and"""
+"""if the median ratio is this multiple by at most this factor less, or larger, and"""
 DOUBTED_RANGE = 1.4
 """the largest ratio is at most this multiple of the least: homes change from week to week."""
 DOUBTED_TIME = 14 * ONE_DAY
@@ -230,9 +230,9 @@ def _describe_size(factor: float) -> str:
 
 
 def describe_scale(load: pd.Series, known_load: pd.Series, end: pd.Timestamp) -> str:
-    """That two weeks or more of new loads are nearly twice the known ones, or half, in words; empty
-    if not. Fewer new loads are joined with known ones to the last two weeks, if these are after the
-    `end` of the study and were not so before. Loads as in `check_fit`."""
+    """That two weeks or more of new loads are nearly twice the known ones or more, or half or less,
+    in words; empty if not. Fewer new loads are joined with known ones to the last two weeks, if
+    these are after the `end` of the study and were not so before. Loads as in `check_fit`."""
     known_load = known_load.dropna()
     new_load = load[load.index > known_load.index[-1]].dropna()
     if new_load.empty:
@@ -263,15 +263,17 @@ def _word_of_last_loads(load: pd.Series, end: pd.Timestamp) -> str:
 
 
 def _word_of_scale(new_load: pd.Series, known_load: pd.Series) -> str:
-    """How large new loads are among the last known ones, if they are nearly twice these, or half;
-    else empty."""
+    """How large new loads are among the last known ones, if they are nearly twice these, or more,
+    or half, or less; else empty."""
     ratios = _scale_ratios(new_load, known_load[known_load.index > _begin(known_load)])
     if len(ratios) < len(QUANTILES) or ratios.max() > DOUBTED_RANGE * ratios.min():
         return ""
-    size = max(float(np.median(ratios)), 1 / float(np.median(ratios)))
-    if not 1 / DOUBTED_SPREAD < size / DOUBTED_MULTIPLE < DOUBTED_SPREAD:
+    factor = float(np.median(ratios))
+    distance = max(factor, 1 / factor) / DOUBTED_MULTIPLE
+    if distance <= 1 / DOUBTED_SPREAD:
         return ""
-    return f"about {'twice' if ratios.min() > 1 else 'half of'}"
+    size = "twice" if factor > 1 else "half of"
+    return f"about {size if distance < DOUBTED_SPREAD else _describe_size(factor)}"
 
 
 def _begin(known_load: pd.Series) -> pd.Timestamp:

@@ -530,6 +530,7 @@ def test_a_home_whose_habits_changed_a_little_may_be_doubled() -> None:
         told = describe_scale(new * factors, known, known.index[-1])
         assert words in told and bool(told) is bool(words)
         week = (new * factors)[: 24 * 7]
+        assert "about 2.5 times those" in describe_scale(3 * new, known, known.index[-1])
         short = describe_scale(week, known, known.index[-1])
         assert not short, "no doubt about less than two weeks"
 
