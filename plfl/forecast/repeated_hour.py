@@ -12,8 +12,9 @@ HOUR = pd.Timedelta(hours=1)
 def place_lone(readings: pd.DataFrame, known_load: pd.Series) -> pd.DataFrame:
     """Readings of a client in which those of local times that are there once, though clocks repeat
     them (`attrs["lone"]`), are of the second hour if other loads are known of the first one, and
-    none, or the same, of the second one. Both are in the same standard time. Adjacent readings are
-    of one hour."""
+    none, or the same, of the second one. So are the last readings of a file if loads are known that
+    came after them in the first hour. Both are in the same standard time. Adjacent readings are of
+    one hour."""
     lone_times = pd.DatetimeIndex(readings.attrs.get("lone", ())).to_series()
     if lone_times.empty:
         return readings
@@ -26,7 +27,11 @@ def place_lone(readings: pd.DataFrame, known_load: pd.Series) -> pd.DataFrame:
         largest: pd.Series = differences.groupby(run_of_time).transform("max")
         return largest > tolerance
 
+    end_of_run = lone_times.groupby(run_of_time).transform("max")
     is_moved = differ(known_load.reindex(lone_times))
+    is_moved |= (end_of_run == readings["load"].last_valid_index()) & (
+        end_of_run < known_load.index.max()
+    )
     is_moved &= ~differ(known_load.reindex(lone_times + HOUR))
     moved_times = pd.DatetimeIndex(lone_times[is_moved])
     moved_rows = readings.loc[moved_times].set_axis(moved_times + HOUR)

@@ -28,6 +28,7 @@ from plfl.deploy.forecasts import Forecasts
 from plfl.forecast.backtest import backtest, pairs
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import describe_scale
+from plfl.forecast.repeated_hour import place_lone
 from plfl.pipeline.file_patterns import FilePatterns
 from plfl.pipeline.starter import describe_tests, recognise, write
 from plfl.results.records import write_about, write_table
@@ -1233,6 +1234,17 @@ def test_of_the_hour_that_clocks_repeat_a_lone_reading_is_the_one_that_is_not_kn
     attic = kept_readings[kept_readings["client"] == "attic"].set_index("timestamp")["load"]
     assert [*attic.index] == [*AUTUMN.tz_convert("Etc/GMT-1").tz_localize(None)]
     np.testing.assert_allclose(attic, make_load("attic", AUTUMN))
+
+
+def test_a_half_hour_of_the_second_time_may_have_the_load_of_the_first() -> None:
+    """Homes use the same at night, so times tell which it is."""
+    lone = pd.Timestamp("2024-10-27 02:30")  # as of the first time, in standard time
+    readings = pd.DataFrame({"load": [0.1]}, pd.DatetimeIndex([lone]))
+    readings.attrs = {"lone": [lone], "minutes": 30}
+    for known_last, hours in (("02:00", 0), ("02:30", 0), ("03:00", 1), ("03:30", 1)):
+        stamps = pd.date_range("2024-10-26", f"2024-10-27 {known_last}", freq="30min")
+        placed = place_lone(readings, pd.Series(0.1, stamps))
+        assert placed.index == [lone + hours * HOUR]
 
 
 @pytest.mark.parametrize("size", [1, 3, 4])
