@@ -22,7 +22,7 @@ from plfl.data.meters import note_logger
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.meters.stamps import zone_named
 from plfl.data.sources import check_loads, windows_of
-from plfl.forecast.output import localise_ends
+from plfl.forecast.output import localise_stamps
 from plfl.outside.clients import datasets
 from plfl.outside.frozen import open_task
 from plfl.outside.originals import fetch, original_of
@@ -121,11 +121,11 @@ def _use_local_starts(description: pd.DataFrame, data: Data) -> str:
     if data.source != "meters":
         return "first and last are ends of intervals in local standard time"
     step = pd.Timedelta(minutes=data.interval)
-    for client, row in description[["first", "last"]].iterrows():
-        zone = zone_named(data.meters.timezone_of(str(client)))
-        times = {str(name): end for name, end in row.items()}
-        for name, end in localise_ends(times, zone).items():
-            description.loc[client, name] = (end - step).tz_localize(None)
+    zones = description.index.map(lambda client: data.meters.timezone_of(str(client)))
+    for name in ("first", "last"):
+        for zone, ends in description[name].groupby(zones):
+            local_ends = localise_stamps(pd.DatetimeIndex(ends), zone_named(str(zone)))
+            description.loc[ends.index, name] = (local_ends - step).tz_localize(None)
     return "times below are local, with daylight saving time, and starts of intervals"
 
 

@@ -109,13 +109,14 @@ def test_data_check_has_one_clock_for_first_last_and_gaps(project: Path, invoke:
         table.drop([*range(100, 110)]).to_csv(f"summer/{name}.csv", index=False)
     meters = {"exports": ["summer"], "timezone": "Europe/Berlin", "stamp": "start", "interval": 60}
     config = yaml.safe_load(Path("my.yaml").read_text())
-    config["data"]["meters"] = meters
+    config["data"]["meters"] = {**meters, "timezones": {"c": "Asia/Kolkata"}}
     Path("my.yaml").write_text(yaml.safe_dump(config))
     printed = invoke("data", "check", "my.yaml").out.splitlines()
     assert "times below are local, with daylight saving time, and starts of intervals" in printed
-    (line,) = [line for line in printed if "b" in line.split()[:1]]
-    assert line.split()[2:5] == ["2024-07-01", "2024-07-28", "23:00:00"]
-    assert "longest gap: 10 hours from 2024-07-05 04:00" in line
+    for name in "bc":
+        (line,) = [line for line in printed if name in line.split()[:1]]
+        assert line.split()[2:5] == ["2024-07-01", "2024-07-28", "23:00:00"]
+        assert "longest gap: 10 hours from 2024-07-05 04:00" in line
 
 
 @pytest.mark.parametrize(
