@@ -321,6 +321,10 @@ def test_a_sum_is_that_of_the_meters(invoke: Callable) -> None:
     errors = table_of(printed.out).set_index("client")
     assert errors.loc["sum", "mae"] <= errors.loc[["attic", "basement"], "mae"].sum()
     assert errors["peak_percent"].between(0, 100).all()
+    (alone,) = table_of(invoke("backtest", "exports", *PARIS, "--client", "attic").out).to_dict(
+        "records"
+    )
+    assert alone["client"] == "attic" and alone["mae"] == errors.loc["attic", "mae"]
     # A sum of some of the meters would be a wrong number.
     export("new", days=0.5)
     printed = invoke("forecast", "exports", *PARIS, "--sum", status=3)
