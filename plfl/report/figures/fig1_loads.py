@@ -23,6 +23,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
         state_clients = tables.clients[tables.clients["state"] == state].rename(columns=names)
         state_clients["number"] = range(1, len(state_clients) + 1)
         loads = state_clients.melt(["number"], [*names.values()], "statistic", unit)
+        # Beside each other, so that none hides the other where both are alike.
+        loads["number"] += loads["statistic"].map({names["mean"]: -0.1, names["std"]: 0.1})
         look = {"palette": [COLOURS[0], COLOURS[2]], "s": 16, "markers": ["o", "s"]}
         encoding = {"hue": "statistic", "style": "statistic"}
         sns.scatterplot(loads, x="number", y=unit, ax=axis, **encoding, **look)
