@@ -24,7 +24,7 @@ SHIPPED = (
     *("leaderboard/predictions/*", "leaderboard/predictions/*/*"),
     *("profiles/*", "profiles/*/*", "tasks/*", "workflow/*", "workflow/*/*"),
 )
-"""Files that `plfl/pipeline/shipped.py` looks for in `plfl/shipped/`."""
+"""Files that `plfl/base/shipped.py` looks for in `plfl/shipped/`."""
 NATIVE = Path("plfl", "training", "native")
 
 

@@ -26,7 +26,7 @@ from plfl.data.sources import source_of
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from plfl.results.assignment import HALF_DAYS, credible_errors
 from plfl.study import Study
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # see above
     from plfl.base.errors import PlflError
+    from plfl.base.shipped import snakefile
     from plfl.data.dataset import Dataset
     from plfl.data.sources import load_dataset
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
     from plfl.outside.clients import Client, clients
-    from plfl.pipeline.shipped import snakefile
     from plfl.plugins import trust
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
@@ -53,7 +53,7 @@ MODULES = {
     "clients": "plfl.outside.clients",
     "load": "plfl.forecast.model",
     "load_dataset": "plfl.data.sources",
-    "snakefile": "plfl.pipeline.shipped",
+    "snakefile": "plfl.base.shipped",
     "train": "plfl.experiments.train",
     "trust": "plfl.plugins",
 }

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from plfl.base.errors import ConfigError, Problem
+from plfl.base.shipped import root
 from plfl.baselines import find
 from plfl.baselines.fitting import fit
 from plfl.baselines.storage import settings_of
@@ -23,7 +24,6 @@ from plfl.data.dataset import SPLITS
 from plfl.outside.clients import datasets, name_of
 from plfl.outside.frozen import open_task
 from plfl.outside.score import score as score_file
-from plfl.pipeline.shipped import root
 from plfl.tasks.loads import LoadTask
 
 __all__ = ["forecast", "load", "names", "score"]

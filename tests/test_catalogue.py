@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import plfl
-from plfl.pipeline import shipped
+from plfl.base import shipped
 from tests.helpers.projects import run_snakemake, write_meters
 from tests.helpers.repository import ROOT, blocks, tracked
 

@@ -22,11 +22,11 @@ from plfl.data.meters import note_logger
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.meters.stamps import zone_named
 from plfl.data.sources import check_loads, windows_of
+from plfl.first_study.format_samples import read_samples
 from plfl.forecast.output import localise_stamps
 from plfl.outside.clients import datasets
 from plfl.outside.frozen import open_task
 from plfl.outside.originals import fetch, original_of
-from plfl.pipeline.format_samples import read_samples
 from plfl.study import Study
 
 EXAMPLES = """

@@ -29,13 +29,13 @@ from plfl.data.meters.doubts import doubts
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
+from plfl.first_study.meters import place_problem, zone_lines, zone_problem
 from plfl.forecast.backtest import FORECASTS, describe_all, score_pairs
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, score_meter, summary
 from plfl.forecast.kept_errors import warn_of_sum
 from plfl.forecast.output import Form, localise_ends
 from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
-from plfl.pipeline.starter import place_problem, zone_lines, zone_problem
 from plfl.public.inputs import LeadTime
 from plfl.public.models import METER_KINDS
 

@@ -12,12 +12,13 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
+from plfl.base import shipped
 from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
-from plfl.pipeline import shipped, starter
-from plfl.pipeline.format_samples import check_own_samples
+from plfl.first_study import meters as first_study
+from plfl.first_study.format_samples import check_own_samples
 from plfl.public.models import METER_KINDS, MeterKind
 from plfl.study import Study
 
@@ -61,8 +62,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--kind", choices=METER_KINDS, help=text)
     text = (
         "with `meters`: test at so many times of the year, each four weeks after readings that "
-        f"trained; 1: on the last weeks, which is faster; default: {starter.TEST_SEASONS} if all "
-        f"meters have {starter.FEWEST_WEEKS} weeks of readings, or else 1"
+        "trained; 1: on the last weeks, which is faster; default: "
+        f"{first_study.TEST_SEASONS} if all meters have {first_study.FEWEST_WEEKS} weeks of "
+        "readings, or else 1"
     )
     parser.add_argument("--origins", type=_positive, metavar="NUMBER", help=text)
     text = (
@@ -180,18 +182,20 @@ def _write_study_of_exports(
         check_own_samples(meters.format)
         holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
-            exports_read, study = starter.recognise(
+            exports_read, study = first_study.recognise(
                 exports, meters, progress, options.ahead or "day", kind, holidays, options.origins
             )
-        starter.write(path, study)
+        first_study.write(path, study)
     except ConfigError as error:
         raise DataError(*error.problems) from None
     if format_file is not None:
-        print(f"{starter.save_format(format_file, exports_read, meters)}: the format of the files")
+        print(
+            f"{first_study.save_format(format_file, exports_read, meters)}: the format of the files"
+        )
     for line in exports_read.report():
         print(line)
-    print(starter.describe_tests(exports_read, study))
-    for name in starter.too_short(exports_read):
+    print(first_study.describe_tests(exports_read, study))
+    for name in first_study.too_short(exports_read):
         command = (
             f"plfl forecast results/{path.stem} {shlex.quote(str(exports_read.files[name]))} --new"
         )
@@ -199,7 +203,7 @@ def _write_study_of_exports(
             f"{name}: takes no part, with less than two weeks of readings; after the study, "
             f"forecast it as a new meter:\n  {command} --client {shlex.quote(name)}"
         )
-    if starter.are_all_short(exports_read):
+    if first_study.are_all_short(exports_read):
         files = " ".join(shlex.quote(str(file)) for file in exports)
         print(
             "all meters have less than two weeks of readings, too few for a study to test "
@@ -211,7 +215,7 @@ def _write_study_of_exports(
             "without --kind homes or --kind buildings, no model of public meters is compared with "
             "(docs/public.md)"
         )
-    elif starter.is_seen_by_public(exports_read, kind):
+    elif first_study.is_seen_by_public(exports_read, kind):
         print(f"the model of public {kind} was trained on these meters: it does not count")
     print()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, PlflError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
+from plfl.base.shipped import root
 from plfl.base.text import counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
@@ -17,7 +18,6 @@ from plfl.outside.leaderboard import BOARDS, read_board
 from plfl.outside.originals import missing_tables
 from plfl.outside.skill import YESTERDAY, standings
 from plfl.outside.submissions import faults, find_kept
-from plfl.pipeline.shipped import root
 
 ADD = """
 plfl leaderboard add sample predictions.parquet --method Mine --trials 1 --bytes-up 0 --bytes-down 0

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from plfl.base import shipped
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
@@ -20,7 +21,6 @@ from plfl.outside.leaderboard import BOARDS, append, check_row, read_board, rows
 from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
 from plfl.outside.submissions import LARGEST_BYTES, VERIFIED_TABLE, keep, note_verified, remove_kept
-from plfl.pipeline import shipped
 from plfl.results.dominance import deciding
 from plfl.results.overview import study_of
 from plfl.study import Study

@@ -5,12 +5,12 @@ import os
 import sys
 from pathlib import Path
 
+from plfl.base import shipped
 from plfl.base.errors import PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import hold
 from plfl.cli.common import Commands, add_parser
 from plfl.data import sources
-from plfl.pipeline import shipped
 from plfl.results.statistics import undecidable
 from plfl.results.words import describe_times
 from plfl.study import Study, split_variant

@@ -15,10 +15,10 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from plfl.base.errors import ConfigError, DataError, PlflError, Problem, suggest_name
+from plfl.base.shipped import root
 from plfl.config.messages import explain, read
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
-from plfl.pipeline.shipped import root
 from plfl.plugins.registry import Section
 from plfl.study import Study
 

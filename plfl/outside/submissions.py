@@ -20,12 +20,12 @@ import pandas as pd
 
 from plfl.base.errors import Place, Problem, collect_problems
 from plfl.base.files import atomic, sha256
+from plfl.base.shipped import root
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.outside.clients import Datasets, datasets
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.leaderboard import BOARD_COLUMNS, BOARDS, read_board, row_problems
 from plfl.outside.score import is_csv, score
-from plfl.pipeline.shipped import root
 
 LARGEST_BYTES = 5_000_000
 """Bytes of the largest file of predictions that is kept."""

@@ -17,7 +17,6 @@ from typing import Any
 
 from plfl.base.files import digest, sha256
 
-PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
 FOLDERS = {"plfl.report.figures": "*.py", "plfl.data.meters.formats": "*.toml"}
 """Packages that list the files in their folders, and which files these are."""

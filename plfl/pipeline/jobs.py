@@ -21,8 +21,8 @@ from plfl.base.files import hold, remove_temporary_files
 from plfl.base.interrupts import raising_on_ctrl_c
 from plfl.base.job_state import JobState
 from plfl.base.lazy import import_without
+from plfl.base.shipped import PACKAGE_ROOT
 from plfl.base.text import list_names
-from plfl.pipeline.fingerprint import PACKAGE_ROOT
 from plfl.pipeline.job_log import StateHandler
 from plfl.study import Study
 

@@ -375,7 +375,7 @@ class TestStudy:
     def test_meters_that_trained_it_make_it_count_for_nothing(
         self, invoke: Callable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("plfl.pipeline.starter.is_meter_seen", lambda *_: True)
+        monkeypatch.setattr("plfl.first_study.meters.is_meter_seen", lambda *_: True)
         further, printed = self.further(invoke, "--kind", "homes")
         assert {"name": "public", "kind": "homes", "trained_on_this_dataset": True} in further
         assert "lightgbm_on_public" not in [entry["name"] for entry in further]

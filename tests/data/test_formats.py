@@ -18,7 +18,7 @@ from plfl.data import meters
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.formats import schema, trees
 from plfl.data.meters.formats.schema import FormatSample, shipped_formats
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT

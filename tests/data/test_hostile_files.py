@@ -17,7 +17,7 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data import arrays
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming
 
 LINES = ["time,school"] + [

@@ -11,7 +11,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.line_protocol import is_protocol, read_lines
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming
 
 HOURS = pd.date_range("2024-01-01", periods=24 * 20, freq="h", tz="UTC")

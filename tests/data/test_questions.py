@@ -13,7 +13,7 @@ from plfl.cli import init
 from plfl.config.sections import Meters
 from plfl.data.meters import cleaning
 from plfl.data.meters.exports import Exports
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from plfl.public.models import MeterKind
 from tests.helpers.refusals import naming
 

@@ -15,7 +15,7 @@ from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data import sources
 from plfl.data.meters.exports import Exports
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
 

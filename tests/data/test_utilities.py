@@ -13,7 +13,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters import cleaning, layout, numbers, quantities
 from plfl.data.meters.exports import Exports
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from tests.helpers import utilities
 from tests.helpers.refusals import naming
 

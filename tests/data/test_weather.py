@@ -15,7 +15,7 @@ from plfl.config.sections import Meters
 from plfl.data import meters
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.weather import forecasts_in_time
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
 

@@ -15,7 +15,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities, words
 from plfl.data.meters.exports import Exports
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming
 
 HOURS = pd.date_range("2024-03-20", periods=24 * 20, freq="h", tz="America/New_York")

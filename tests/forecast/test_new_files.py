@@ -25,12 +25,12 @@ from plfl.data.meters import read_files
 from plfl.data.meters.tables import NO_READING
 from plfl.data.sources import load_dataset
 from plfl.deploy.forecasts import Forecasts
+from plfl.first_study.meters import describe_tests, recognise, write
 from plfl.forecast.backtest import backtest, pairs
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.misfits import describe_scale
 from plfl.forecast.repeated_hour import place_lone
 from plfl.pipeline.file_patterns import FilePatterns
-from plfl.pipeline.starter import describe_tests, recognise, write
 from plfl.results.records import write_about, write_table
 from plfl.study import Study
 from tests.helpers.kept_baselines import write_results, write_sums

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from plfl.base import shipped
 from plfl.base.errors import PlflError
 from plfl.base.files import hold
-from plfl.pipeline import shipped
 from plfl.pipeline.damage import remove_damaged
 from plfl.pipeline.jobs import claim, replacement_warning, results_message
 from plfl.report import page

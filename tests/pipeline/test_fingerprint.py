@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from plfl.base.files import sha256
+from plfl.base.shipped import PACKAGE_ROOT
 from plfl.pipeline import fingerprint
 from plfl.pipeline.training_jobs import training_code
 from plfl.plugins import import_file
@@ -144,7 +145,7 @@ def test_what_our_modules_read_counts(module: str, reads: str) -> None:
     covered = {
         file for name in fingerprint.file_digests(module) for file in fingerprint.files_of(name)
     }
-    assert fingerprint.PACKAGE_ROOT / reads in covered
+    assert PACKAGE_ROOT / reads in covered
 
 
 def test_the_code_of_codecs_counts_where_they_are_named() -> None:

@@ -14,6 +14,7 @@ import yaml
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
+from plfl.base.shipped import root, write_new
 from plfl.base.text import Progress, counted, counted_names
 from plfl.config.sections import FEWEST_MASKED, TESTED_WEEKS, Holidays, Meters, Rolling
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
@@ -23,7 +24,6 @@ from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
-from plfl.pipeline.shipped import root, write_new
 from plfl.public.inputs import HOURS_PER_DAY
 from plfl.public.models import MeterKind, load
 from plfl.public.seen import is_meter_seen

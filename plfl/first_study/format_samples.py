@@ -10,7 +10,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem
 from plfl.config.sections import Meters
 from plfl.data.meters.formats.schema import FORMATS_FOLDER, FormatSample, load_format
-from plfl.pipeline.starter import recognise
+from plfl.first_study.meters import recognise
 
 
 @dataclass(frozen=True)

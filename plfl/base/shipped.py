@@ -10,8 +10,9 @@ from pathlib import Path
 
 from plfl.base.errors import PlflError, Problem, suggest_name
 from plfl.base.files import write_new_text
-from plfl.pipeline.fingerprint import PACKAGE_ROOT
 
+PACKAGE_ROOT = Path(__file__).resolve().parents[1]
+"""The folder `plfl` with the code."""
 PAPER = "paper"
 """The name of `config.yaml`, the paper's study, among the ready-made studies."""
 
