@@ -1,9 +1,12 @@
 """The tables of docs/public.md."""
 
+import re
+
 import pandas as pd
 import pytest
 
-from benchmarks.public_tables import HOURS, measure_first_weeks
+from benchmarks.public_tables import FURTHER, HOURS, MEASURES, measure_first_weeks
+from tests.helpers.repository import ROOT
 
 
 def first_week(site: str, meter: str, others: float, level: float) -> dict[str, object]:
@@ -29,3 +32,16 @@ def test_a_first_week_is_compared_with_the_test_and_with_the_public_meters():
     assert told["chosen"].to_list() == [False, True, True]
     # London's meters are those of Sydney, and the other way round; Zonnedael's are both.
     assert told["profile distance"].to_list() == pytest.approx([0.75, 0.75, 0.125])
+
+
+def test_what_the_page_says_of_first_weeks_is_in_their_table():
+    text = (ROOT / "docs" / "public.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("### When is the public model not enough?")
+    numbers = re.findall(r"\| (−?\d\.\d+)", section.partition("### A federation that starts")[0])
+    table = pd.read_csv(ROOT / "docs" / "public_first_weeks.csv", index_col=["ahead", "site"])
+    known = table.drop(index=FURTHER, level="site")
+    ranks = known[MEASURES].corrwith(known["gain"], method="spearman")
+    chosen = table.loc[table["chosen"], ["week gain", "gain"]]
+    assert chosen.index.to_list() == [("day", "cambridge"), ("hour", "sydney")]
+    wanted = [*ranks, *chosen.to_numpy().ravel()]
+    assert list(map(float, numbers)) == pytest.approx(wanted, abs=6e-3)
