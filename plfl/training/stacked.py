@@ -143,7 +143,8 @@ class Stacked:
         self.device, self.dtype = device, dtype
         self.sizes = sizes_for(network.layout.width, device)
         self.memory = memory_of(device)
-        self.numbers = MOST_STACK_PARAMETERS
+        self.numbers = MOST_GPU_NUMBERS
+        """Most numbers of a pass of forecasts on a GPU."""
         self.repeat: Callable[[Step, int], None] | None = None
         """Repeats equal steps faster than one by one, with CUDA graphs on a GPU."""
         if device.type == "cuda":

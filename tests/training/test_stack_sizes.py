@@ -159,3 +159,8 @@ def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.Mon
     assert read == [(3, 8)] * 3
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_a_gpu_forecasts_gigabytes_of_windows_together() -> None:
+    network = SMALL
+    assert Stacked(network, windows(network), CPU).numbers == stacked.MOST_GPU_NUMBERS
