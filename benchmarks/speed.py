@@ -248,7 +248,7 @@ def _rounds(settings: Sequence[Setting]) -> list[float]:
         engine = make_engine(study.compute, each.network, each.dataset)
         client_data = ClientData(each.dataset, engine, study.federation, cell.seed)
         f = federation_of(study, cell, study.plan.candidates(cell)[0], each.network, client_data)
-        runs.append(partial(rounds.run, [f], engine))
+        runs.append(partial(rounds.run_rounds, [f], engine))
     seconds: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 1):
         for run, spent in zip(runs, seconds, strict=True):

@@ -41,7 +41,7 @@ from plfl.federated.participation import Selection
 from plfl.federated.privacy.accounting import epsilon_of
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.privacy.statement import least_bound
-from plfl.federated.round import run
+from plfl.federated.round import run_rounds
 from plfl.study import Cell, Study
 from plfl.training.batches import stream
 
@@ -212,7 +212,9 @@ def audit(
             "federation.privacy.clip and noise, and remove noise_as_of, which is an extrapolation"
         )
     f.privacy = audited = Audited(f, canaries)
-    run([f], trainer.engine, range(1, study.federation.rounds + 1), lambda r: progress(r[0].t))
+    run_rounds(
+        [f], trainer.engine, range(1, study.federation.rounds + 1), lambda r: progress(r[0].t)
+    )
     change = (f.server.x - f.x0).cpu().double().numpy()
     delta = min(DELTA, block.delta)
     epsilon = least_bound(study, delta).epsilon

@@ -33,7 +33,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.privacy.mechanism import clipped
-from plfl.federated.round import run
+from plfl.federated.round import run_rounds
 from plfl.interfaces.terms import Objective
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -226,7 +226,7 @@ class _Attack:
     def _round(self, f: Federation, t: int) -> Seen:
         before = f.local.clone()
         bound = None if f.privacy is None else float(f.privacy.clip)
-        run([f], self.trainer.engine, range(t, t + 1), lambda r: None)
+        run_rounds([f], self.trainer.engine, range(t, t + 1), lambda r: None)
         assert isinstance(f.channel, _Overheard)
         _, x = f.channel.last["down"]
         clients, updates = f.channel.last["up"]
@@ -257,7 +257,7 @@ class _Attack:
         for one in seen:
             everyone = torch.from_numpy(one.clients)
             steps = data.steps(everyone)
-            drawn = data.minibatches(everyone, one.t, int(steps.max())).cpu().numpy()
+            drawn = data.minibatch_starts(everyone, one.t, int(steps.max())).cpu().numpy()
             personal = one.start.roll(away, 0)
             personal[:, f.columns] = one.start[:, f.columns]
             for i, client in enumerate(one.clients):

@@ -168,11 +168,11 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
     return lines
 
 
-def equal_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
+def equal_lines(problems: Iterable[Problem]) -> list[str]:
     """A line for each problem, with a single one for those of more than `MOST_NAMES` meters that
     differ in their files only."""
     worded = (replace(p, kind=p.describe_at(_spot_of(p))) for p in problems)
-    return shared_lines(worded, noun)
+    return shared_lines(worded)
 
 
 def _spot_of(problem: Problem) -> str:

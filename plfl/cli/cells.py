@@ -18,7 +18,7 @@ from plfl.results.statistics import describe_power, undecidable
 from plfl.results.words import describe_times
 from plfl.study import Study, split_variant
 from plfl.study.checks import left_out_claims
-from plfl.training.engines import choose
+from plfl.training.engines import choose_engine
 
 EXAMPLES = """
 plfl cells                          # config.yaml, the study of the paper
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
     devices = {
-        choose(place_computation(v), v.model.kernel_form)[1] for v in study.variants.values()
+        choose_engine(place_computation(v), v.model.kernel_form)[1] for v in study.variants.values()
     }
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
     assumed = sources.source_of(study.data).assumed

@@ -154,11 +154,10 @@ def _fitting(errors: list[Any]) -> list[Any]:
     ]
 
 
-def allowed(value: str, names: Iterable[str], place: str = "") -> str:
-    """A text with the `names` names, and the most similar one if `value` resembles any. `place`:
-    their place, such as ` in `federation``."""
+def allowed(value: str, names: Iterable[str]) -> str:
+    """A text with the `names`, and the most similar one if `value` resembles any."""
     names = list(names)
-    return f"allowed{place}: {', '.join(names)}{suggest_name(value, names)}"
+    return f"allowed: {', '.join(names)}{suggest_name(value, names)}"
 
 
 def refusal(message: str, key: str = "") -> PydanticCustomError:

@@ -67,13 +67,13 @@ that have been measured on Earth, rounded outwards (World Meteorological Organiz
 SOURCES_PACKAGE = "plfl.data.sources"
 BASELINES_PACKAGE = "plfl.baselines"
 MODELS_PACKAGE = "plfl.models"
-TASKS = "plfl.tasks"
-CODECS = "plfl.federated.codecs"
+TASKS_PACKAGE = "plfl.tasks"
+CODECS_PACKAGE = "plfl.federated.codecs"
 """The packages of the sources, baselines, models, tasks and codecs, one file each. Only the files
 of those that are named are imported."""
 
 
-def choose_class(
+def make_chosen(
     block: object,
     *,
     kind_name: str,
@@ -82,8 +82,8 @@ def choose_class(
     names: Callable[[], Iterable[str]],
     other_keys: Iterable[str] = (),
 ) -> Kind:
-    """The class that a block's `name`, or the default name, selects, with the block's other keys.
-    An object of such a class is returned as it is.
+    """An object of the class that a block's `name`, or the default name, selects, with the block's
+    other keys. An object of such a class is returned as it is.
 
     `kind_name`: the kind in messages, such as `model`; `names` makes the names that a message
     suggests; `other_keys`: keys that can replace `name`. ValueError: it is not a block, or has no
@@ -109,12 +109,12 @@ def choose_class(
         unknown = refusal(f"unknown key of the {kind_name} {name}; {keys_allowed}")
         problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
     try:
-        kind = cls.model_validate(keys)
+        chosen = cls.model_validate(keys)
     except ValidationError as error:
         problems += [registry.make_init_error(problem) for problem in error.errors()]
     if problems:
         raise ValidationError.from_exception_data(kind_name, problems)
-    return kind
+    return chosen
 
 
 available_sources = partial(registry.available, SOURCES_PACKAGE, Source)
@@ -174,7 +174,7 @@ def _find_further(name: str) -> type[Baseline]:
 
 
 _choose_baseline = partial(
-    choose_class, kind_name="baseline", default=None, find=_find_further, names=available_baselines
+    make_chosen, kind_name="baseline", default=None, find=_find_further, names=available_baselines
 )
 ChosenBaseline = Annotated[SerializeAsAny[Baseline], BeforeValidator(_choose_baseline)]
 """An item that names a further baseline: a block with its `name`."""
@@ -191,7 +191,7 @@ def _model(raw: Any) -> Any:
     is_own = isinstance(raw, Mapping) and "module" in raw
     if is_own and "name" in raw:
         raise refusal("a module of your own has no name; remove it or `module`", key="name")
-    return choose_class(
+    return make_chosen(
         raw,
         kind_name="model",
         default=OWN_MODULE if is_own else DEFAULT,
@@ -206,12 +206,12 @@ ChosenModel = Annotated[SerializeAsAny[Model], BeforeValidator(_model)]
 
 
 DEFAULT_TASK = "forecast"
-available_tasks = partial(registry.available, TASKS, Task)
+available_tasks = partial(registry.available, TASKS_PACKAGE, Task)
 """All tasks by name. This imports torch."""
-find_task = partial(registry.find, TASKS, Task)
+find_task = partial(registry.find, TASKS_PACKAGE, Task)
 """The task with a name; a KeyError if there is none."""
 _task = partial(
-    choose_class, kind_name="task", default=DEFAULT_TASK, find=find_task, names=available_tasks
+    make_chosen, kind_name="task", default=DEFAULT_TASK, find=find_task, names=available_tasks
 )
 ChosenTask = Annotated[SerializeAsAny[Task], BeforeValidator(_task)]
 """A key that names a task: a block with its `name`."""
@@ -263,7 +263,7 @@ def _codec(stage: str) -> Codec:
     """The codec of a stage: its name, and the number that is its only hyperparameter, if any."""
     (name_and_bits,) = re.findall(r"^(\D*)(.*)$", stage, re.DOTALL)
     for name, number in ((stage, ""), name_and_bits):
-        cls = registry.algorithm(CODECS, name)
+        cls = registry.algorithm(CODECS_PACKAGE, name)
         if cls is None or not issubclass(cls, Codec):
             continue
         value = int(number) if number.isdigit() else number
@@ -272,5 +272,5 @@ def _codec(stage: str) -> Codec:
             return cls.model_validate(keys)
         except ValidationError as error:
             raise ValueError(f"{stage}: {error.errors()[0]['msg']}") from None
-    codecs = registry.available(CODECS, Codec)
+    codecs = registry.available(CODECS_PACKAGE, Codec)
     raise ValueError(f"{stage!r} is no codec; {allowed(name_and_bits[0], codecs)}")

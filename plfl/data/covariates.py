@@ -15,6 +15,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
@@ -29,8 +30,6 @@ from plfl.config.sections import (
     Windows,
 )
 from plfl.data.features import Unit, days_of, finite_values, time_of_day, weekday
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ ROW_FIELDS = ("features", "load", "stamps")
 """Fields with an entry for each row."""
 COMPUTED_FIELDS = ("covariates", "targets")
 """Further ones, which follow from those if the dataset has a `series_table`."""
-ROWS_PER_BLOCK = 2**16
+ROWS_PER_PASS = 2**16
 """Rows that are searched for gaps at a time."""
 
 
@@ -205,7 +205,8 @@ class Dataset:
         )
 
     def copy_on_rows(self, **changes: Any) -> Self:
-        """A copy with other fields, but the same rows and the same cached `readable`, and
+        """A copy with other fields, but the same rows and the same cached `is_readable`,
+        and
         `_has_targets` if the targets are the same."""
         dataset = replace(self, **changes)
         dataset.__dict__["is_readable"] = self.is_readable
@@ -251,8 +252,8 @@ class Dataset:
         """Whether the window whose last input row this is (R,) reads no gap in its inputs. Rows
         with too few rows before them in the table count as gaps."""
         readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
-        for first in range(reach, len(readable), ROWS_PER_BLOCK):
-            block = slice(first - reach, first + ROWS_PER_BLOCK)
+        for first in range(reach, len(readable), ROWS_PER_PASS):
+            block = slice(first - reach, first + ROWS_PER_PASS)
             gaps = np.cumsum(np.isnan(self.features[block]).any(axis=1))
             has_no_gap = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
             readable[first : block.stop] = has_no_gap & ~np.isnan(
@@ -264,12 +265,12 @@ class Dataset:
     def _has_targets(self) -> NDArray[np.bool_]:
         """Whether no target of the window whose last input row this is (R,) is missing."""
         has_targets, H = np.ones(len(self.load), bool), self.horizons
-        for first in range(0, len(has_targets), ROWS_PER_BLOCK):
+        for first in range(0, len(has_targets), ROWS_PER_PASS):
             if not isinstance(self.targets, ComputedRows):
-                is_missing = np.isnan(self.targets[first : first + ROWS_PER_BLOCK])
+                is_missing = np.isnan(self.targets[first : first + ROWS_PER_PASS])
                 is_complete = np.asarray(~is_missing.reshape(-1, H).any(axis=1))
             else:  # they are missing where the load is
-                loads = self.load[first + self.look_ahead :][: ROWS_PER_BLOCK + H - 1]
+                loads = self.load[first + self.look_ahead :][: ROWS_PER_PASS + H - 1]
                 gaps = np.cumsum(np.concatenate([[0], np.isnan(loads)]))
                 is_complete = gaps[H:] == gaps[:-H]
                 if self.relative:

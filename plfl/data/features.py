@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
 
@@ -85,8 +86,6 @@ def weekday(stamps: NDArray[np.datetime64]) -> NDArray[np.float64]:
     days = stamps.astype("datetime64[D]").astype(np.int64)
     return np.eye(7)[(days + 3) % 7]  # day 0, 1 January 1970, was a Thursday
 
-
-Floats = NDArray[np.float64]
 
 SMALLEST = 1e-6
 """Lower limit of loads before the logarithm, as a fraction of the mean load."""

@@ -29,7 +29,7 @@ from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
-from plfl.federated.round import Round, run
+from plfl.federated.round import Round, run_rounds
 from plfl.results.records import CellResult
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
@@ -238,7 +238,7 @@ def replay(
             was_asked = np.isin(client_data.names, summary.asked).astype(np.int64)
             record(recorder, f, result, evaluation, {ASKED_COLUMN: was_asked})
 
-        run([f], trainer.engine, range(summary.t, summary.t + 1), report)
+        run_rounds([f], trainer.engine, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)
     return replace(result, records=result.records.drop(columns=ASKED_COLUMN)), f
 

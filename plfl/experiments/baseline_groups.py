@@ -4,7 +4,7 @@ does not grow with the number of clients, and groups can be fitted side by side.
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from plfl.base.job_state import JobState
 from plfl.baselines.fitting import fit
-from plfl.baselines.groups import common_baseline_names
 from plfl.baselines.storage import WIDTHS_KEY, pack
 from plfl.config.sections import Baselines
 from plfl.data.dataset import SPLITS, Dataset
@@ -21,9 +20,9 @@ from plfl.experiments.baselines import (
     BaselineError,
     BaselineTables,
     FailedBaseline,
-    chosen_baselines,
     evaluate,
 )
+from plfl.experiments.client_groups import common_baseline_names, list_baselines
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
 from plfl.results.totals import Totals
@@ -31,8 +30,8 @@ from plfl.tasks import check_calibration
 
 log = logging.getLogger(__name__)
 
-CLIENTS_PER_GROUP = 16
-"""Clients of a group."""
+CLIENTS_AT_ONCE = 16
+"""Clients of a group within a job; the groups of `client_groups` are jobs of their own."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +50,19 @@ def evaluate_in_groups(
     state: str,
     dataset: Dataset,
     keys: Baselines,
-    settings: FitSettings,
     task: Task,
     threads: int = 1,
-    size: int = CLIENTS_PER_GROUP,
+    size: int = CLIENTS_AT_ONCE,
 ) -> GroupResults:
     """What `evaluate` returns for a dataset, computed for groups of `size` clients, in `threads`
-    threads. Baselines that need all clients together are fitted to all at first. `settings`: those
-    of `keys` with the levels of the task."""
+    threads. Baselines that need all clients together are fitted to all at first."""
     check_calibration(task, dataset)
     clients = np.arange(len(dataset.clients))
     groups = [clients[first : first + size] for first in range(0, len(clients), size)]
     if len(groups) == 1:
         return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
-    baselines = chosen_baselines(dataset, keys.further, keys.leave_out)
+    baselines = list_baselines(dataset.shape.covariates > 0, keys.further, keys.leave_out)
+    settings = replace(keys.fit_settings, levels=task.quantile_levels)
     common = fit_common(baselines, dataset, settings)
 
     def score_group(number: int) -> GroupResults:
@@ -109,7 +107,7 @@ def _results(keys: Baselines, tables: BaselineTables, clients: int) -> GroupResu
 def fit_common(
     baselines: Sequence[Baseline], dataset: Dataset, settings: FitSettings
 ) -> dict[str, FittedBaseline]:
-    """The baselines of `names_in_common`, fitted to all clients, with those that failed."""
+    """The baselines of `common_baseline_names`, fitted to all clients, with those that failed."""
     names = common_baseline_names(baselines)
     common: dict[str, FittedBaseline] = {}
     members: dict[str, FittedBaseline] = {}

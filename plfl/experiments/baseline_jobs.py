@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.baselines.groups import baselines_of, groups_of
 from plfl.baselines.storage import pack, settings_of, storable_names
 from plfl.data import arrays
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset
@@ -28,6 +27,7 @@ from plfl.experiments.baseline_groups import (
     join_groups,
 )
 from plfl.experiments.baselines import BaselineError, FailedBaseline, evaluate
+from plfl.experiments.client_groups import baselines_of, groups_of
 from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Starts
 from plfl.results.records import read_arrays, read_table, write_models, write_table
 from plfl.results.totals import Totals
@@ -164,7 +164,6 @@ def evaluate_all(
             state,
             Dataset.load_file(dataset),
             study.baselines,
-            settings_of(study),
             study.task,
             study.compute.threads,
         )

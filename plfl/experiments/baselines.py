@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue
 from plfl.baselines.fitting import Remembered, fit, total_sent
-from plfl.baselines.groups import list_baselines
-from plfl.data.dataset import SPLITS, Dataset
+from plfl.data.dataset import EVALUATED_SPLITS, Dataset
+from plfl.experiments.client_groups import list_baselines
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
 from plfl.results.totals import Totals
@@ -120,7 +120,7 @@ def evaluate(
         return predict, total_sent(staged, len(dataset.clients))
 
     tables = []
-    for baseline in chosen_baselines(dataset, additional, leave_out):
+    for baseline in list_baselines(dataset.shape.covariates > 0, additional, leave_out):
         labels = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
             with BaselineError.replaces_errors():
@@ -148,13 +148,6 @@ def evaluate(
         widths,
         _add_up(dataset, task, fitted_baselines),
     )
-
-
-def chosen_baselines(
-    dataset: Dataset, additional: Sequence[Baseline], leave_out: Collection[str]
-) -> list[Baseline]:
-    """The baselines that `evaluate` fits, in this order: the members of each are before it."""
-    return list_baselines(dataset.shape.covariates > 0, additional, leave_out)
 
 
 def _add_up(dataset: Dataset, task: Task, fitted_baselines: Mapping[str, FittedBaseline]) -> Totals:
@@ -195,7 +188,7 @@ def _tables(
         | task.scores(dataset, i, split, predict(i, dataset.starts(i, split)))
         | {"bytes": sent_bytes[i]}
         | facts
-        for split in SPLITS[1:]
+        for split in EVALUATED_SPLITS
         for i, client in clients
     ]
     weeks = []
@@ -215,7 +208,7 @@ def _widened(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, F
     widths."""
     windows, bands, widths = [], [], []
     for i in range(len(dataset.clients)):
-        starts = [dataset.starts(i, split) for split in SPLITS[1:]]
+        starts = [dataset.starts(i, split) for split in EVALUATED_SPLITS]
         validation, test = (predict(i, split_starts) for split_starts in starts)
         widths.append(task.conformal_widths(dataset, i, validation))
         windows.append(np.concatenate(starts))

@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats as Floats
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset, Split
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
@@ -18,8 +19,7 @@ from plfl.tasks import check_calibration
 from plfl.tasks.loads import LoadTask, first_week
 from plfl.training.task import Engine
 
-Floats: TypeAlias = NDArray[np.float64]
-ForecastsByClient: TypeAlias = list[Floats]
+PredictionsByClient: TypeAlias = list[Floats]
 """Predictions for the validation windows and then the test windows of each client."""
 
 
@@ -124,7 +124,7 @@ class Evaluator:
         """The widths of the intervals of `models`; empty without widths."""
         return {} if self.task.widening == "none" else self._widths(self._forecast(models))
 
-    def _forecast(self, models: Models) -> dict[ModelKind, ForecastsByClient]:
+    def _forecast(self, models: Models) -> dict[ModelKind, PredictionsByClient]:
         e = self.engine
         return {
             model: self._predictions(
@@ -137,7 +137,7 @@ class Evaluator:
         self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
-        forecasts: dict[ModelKind, ForecastsByClient] = {"local": self._predictions(local)}
+        forecasts: dict[ModelKind, PredictionsByClient] = {"local": self._predictions(local)}
         if received_outputs is not None:
             forecasts["global"] = self._predictions(received_outputs)
         widths = self._widths(forecasts)
@@ -177,7 +177,7 @@ class Evaluator:
 
         return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _widths(self, forecasts: Mapping[ModelKind, ForecastsByClient]) -> ConformalWidths:
+    def _widths(self, forecasts: Mapping[ModelKind, PredictionsByClient]) -> ConformalWidths:
         """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
         if self.task.widening == "none":
             return {}
@@ -188,7 +188,9 @@ class Evaluator:
             model_widths[model] = np.stack(widths)
         return model_widths
 
-    def _widened(self, predictions: ForecastsByClient, widths: Floats | None) -> ForecastsByClient:
+    def _widened(
+        self, predictions: PredictionsByClient, widths: Floats | None
+    ) -> PredictionsByClient:
         if widths is None:
             return predictions
         return [
@@ -196,7 +198,7 @@ class Evaluator:
             for i, prediction in enumerate(predictions)
         ]
 
-    def _predictions(self, outputs: list[torch.Tensor]) -> ForecastsByClient:
+    def _predictions(self, outputs: list[torch.Tensor]) -> PredictionsByClient:
         """Predictions for a client's validation windows, then for its test windows."""
         return [
             self.task.predictions(self.dataset, i, self._starts(i), output.double().cpu().numpy())

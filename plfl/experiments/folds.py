@@ -74,9 +74,9 @@ class Fold:
     _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
 
     @cached_property
-    def evaluator(self) -> Examiner:
+    def examiner(self) -> Examiner:
         """The evaluator of the models of this part on the `scored_clients`."""
-        return self.trainer.evaluator_of(self.scored_clients)
+        return self.trainer.examiner_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of the members and of the scored clients, with the minibatches of a seed."""
@@ -150,9 +150,9 @@ class FoldTraining:
         f = self._federation_of(method)
         if self._joiner is None:
             received_rows = f.global_models if f.has_global else None
-            return self.fold.evaluator.examine(f, received_rows, is_last)
-        assert isinstance(self.fold.evaluator, Evaluator)
-        return self.fold.evaluator.evaluate(*self._joined_models(method))
+            return self.fold.examiner.examine(f, received_rows, is_last)
+        assert isinstance(self.fold.examiner, Evaluator)
+        return self.fold.examiner.evaluate(*self._joined_models(method))
 
     def models(self, method: Method) -> Models:
         """The models that were scored, as they are written to files for `plfl forecast`."""

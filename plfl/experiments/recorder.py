@@ -23,9 +23,9 @@ class Recorder:
 
     clients: NDArray[np.str_]
     """Names of the N clients."""
-    epoch: NDArray[np.float64]
+    epochs_per_step: NDArray[np.float64]
     """The fraction (N,) of a client's training windows that one local step reads."""
-    parts: list[pd.DataFrame] = field(default_factory=list)
+    tables: list[pd.DataFrame] = field(default_factory=list)
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
     """The table of `Evaluation.week` after the last round."""
     errors: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -44,8 +44,8 @@ class Recorder:
             return recorders[0]
         return cls(
             np.concatenate([recorder.clients for recorder in recorders]),
-            np.concatenate([recorder.epoch for recorder in recorders]),
-            [part for recorder in recorders for part in recorder.parts],
+            np.concatenate([recorder.epochs_per_step for recorder in recorders]),
+            [part for recorder in recorders for part in recorder.tables],
             pd.concat([recorder.week for recorder in recorders], ignore_index=True),
             pd.concat([recorder.errors for recorder in recorders], ignore_index=True),
         )
@@ -79,12 +79,12 @@ class Recorder:
         }
         columns["loss"] = np.concatenate([loss, np.full(len(absent_clients), np.nan)])
         columns["steps"] = np.concatenate([steps, np.zeros(len(absent_clients))])
-        columns["epochs"] = columns["steps"] * self.epoch[exchanging_clients]
+        columns["epochs"] = columns["steps"] * self.epochs_per_step[exchanging_clients]
         client_traffic = {kind: counts[exchanging_clients] for kind, counts in traffic.items()}
         timed = {}
         if times is not None:
             timed = {"seconds": times.busy[exchanging_clients], "round_seconds": times.round}
-        self.parts.append(pd.DataFrame(columns | client_traffic | timed))
+        self.tables.append(pd.DataFrame(columns | client_traffic | timed))
 
     def record_member_steps(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
         """Add a row with the steps that the members of a federation took in round `t`, if its
@@ -93,7 +93,7 @@ class Recorder:
         # All columns of the other rows, so that these keep their types in a checkpoint.
         columns |= {"steps": float(steps.sum()), "epochs": 0.0}
         zeros = {kind: np.zeros(1, counts.dtype) for kind, counts in traffic.items()}
-        self.parts.append(pd.DataFrame(columns | zeros, index=[0]))
+        self.tables.append(pd.DataFrame(columns | zeros, index=[0]))
 
     def record_scores(
         self, t: int, evaluation: Evaluation, traffic: Traffic, clusters: NDArray[np.int64] | None
@@ -103,26 +103,26 @@ class Recorder:
         i = evaluation.scores["client"].map(number).to_numpy(np.int64)
         part = evaluation.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
         part.insert(0, "round", t)
-        self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
+        self.tables.append(part if clusters is None else part.assign(cluster=clusters[i]))
 
     def copy_validation(self, choice_recorder: Self, t: int, last: int) -> None:
         """Copy the validation scores of another recorder up to round `t`; those of `t` become
         those of round `last`."""
-        own_parts = [part[part["split"] != "validation"] for part in self.parts]
+        own_parts = [part[part["split"] != "validation"] for part in self.tables]
         validation_parts = [
             part[(part["split"] == "validation") & (part["round"] <= t)]
-            for part in choice_recorder.parts
+            for part in choice_recorder.tables
         ]
         moved = [
             part.assign(round=part["round"].replace(t, last))
             for part in validation_parts
             if len(part)
         ]
-        self.parts = [*own_parts, *moved]
+        self.tables = [*own_parts, *moved]
 
     def validation(self, t: int, model: ModelKind, task: Task) -> pd.DataFrame:
         """The validation scores after round `t`, a row per client."""
-        for part in self.parts:
+        for part in self.tables:
             if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue
             is_of_round = (
@@ -135,10 +135,10 @@ class Recorder:
     @property
     def steps(self) -> float:
         """Local steps of all clients so far, and of the members whose models others receive."""
-        return float(sum(part["steps"].sum() for part in self.parts if "steps" in part))
+        return float(sum(part["steps"].sum() for part in self.tables if "steps" in part))
 
     def model_scores(self, model: ModelKind) -> pd.DataFrame:
         """The scores of one model, with the records of the training that it came from."""
-        table = pd.concat(self.parts, ignore_index=True)
+        table = pd.concat(self.tables, ignore_index=True)
         training = table["split"] == "train"
         return table[training | (table["model"] == model)].assign(model=model)

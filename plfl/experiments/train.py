@@ -20,7 +20,7 @@ from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
-from plfl.federated.round import Round, run
+from plfl.federated.round import Round, run_rounds
 from plfl.interfaces.method import ClusterState
 from plfl.results.records import CELL, MODELS, CellResult, ModelKind, Models
 from plfl.study import Cell, Study
@@ -224,21 +224,23 @@ class _Job:
             self.running = [trial for trial in self.trials if trial.last_round >= end]
             if after < end:
                 federations = [part.federation for part in self._parts]
-                run(federations, self.trainer.engine, range(after + 1, end + 1), self._report)
+                run_rounds(
+                    federations, self.trainer.engine, range(after + 1, end + 1), self._report
+                )
                 after = end
 
     @property
     def _parts(self) -> list[FoldTraining]:
         """The parts that train, each once."""
-        return list(dict.fromkeys(part for trial in self.running for part in trial.parts))
+        return list(dict.fromkeys(part for trial in self.running for part in trial.fold_trainings))
 
     def _checkpoint_content(
         self,
     ) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
         """The federation, the records and the recorder of each part of each trial."""
-        federations = [part.federation for trial in self.trials for part in trial.parts]
+        federations = [part.federation for trial in self.trials for part in trial.fold_trainings]
         recorders = [recorder for trial in self.trials for recorder in trial.recorders]
-        return federations, [recorder.parts for recorder in recorders], recorders
+        return federations, [recorder.tables for recorder in recorders], recorders
 
     def _resume(self) -> int:
         """Restore the checkpoint; the round after which it was saved, or 0."""
@@ -249,14 +251,14 @@ class _Job:
         for f, recorder, parts in zip(federations, recorders, saved, strict=after > 0):
             # They were saved as one table, so each has the columns of all others, too.
             foreign = ["cluster"] if clusters_of(f) is None else []
-            recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
+            recorder.tables = [part.drop(columns=foreign, errors="ignore") for part in parts]
         return after
 
     def _report(self, finished: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
         rounds = dict(zip(self._parts, finished, strict=True))
         for trial in self.running:
-            for part, recorder in zip(trial.parts, trial.recorders, strict=True):
+            for part, recorder in zip(trial.fold_trainings, trial.recorders, strict=True):
                 self._record(trial, part, recorder, rounds[part])
         t = finished[0].t
         self.progress(t)

@@ -75,7 +75,7 @@ class Trainer:
         """Scores forecasters on the series."""
         return Evaluator(self.series, self.engine, self.task)
 
-    def evaluator_of(self, dataset: Examples) -> Examiner:
+    def examiner_of(self, dataset: Examples) -> Examiner:
         """Scores the models of a round on the windows of some clients, as the task says."""
         if self.task.common_windows:
             return cast(Examiner, self.task.evaluator(dataset, self.engine))
@@ -125,7 +125,7 @@ def federation_of(
         sharing=torch.from_numpy(mask).to(client_data.engine.device),
         client_data=client_data,
         network=network,
-        codecs=study.channel,
+        channel_settings=study.channel,
         start=None if start is None else torch.from_numpy(read_start(start, study)),
         size=size,
     )

@@ -32,7 +32,7 @@ class Trial:
     group: str
     """A key that is the same for all seeds of these cells."""
     candidate: Candidate
-    parts: list[FoldTraining]
+    fold_trainings: list[FoldTraining]
     """The parts of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
     """One recorder for each part."""
@@ -42,7 +42,7 @@ class Trial:
     @property
     def method(self) -> Method:
         """The method by which the clients forecast."""
-        return self.candidate.method or self.parts[0].federation.method
+        return self.candidate.method or self.fold_trainings[0].federation.method
 
     @property
     def recorder(self) -> Recorder:
@@ -52,15 +52,15 @@ class Trial:
     def validation(self, t: int, model: ModelKind) -> float:
         """The validation score by which the task selects, after round `t`, as a mean over the
         clients of all parts that have one; ∞ if a prediction of any client is not finite."""
-        task = self.parts[0].federation.client_data.task
+        task = self.fold_trainings[0].federation.client_data.task
         rows = pd.concat([recorder.validation(t, model, task) for recorder in self.recorders])
         is_finite = np.isfinite(rows[task.own_selection]).all()
         return float(rows[task.selection].mean()) if is_finite else np.inf
 
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""
-        models = [part.models(self.method) for part in self.parts]
-        order = [part.fold.numbers for part in self.parts]
+        models = [part.models(self.method) for part in self.fold_trainings]
+        order = [part.fold.numbers for part in self.fold_trainings]
         if len(models) == 1:
             return models[0]
         place = np.argsort(np.concatenate([numbers for numbers in order if numbers is not None]))

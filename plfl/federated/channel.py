@@ -61,9 +61,9 @@ def read_sum(fields: Fields, lanes: Lanes) -> NDArray[np.int64]:
     return numbers
 
 
-class OtherTraffic(NamedTuple):
-    """A machine among those whose clients grow a tree together: that of a client, or the server,
-    which takes the place of the first one."""
+class OtherMachines(NamedTuple):
+    """The machines of other clients that grow a tree with those of this one, as this one sees them.
+    It is a client's, or the server's, which takes the place of the first one."""
 
     place: int
     """The place of the machine among those of the clients."""
@@ -89,7 +89,7 @@ class Channel:
     receives: frozenset[Direction] = frozenset(("down", "up"))
     """Directions whose receiver is on this side."""
 
-    other_traffic: OtherTraffic | None = None
+    other_machines: OtherMachines | None = None
     """The machines of the clients, if these grow a tree on several ones."""
 
     def __init__(
@@ -176,9 +176,9 @@ class Channel:
     ) -> list[bytes]:
         """Count messages of any length, one for each of `clients`; return those that arrive, in a
         simulation the same. `check`: of messages from other machines."""
-        if self.other_traffic is not None:
-            clients = self.other_traffic.clients
-            messages = self.other_traffic.exchange(direction, messages, check)
+        if self.other_machines is not None:
+            clients = self.other_machines.clients
+            messages = self.other_machines.exchange(direction, messages, check)
         self.count_messages(direction, clients, messages)
         return [*messages]
 
@@ -245,17 +245,17 @@ class Channel:
         if self.coder is not None and self.coder.round:
             self.coder.commit(end, clients)
 
-    def count_machines(self, clients: Sequence[int]) -> int:
+    def count_exchanging(self, clients: Sequence[int]) -> int:
         """How many clients exchange messages while `clients` do, those on other machines
         included."""
-        return len(clients) if self.other_traffic is None else self.other_traffic.number
+        return len(clients) if self.other_machines is None else self.other_machines.number
 
     def crowd_numbers(self, clients: Sequence[int]) -> tuple[int, ...]:
         """The numbers of those who exchange messages while `clients` do, those on other machines
         included as far as their messages pass this one."""
-        if self.other_traffic is None:
+        if self.other_machines is None:
             return tuple(clients)
-        return tuple(self.other_traffic.clients.tolist())
+        return tuple(self.other_machines.clients.tolist())
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Carry `rows`, columns with one row per client of `clients`; return what arrives."""

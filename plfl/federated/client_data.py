@@ -46,7 +46,7 @@ class ClientData:
         `public`; `has_minibatches`: False for a model that is not trained on any."""
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
         self.task: Task = task or Forecast()
-        self._windows = windows or Windows()
+        self._windows_keys = windows or Windows()
         self.names: list[str] = dataset.clients.tolist()
         if has_minibatches:
             check_batches(dataset, settings.batch_size)
@@ -80,7 +80,7 @@ class ClientData:
         known_clients = (~self.windows.isnan()).nonzero()[:, 0]
         return len(self.steps(known_clients).unique()) <= 1
 
-    def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
+    def minibatch_starts(self, clients: Tensor, t: int, steps: int) -> Tensor:
         """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call. Rounds
         t ≤ 0 are for what a method does before training."""
         if self._minibatches_drawn[:2] != (t, steps):
@@ -91,10 +91,10 @@ class ClientData:
                 cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
         return torch.stack([cache[i] for i in clients.tolist()])
 
-    def drawn(self, clients: Tensor, t: int, steps: int) -> Minibatches:
+    def minibatches(self, clients: Tensor, t: int, steps: int) -> Minibatches:
         """The first `steps` minibatches of round `t`."""
         keys = self._draw_keys([self._name_stream(i, t) for i in clients.tolist()], steps)
-        return Minibatches(self.minibatches(clients, t, steps), keys=keys)
+        return Minibatches(self.minibatch_starts(clients, t, steps), keys=keys)
 
     def _name_stream(self, i: int, t: int) -> tuple[str, int]:
         """Name and number of a client's random stream in round `t`. A stream counts from zero:
@@ -163,9 +163,9 @@ class ClientData:
         values = torch.from_numpy(self.dataset.targets[rows])
         return values.to(self.engine.device, self.engine.dtype)
 
-    def public(self, rows: int) -> NDArray[np.float64]:
+    def public_values(self, rows: int) -> NDArray[np.float64]:
         """Values (rows, K) of what a model reads of a window, from no client's data."""
-        return covariates.public_values(self._windows, self.dataset.features.shape[1], rows)
+        return covariates.public_values(self._windows_keys, self.dataset.features.shape[1], rows)
 
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
@@ -173,7 +173,7 @@ class ClientData:
 
     def agreed_bins(self, bins: int) -> tuple[Tensor, Tensor]:
         """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins).
-        Labels need no edges, see `plfl.tasks.CorrectedDistillation`."""
+        Labels need no edges, see `plfl.interfaces.terms.CorrectedDistillation`."""
         targets = [self.training_targets(i) for i in range(len(self.names))]
         return self.task.agreed_bins(targets, bins)
 
@@ -262,8 +262,8 @@ class ClientData:
         most_steps: int | None = None,
     ) -> Tensor:
         """The models `rows` (N, P) after each client trained them for E `epochs` on its own
-        training windows, as in `trained`. `purpose`: name of the random stream of the minibatches;
-        `most_steps`: steps after which a client stops, even within a pass."""
+        training windows, as in `train_minibatches`. `purpose`: name of the random stream of the
+        minibatches; `most_steps`: steps after which a client stops, even within a pass."""
         if not epochs or most_steps == 0:
             return rows.clone()
         all_clients = torch.arange(len(rows), device=rows.device)
@@ -288,7 +288,7 @@ class ClientData:
         """The minibatches of `steps` steps of round `t` after the first `skip`, and the steps (n,)
         of each client unless all take equally many."""
         most_steps = steps if isinstance(steps, int) else int(steps.max())
-        minibatches = self.drawn(clients, t, skip + most_steps).map(lambda x: x[:, skip:])
+        minibatches = self.minibatches(clients, t, skip + most_steps).map(lambda x: x[:, skip:])
         return minibatches, None if isinstance(steps, int) else steps
 
     def task_of(

@@ -100,8 +100,8 @@ class Federation:
     """What the clients can compute from their data. Methods ask for it here."""
     network: Network
     """The model: the names of its P parameters, and their initial values."""
-    codecs: InitVar[ChannelSettings | None] = None
-    """The codecs of the channel, if any."""
+    channel_settings: InitVar[ChannelSettings | None] = None
+    """The section `channel` of the study; None: nothing is coded or masked."""
     start: Tensor | None = None
     """Parameters (P,) that replace every draw of initial ones."""
     size: InitVar[int | None] = None
@@ -136,7 +136,7 @@ class Federation:
     """With `federation.keep: best`, each client's best model so far."""
 
     def __post_init__(
-        self, server_opt: ServerOpt, codecs: ChannelSettings | None, size: int | None
+        self, server_opt: ServerOpt, channel_settings: ChannelSettings | None, size: int | None
     ) -> None:
         settings, names = self.settings, self.client_data.names
         self._client_opt = self.client_opt
@@ -148,11 +148,11 @@ class Federation:
         shared = self.shared.cpu()
         lengths = [int(shared[columns].sum()) for columns in self.layout.slices.values()]
         coder = None
-        if codecs and codecs.is_coded and any(lengths):
+        if channel_settings and channel_settings.is_coded and any(lengths):
             streams = self.client_data.streams
-            coder = Coder(codecs, filter(None, lengths), self.x0, len(names), streams)
+            coder = Coder(channel_settings, filter(None, lengths), self.x0, len(names), streams)
         secrets = None
-        if codecs and codecs.secure:
+        if channel_settings and channel_settings.secure:
             check_installed()
             secrets = SimulatedSecrets(self.seed)
         self.channel = Channel(sum(lengths), len(names), coder, secrets)

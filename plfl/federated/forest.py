@@ -31,7 +31,7 @@ class ClientTable(NamedTuple):
     data: lightgbm.Dataset
     """The windows in bins."""
     learners: dict[Any, lightgbm.Booster]
-    """Of `Part`."""
+    """See `plfl.federated.trees.ClientWindows`."""
     scores: dict[bytes, Tensor]
     """Forecasts (W, O) by the last rows, by their digests."""
 
@@ -130,7 +130,10 @@ class TreeGrower:
         public values; what these contribute is not used. The messages have to be possible for the
         windows with which the clients have joined. `counts`: of `grow`.
         """
-        x, windows = self.data.public(self.bins).astype(np.float32), self.data.windows.numpy()
+        x, windows = (
+            self.data.public_values(self.bins).astype(np.float32),
+            self.data.windows.numpy(),
+        )
         for o, (loss, _) in enumerate(self.losses):
             part = ClientWindows(x, np.zeros(len(x)))
             settings = self._bins, self.leaves, self.rate, loss, channel
@@ -169,7 +172,7 @@ class TreeGrower:
     def _bins(self) -> lightgbm.Dataset:
         """The bins of all clients, from public values."""
         if self.bins not in self._stored_tables:
-            public = self.data.public(self.bins).astype(np.float32)
+            public = self.data.public_values(self.bins).astype(np.float32)
             self._stored_tables[self.bins] = binned(public, self.bins)
         bins: lightgbm.Dataset = self._stored_tables[self.bins]
         return bins

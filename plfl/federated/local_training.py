@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class Cohort:
-    """The clients of one federation that train at the same time. For clients that drop out (`stay`
-    is False), only their time and the bytes sent to them count."""
+    """The clients of one federation that train at the same time. Making one sends them what they
+    need (`broadcast`). For clients that drop out (`stay` is False), only their time and the bytes
+    sent to them count."""
 
     def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
         self.f, self.t, self.clients, self.stay = f, t, clients, stay
@@ -109,7 +110,7 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
     """Let `clients` (n,) send their `updates` (n, d_s), masked, and the server step along the mean
     of those whose numbers arrive."""
     private, indices = f.privacy, clients.tolist()
-    if f.channel.count_machines(indices) < FEWEST_MASKED:
+    if f.channel.count_exchanging(indices) < FEWEST_MASKED:
         log.info("round %d: fewer than %d clients are left", t, FEWEST_MASKED)
         return
     grid = UpdateGrid(None if private is None else private.noise_of_sum(t, f.client_data.names))
@@ -149,8 +150,9 @@ class _Part:
         """Whether it holds the last clients of its cohort."""
         return bool(self.index.stop == len(self.cohort.clients))
 
-    def task(self, engine: Engine) -> LocalTask:
-        """The work of these clients, according to the method's instructions."""
+    def begin(self, engine: Engine) -> LocalTask:
+        """Make the work of these clients, according to the method's instructions, and keep their
+        `start` for `take`."""
         f, cohort, instructions = self.f, self.cohort, self.instructions
         self.start = f.models(self.clients, self._rows_of(instructions.start))
         average = f.average and f.average.map(lambda rows: rows[self.clients])
@@ -172,7 +174,9 @@ class _Part:
     def _minibatches(self, engine: Engine) -> Minibatches:
         """The minibatches of the round, without the first ones that the method skips."""
         skip, cohort = self.instructions.skip, self.cohort
-        minibatches = self.f.client_data.drawn(self.clients, cohort.t, skip + cohort.most_steps)
+        minibatches = self.f.client_data.minibatches(
+            self.clients, cohort.t, skip + cohort.most_steps
+        )
         used_minibatches = minibatches.map(lambda x: x[:, skip:])
         return replace(used_minibatches, targets=self._targets(engine, used_minibatches.starts))
 
@@ -305,7 +309,7 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
             yield [_Part(cohort, slice(len(cohort.clients)))]
             continue
         if (kind := cohort.kind) not in waiting:
-            waiting[kind] = engine.most_models(partial(_Part(cohort, slice(1)).task, engine)), []
+            waiting[kind] = engine.most_models(partial(_Part(cohort, slice(1)).begin, engine)), []
         capacity, parts = waiting[kind]
         first, clients = 0, len(cohort.clients)
         if routine is not None:
@@ -327,7 +331,7 @@ def _train(parts: list[_Part], engine: Engine) -> None:
     if parts[0].cohort.instructions.routine is not None:
         parts[0].run(engine)
         return
-    task = LocalTask.concat([part.task(engine) for part in parts])
+    task = LocalTask.concat([part.begin(engine) for part in parts])
     losses = engine.train(task)
     first = 0
     for part in parts:

@@ -112,7 +112,8 @@ class Selection:
     clients: list[str]
     """Names of the N clients."""
     share: float
-    """Fraction of the clients that take part, `federation.participation`; see `drawn_of`."""
+    """Fraction of the clients that take part, `federation.participation`; see
+    `plfl.base.rounding.count_participants`."""
     rule: Rule = RULES["uniform"]
     labels: Labels | None = None
     """The labels that the clients told the server, if the rule needs them."""

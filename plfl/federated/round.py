@@ -37,7 +37,7 @@ class Round:
     """Simulated seconds."""
 
 
-def run(
+def run_rounds(
     federations: list[Federation],
     engine: Engine,
     rounds: range,
@@ -50,12 +50,13 @@ def run(
     stacks = _stacks(federations)
     for t in rounds:
         running_rounds = {f: _RunningRound(f, t) for f in federations}
-        for turn in range(max(len(begun_round.groups) for begun_round in running_rounds.values())):
+        turns = max(len(running_round.groups) for running_round in running_rounds.values())
+        for turn in range(turns):
             for stack in stacks:
                 cohorts = (cohort for f in stack for cohort in running_rounds[f].cohorts(turn))
                 for cohort in train(cohorts, engine):
                     running_rounds[cohort.f].close(cohort)
-        report([begun_round.finish() for begun_round in running_rounds.values()])
+        report([running_round.finish() for running_round in running_rounds.values()])
 
 
 def _stacks(federations: list[Federation]) -> list[list[Federation]]:
@@ -70,7 +71,7 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
 
 def _draw_participants(f: Federation, t: int) -> Tensor:
     """Clients (n,) that take part in round `t`."""
-    # If nothing is shared, the method selects nobody.
+    # If nothing is shared, the method has no say in who trains.
     strata = f.method.strata(f, f.state) if f.channel.shared else None
     drawn_clients = f.selection.draw(t, None if strata is None else strata.cpu().numpy())
     reached = drawn_clients[f.clock.available(t)[drawn_clients]]

@@ -48,7 +48,7 @@ class Session:
         """Minibatch gradients (n,) computed so far."""
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         """Sums (n,) of their losses. A routine adds those of its own terms."""
-        self._minibatches = f.client_data.drawn(clients, t, minibatches)
+        self._minibatches = f.client_data.minibatches(clients, t, minibatches)
 
     @property
     def loss(self) -> Tensor:

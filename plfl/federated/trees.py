@@ -219,7 +219,7 @@ def grow(
     members = [*range(len(parts))]
     for attempt in numbered():
         client_numbers = members if numbers is None else [numbers[k] for k in members]
-        if channel.secrets is not None and channel.count_machines(members) < FEWEST_MASKED:
+        if channel.secrets is not None and channel.count_exchanging(members) < FEWEST_MASKED:
             raise ValueError(f"{len(members)} clients are left; masks hide {FEWEST_MASKED} or more")
         crowd = channel.crowd_numbers(client_numbers)
         known_counts = (counts or {}).get(crowd)

@@ -6,7 +6,7 @@ from functools import partial
 from glob import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -24,16 +24,14 @@ from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
-from plfl.public.inputs import HOURS_PER_DAY
+from plfl.public.inputs import HOURS_PER_DAY, LeadTime
 from plfl.public.models import MeterKind, load
 from plfl.public.seen import is_meter_seen
 from plfl.results.words import join_words
 from plfl.study import Study
 from plfl.study.keys import PAPER_SCHEMES
 
-LeadTime = Literal["hour", "day"]
-"""What a study forecasts: the next hour, or the next day."""
-MINUTES: dict[LeadTime, int] = {"hour": 60, "day": MINUTES_PER_DAY}
+LEAD_MINUTES: dict[LeadTime, int] = {"hour": 60, "day": MINUTES_PER_DAY}
 FEWEST_MINUTES = 2 * MINUTES_PER_WEEK
 """Minutes of readings with which a meter takes part, if there are others with more."""
 TESTED_MINUTES = 8 * MINUTES_PER_WEEK
@@ -287,9 +285,9 @@ def _study(
             "meters": {"exports": [path.as_posix() for path in paths], **keys, "interval": minutes},
         },
         "windows": {
-            "look_back": MINUTES["day"] // minutes,
+            "look_back": LEAD_MINUTES["day"] // minutes,
             "look_ahead": 1,
-            "horizons": MINUTES[lead_time] // minutes,
+            "horizons": LEAD_MINUTES[lead_time] // minutes,
             "split": _split(exports),
             "target": "change",
             "scaling": "per_client",

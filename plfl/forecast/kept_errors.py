@@ -37,7 +37,7 @@ NEW_COLUMNS = ("state", "client", "weeks", "forecaster", "mase")
 of weeks of readings; the forecaster that a new meter would get is first."""
 RIVAL = "public"
 """The forecaster of a new meter that needs no partners."""
-TEXT_COLUMNS = ("state", "client", "forecaster")
+LABEL_COLUMNS = ("state", "client", "forecaster")
 """Columns of text."""
 
 
@@ -120,8 +120,8 @@ def read_errors(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFr
         return pd.DataFrame(columns=[*columns])
     try:
         # A state may be called NA or 01.
-        texts_of_none: Any = {column: [""] for column in columns if column not in TEXT_COLUMNS}
-        types = dict.fromkeys(TEXT_COLUMNS, str)
+        texts_of_none: Any = {column: [""] for column in columns if column not in LABEL_COLUMNS}
+        types = dict.fromkeys(LABEL_COLUMNS, str)
         table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=texts_of_none)
         if "bias_percent" in columns and "bias_percent" not in table:  # of an earlier version
             table["bias_percent"] = np.nan

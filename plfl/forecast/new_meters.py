@@ -33,9 +33,9 @@ def score_as_new(
     validation: Mapping[str, float],
     packed: Arrays,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the columns `NEW` for the clients of a state, if the study has a sharing scheme for
-    new ones. `names`: of the forecasters that are kept; `validation`: see `rank_for_new`; `packed`:
-    the fitted baselines."""
+    """Rows of the columns `NEW_COLUMNS` for the clients of a state, if the study has a sharing
+    scheme for new ones. `names`: of the forecasters that are kept; `validation`: see
+    `rank_for_new`; `packed`: the fitted baselines."""
     for weeks in sorted({*study.plan.schemes.for_new.values()}):
         preferred_names = list(rank_for_new(names, weeks, validation))
         if RIVAL in names:

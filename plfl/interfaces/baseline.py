@@ -12,20 +12,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from plfl.base.array_types import Arrays as Arrays
+from plfl.base.array_types import Floats as Floats
+from plfl.base.array_types import Starts as Starts
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.interfaces.annotations import Dataset, ProgramPart, ProgramParts
 from plfl.interfaces.named import Selectable
 
-Floats: TypeAlias = NDArray[np.float64]
-Starts: TypeAlias = NDArray[np.int64]
-"""Start rows (W,) of windows in the table of a dataset."""
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-"""What is saved for one client, by name: float64, float32 or uint8. Data only, no code."""
 Crosses = Literal["nothing", "models", "raw data"]
 """What a client sends to others, the least first."""
 

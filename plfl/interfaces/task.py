@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, ClassVar, Literal
 
 from plfl.base import DataFrame, Tensor
+from plfl.base.array_types import Floats as Floats
+from plfl.base.array_types import Starts as Starts
 from plfl.base.errors import Problem
 from plfl.interfaces.annotations import Data, Dataset, Examples, FederationSettings, Split, Windows
 from plfl.interfaces.named import Selectable
 from plfl.interfaces.terms import Objective, Term
 from plfl.layout import WindowShape
 
-Floats: TypeAlias = NDArray[np.float64]
-Starts: TypeAlias = NDArray[np.int64]
 Widening = Literal["none", "personal", "adaptive"]
 """The conformal width of intervals: none, one of each client, or one that follows its loads."""
 

@@ -218,7 +218,7 @@ class Boosting(Method):
         grows = session.stay and (
             channel is None
             or channel.secrets is None
-            or channel.count_machines(clients) >= FEWEST_MASKED
+            or channel.count_exchanging(clients) >= FEWEST_MASKED
         )
         purpose = f"tree/{session.t}"
         with _known_counts(state) as counts:

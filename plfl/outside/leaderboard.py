@@ -18,11 +18,11 @@ from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.scoring import scoring_of
+from plfl.results.best import best
 from plfl.results.overview import study_of
 from plfl.results.records import TABLE_DAMAGE, read_table
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, select
 from plfl.results.selection import scheme_method_pairs
-from plfl.results.validation import best
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, method_label
 from plfl.study import Study

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
 from plfl.base.text import list_names
@@ -20,15 +20,14 @@ from plfl.experiments import baselines
 from plfl.interfaces.task import Task
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
+from plfl.results.best import best
 from plfl.results.records import TABLE_DAMAGE
 from plfl.results.scores import WeeklyScores, pooled, select, weekly
 from plfl.results.tables import is_complete
-from plfl.results.validation import best
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks.metrics import DAILY_COLUMNS
 
-Floats = NDArray[np.float64]
 SUBMISSION = "yours"
 
 

@@ -25,7 +25,7 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.training_jobs import training_code
 from plfl.results.records import TRAINED_FOLDER, RecordFiles
 from plfl.study import Cell, Study
-from plfl.training.engines import choose
+from plfl.training.engines import choose_engine
 from plfl.training.gpu import memory_of
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def train_cells(
     first. If another job trains the same cells, such as one that outlived its Snakemake, this job
     waits and uses the cells that the other finishes. `label`: its name in the log.
     """
-    engine = choose(place_computation(study), study.model.kernel_form)
+    engine = choose_engine(place_computation(study), study.model.kernel_form)
     if engine[0] == "fused":  # the stacked one needs its large arrays again in the next step
         with suppress(AttributeError):  # another C library than glibc
             # Return the memory of large arrays to the system (M_MMAP_THRESHOLD). Otherwise small

@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from plfl.base.array_types import Floats as Floats
+
 Integers = NDArray[np.int64]
 LeadTime = Literal["hour", "day"]
 """What a model forecasts: the next hour, or any of the next 24."""
@@ -70,7 +71,7 @@ class Inputs:
         return self.base + self.scale * outputs
 
     def outputs_of_loads(self, loads: Floats) -> Floats:
-        """Undo `in_units`."""
+        """Undo `loads_of_outputs`."""
         return np.asarray((loads - self.base) / self.scale, float)
 
 
@@ -117,20 +118,20 @@ def inputs_of(
     step from hour to hour alone also reads the row before the first one, for the step to that."""
     known_from = np.maximum(np.broadcast_to(first, last.shape), last + 1 - CONTEXT)
     known_from = np.maximum(known_from, 0)
-    loads_at = _Gathered(loads, last, known_from)
+    gathered = _Gathered(loads, last, known_from)
     target = last + lead
     days = np.arange(1, CONTEXT // HOURS_PER_DAY + 1)
-    same_hour = loads_at.loads_at(
+    same_hour = gathered.loads_at(
         target[:, None] - HOURS_PER_DAY * days
     )  # (W, 28), yesterday first
-    (count, total, *_), week = loads_at.totals(CONTEXT), loads_at.totals(HOURS_PER_WEEK)
+    (count, total, *_), week = gathered.totals(CONTEXT), gathered.totals(HOURS_PER_WEEK)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(count >= FEWEST_CONTEXT_HOURS, total / count, np.nan)
         scale = np.where(mean > 0, mean, np.nan)
         week_mean = week[1] / week[0]
         spread = np.sqrt(np.maximum(week[2] / week[0] - week_mean**2, 0))
         roughness = week[4] / week[3]
-    recent = loads_at.loads_at(last[:, None] - np.arange(HOURS_PER_DAY))  # the last reading first
+    recent = gathered.loads_at(last[:, None] - np.arange(HOURS_PER_DAY))  # the last reading first
     yesterday = same_hour[:, 0]
     order = [recent[:, 0], yesterday] if lead_time == "hour" else [yesterday, recent[:, 0]]
     base = _first_known([*order, same_hour[:, 6], mean])
@@ -139,7 +140,7 @@ def inputs_of(
     is_weekend = (weekday[:, None] - days) % 7 > 4
     same_kind_of_day = np.where(is_weekend == (weekday > 4)[:, None], same_hour, np.nan)
     near = [24, 48, 168]
-    neighbour_hours = [loads_at.loads_at(target - lag + k) for lag in near for k in (-2, -1, 1, 2)]
+    neighbour_hours = [gathered.loads_at(target - lag + k) for lag in near for k in (-2, -1, 1, 2)]
     relative = [
         *recent[:, : RECENT[lead_time]].T,
         *same_hour[:, :7].T,
@@ -152,7 +153,7 @@ def inputs_of(
         *_quantiles(same_hour, (0.1, 0.5, 0.9)),
     ]  # fmt: skip
     # How the load has moved to this hour on earlier days: what is switched by a clock shows here.
-    moved = same_hour - loads_at.loads_at(last[:, None] - HOURS_PER_DAY * days)
+    moved = same_hour - gathered.loads_at(last[:, None] - HOURS_PER_DAY * days)
     absolute = [
         _mean(moved[:, :7]), _mean(moved), _quantile(moved[:, :14], 0.5),
         spread, roughness, _mean(np.abs(same_hour[:, :7] - same_hour[:, 1:8])),

@@ -77,12 +77,11 @@ class PublicModel:
         lead_time: LeadTime,
         last: Integers,
         lead: Integers,
-        first: Integers | int = 0,
         levels: Sequence[float] = PUBLIC_LEVELS,
     ) -> Floats:
         """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.
         NaN where too little is known."""
-        inputs = inputs_of(loads, lead_time, last, lead, first)
+        inputs = inputs_of(loads, lead_time, last, lead)
         names = [f"{lead_time}_{round(100 * level)}" for level in levels]
         outputs = [self._forests[name].predict(inputs.features) for name in names]
         return np.sort([inputs.loads_of_outputs(output) for output in outputs], axis=0).T

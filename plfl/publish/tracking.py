@@ -32,9 +32,9 @@ from plfl.base.extras import require
 from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
+from plfl.results.in_use import read_use
 from plfl.results.records import CELL, MODELS, read_about
 from plfl.results.tables import Tables, refuse_contradictions
-from plfl.results.use import read_use
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:

@@ -77,14 +77,12 @@ def score(value: float, sd: float = math.nan) -> str:
     return f"{text} ± {sd:.3f}" if math.isfinite(sd) else text
 
 
-def with_interval(value: float, low: float, high: float, digits: int = 3) -> str:
+def with_interval(value: float, low: float, high: float) -> str:
     """A difference with its interval: "+0.054 [+0.020, +0.088]"; empty without one."""
     if pd.isna(value):
         return ""
-    interval = (
-        "" if pd.isna(low) else f" [{format_signed(low, digits)}, {format_signed(high, digits)}]"
-    )
-    return f"{format_signed(value, digits)}{interval}"
+    interval = "" if pd.isna(low) else f" [{format_signed(low)}, {format_signed(high)}]"
+    return f"{format_signed(value)}{interval}"
 
 
 def format_signed(value: float, digits: int = 3) -> str:

@@ -55,9 +55,9 @@ def assign(
     much that `credible_errors` is lower, too. Clients for which nothing has a score are left out.
 
     `names`: the forecasters to choose from, in order of preference if errors are equal; None: all
-    of `candidates`.
+    of `assignable_forecasters`.
     """
-    axes_of = candidates(tables, state)
+    axes_of = assignable_forecasters(tables, state)
     names = list(axes_of) if names is None else [name for name in names if name in axes_of]
     clients = [str(c) for c in tables.clients.loc[tables.clients["state"] == state, "client"]]
     errors_of = {
@@ -148,7 +148,7 @@ def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
     return (days / 5).clip(lower=1)
 
 
-def candidates(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
+def assignable_forecasters(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
     """The forecasters of a state that can be kept for use, by name, with their values on `AXES`:
     the best cell of each sharing scheme but those `for_new` clients, and the baselines for which
     no client sends its readings, and whose pre-training did not include them."""

@@ -1,5 +1,5 @@
 """Collect the files of single cells into the tables of a study, with their means over clients: the
-rows of summary.csv, of which `plfl.results.use` makes those of what is in use."""
+rows of summary.csv, of which `plfl.results.in_use` makes those of what is in use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import pandas as pd
 
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.data.dataset import SPLITS, Dataset
+from plfl.data.dataset import EVALUATED_SPLITS, SPLITS, Dataset
 from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt
+from plfl.results.in_use import summarise_use
 from plfl.results.records import (
     CELL,
     RecordFiles,
@@ -28,7 +29,6 @@ from plfl.results.records import (
     write_table,
 )
 from plfl.results.tables import Tables, is_complete
-from plfl.results.use import summarise_use
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
@@ -53,7 +53,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             "windows": len(np.unique(np.concatenate([dataset.starts(i, s) for s in SPLITS]))),
             "skipped": sum(dataset.count_skipped(i, split) for split in SPLITS),
         }
-        for split in SPLITS[1:]:
+        for split in EVALUATED_SPLITS:
             row[f"persistence_mae_{split}"] = dataset.naive_errors(i, split).persistence
         rows.append(row)
     return pd.DataFrame(rows)

@@ -122,11 +122,9 @@ def contest_of(
     return contest if contest.comparison.scored else None
 
 
-def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | None:
-    """The best federation against the best without one, in one state or in all; None if the study
-    lacks one of them."""
-    states = [state] if state else []
-    return contest_of(study, group, [words.FEDERATION], [words.LOCAL], states=states)
+def lead(study: Study, group: Sequence[Variant]) -> Contest | None:
+    """The best federation against the best without one; None if the study lacks one of them."""
+    return contest_of(study, group, [words.FEDERATION], [words.LOCAL])
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:

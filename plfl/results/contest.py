@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from plfl.results import words
+from plfl.results.best import best
 from plfl.results.scores import AXES, WeeklyScores, pooled
 from plfl.results.selection import Contender, NotInStudyError, find_contenders
 from plfl.results.statistics import Comparison
-from plfl.results.validation import best
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 from plfl.study.axes import parse_place

@@ -23,8 +23,8 @@ NUMBER_COLUMNS = ("validation_mase", "bytes_down", "bytes_up")
 
 def summarise_use(variant: Variant) -> pd.DataFrame:
     """A row of each state for what is in use, and for what would be without a federation if that
-    is different (`uses_of`), in those columns of `plfl.results.collect.summarise` that apply.
-    `sharing` and `model` are `in use` or `in use alone`; `method` has the short names of the
+    is different (`contenders_in_use`), in those columns of `plfl.results.collect.summarise` that
+    apply. `sharing` and `model` are `in use` or `in use alone`; `method` has the short names of the
     forecasters."""
     return pd.DataFrame([*_rows(variant)])
 

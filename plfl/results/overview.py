@@ -24,6 +24,7 @@ from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
+from plfl.results.best import best
 from plfl.results.checksums import write_sums
 from plfl.results.comparisons import (
     COMPARISONS_FILE,
@@ -46,7 +47,6 @@ from plfl.results.scores import AXES, select
 from plfl.results.selection import Contender, contenders_in_use, scheme_method_pairs
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, refuse_contradictions
-from plfl.results.validation import best
 from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.axes import Axis

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from plfl.results.best import best
 from plfl.results.scores import AXES, Forecaster, select
 from plfl.results.statistics import ALPHA
-from plfl.results.validation import best
 from plfl.results.words import VALUE_LABELS
 from plfl.study import Study
 

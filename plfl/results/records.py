@@ -55,6 +55,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from plfl import __version__
+from plfl.base.array_types import Arrays as Arrays
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import atomic, write_text
 from plfl.results import checksums
@@ -307,8 +308,6 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 _KEY = "plfl"
 _TYPES = {"F32": np.float32, "F64": np.float64, "U8": np.uint8}
-Arrays = Mapping[str, NDArray[Any]]
-"""Arrays of a file by name: the models (N, P) of `Models`, or those of a baseline."""
 
 
 def write_models(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:

@@ -1,6 +1,6 @@
 """Which forecasters of a study are meant: by a name in a claim, or as the best of a kind.
 
-The rule by which all are chosen is that of `plfl.results.validation`.
+The rule by which all are chosen is that of `plfl.results.best`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.study.axes import parse_place
 from plfl.study.checks import USE_NAMES, WHOLE_KINDS
-from plfl.study.plan import has_chance
+from plfl.study.plan import depends_on_seed
 
 
 def scheme_method_pairs(study: Study) -> list[tuple[str, str]]:
@@ -110,7 +110,7 @@ class Contender(NamedTuple):
             return any(part.is_trained for part, _ in self.parts)
         if self.forecaster.is_baseline:
             return False
-        return has_chance(self.variant.tables.study, self.forecaster.axes[1])
+        return depends_on_seed(self.variant.tables.study, self.forecaster.axes[1])
 
     @property
     def schemes(self) -> list[str]:

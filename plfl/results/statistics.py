@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from plfl.base.lazy import special
 from plfl.results.words import join_words
 from plfl.study import Study
-from plfl.study.plan import has_chance
+from plfl.study.plan import depends_on_seed
 
 Array = NDArray[np.float64]
 ALPHA = 0.05
@@ -332,7 +332,9 @@ def describe_power(study: Study, weeks: int | None = None) -> str:
 
 def _depends_on_seeds(study: Study) -> bool:
     """Whether the numbers of any of its cells do."""
-    return any(has_chance(v, method) for v in study.variants.values() for method in v.grid.method)
+    return any(
+        depends_on_seed(v, method) for v in study.variants.values() for method in v.grid.method
+    )
 
 
 def too_few(missing_factors: list[str], client_word: str = "client") -> str:

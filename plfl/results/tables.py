@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, Problem, ResultsError
+from plfl.results.best import best
 from plfl.results.records import (
     CELL,
     RERUN_REMEDY,
@@ -24,7 +25,6 @@ from plfl.results.records import (
     read_table,
     unreadable_table_error,
 )
-from plfl.results.validation import best
 from plfl.study import Cell, Study
 from plfl.study.checks import USE_NAMES
 from plfl.tasks.loads import LoadTask

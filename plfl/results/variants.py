@@ -13,7 +13,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign, mixture
-from plfl.results.assignment import candidates as find_candidates
+from plfl.results.assignment import assignable_forecasters as find_candidates
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, scores
 from plfl.results.tables import Tables

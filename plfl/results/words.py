@@ -9,8 +9,8 @@ import pandas as pd
 from plfl import baselines, methods
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
 from plfl.config.sections import BASELINE, Claim, Scheme
-from plfl.optimizers import client as clients
-from plfl.optimizers import server as servers
+from plfl.optimizers import client as client_opts
+from plfl.optimizers import server as server_opts
 from plfl.study import Study
 from plfl.study.axes import Axis, parse_place
 from plfl.study.checks import USE_NAMES, WHOLE_KINDS
@@ -18,12 +18,12 @@ from plfl.study.checks import USE_NAMES, WHOLE_KINDS
 
 def client_label(name: str) -> str:
     """The label of a ClientOpt, such as "SGD"."""
-    return clients.available()[name].label
+    return client_opts.available()[name].label
 
 
 def server_label(name: str) -> str:
     """The label of a ServerOpt, such as "FedYogi"."""
-    return servers.available()[name].label
+    return server_opts.available()[name].label
 
 
 def method_label(name: str) -> str:

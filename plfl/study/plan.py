@@ -46,13 +46,13 @@ CELL_AXES = tuple(field.name for field in fields(Cell))
 """The axes whose values make a cell: its name, columns of tables and wildcards of the workflow."""
 
 
-def has_chance(keys: StudyKeys, method: str) -> bool:
+def depends_on_seed(keys: StudyKeys, method: str) -> bool:
     """Whether the numbers of cells with this method depend on their seeds: not those of trees that
     all clients grow in every round, without noise."""
-    federation, rules = keys.federation, keys.hyperparameters.find_method(method)
+    federation, algorithm = keys.federation, keys.hyperparameters.find_method(method)
     simulation = federation.simulation
     everyone_trains = federation.participation == simulation.availability == 1
-    if not everyone_trains or simulation.dropout or getattr(rules, "noise", 0):
+    if not everyone_trains or simulation.dropout or getattr(algorithm, "noise", 0):
         return True
     return keys.model.only_method is None
 
@@ -134,15 +134,15 @@ class StudyPlan:
     @cached_property
     def unshareable(self) -> dict[tuple[str, str], str]:
         """The reasons why methods do not work with sharing schemes, by the two names."""
-        rules = self.combinations.methods
-        choosy = [n for n in rules if type(rules[n]).unshareable is not Method.unshareable]
+        methods = self.combinations.methods
+        choosy = [n for n in methods if type(methods[n]).unshareable is not Method.unshareable]
         if not choosy or not self._has_layout:
             return {}
         layout, reasons = self.layout, {}
         for method, scheme in itertools.product(choosy, self.keys.grid.sharing):
             if self.schemes.patterns.get(scheme):
                 shared = layout.mask(self.schemes.patterns[scheme])
-                if reason := rules[method].unshareable(shared, layout):
+                if reason := methods[method].unshareable(shared, layout):
                     reasons[method, scheme] = reason
         return reasons
 
@@ -197,20 +197,20 @@ class StudyPlan:
     def settings(self, cell: Cell) -> dict[str, Any]:
         """The part of the configuration that determines the numbers of `cell`, and nothing else."""
         keys, trains_alone = self.keys, self.is_alone(cell)
-        rounds = keys.federation.model_dump(mode="json")
-        if rounds.pop("start") is not None:
-            rounds["start"] = self._start_digest
+        federation = keys.federation.model_dump(mode="json")
+        if federation.pop("start") is not None:
+            federation["start"] = self._start_digest
         if keys.federation.privacy.clip is None or trains_alone:
-            del rounds["privacy"]
+            del federation["privacy"]
         else:
-            del rounds["privacy"]["delta"]
+            del federation["privacy"]["delta"]
         client_opt = keys.hyperparameters.find_client_opt(cell.client_opt)
         settings = {
             "cell": [cell.state, cell.seed],
             "shared": self.parameters(self.schemes.patterns[cell.sharing]),
             "client_opt": [cell.client_opt, client_opt.model_dump(mode="json")],
             "model": keys.model.settings,
-            "federation": rounds,
+            "federation": federation,
         }
         if keys.task.name != DEFAULT_TASK or keys.task.widening != "none":
             settings["task"] = keys.task.settings

@@ -21,7 +21,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from plfl.base.array_types import Floats as Floats
 
 WIDTH_STEP = 0.1
 """Step η of adaptive widths, in standard deviations of the scores of the validation set, without

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats as Floats
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.data.dataset import Dataset, Split, naive_error, seasonal_error
 from plfl.data.features import days_of
 
-Floats = NDArray[np.float64]
 ERROR_SCORES = ("mae", "rmse", "mase")
 """Scores of each target."""
 

@@ -17,7 +17,7 @@ from plfl.training.task import Engine
 log = logging.getLogger(__name__)
 
 
-def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
+def choose_engine(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     """Names of the engine and the device that a configuration selects on this machine; ConfigError
     if there is no such device, or the engine cannot run here. `form`: the model as the fused
     engine's kernel describes it; None if the kernel does not support it."""
@@ -47,7 +47,7 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
 
 def make_engine(compute: Compute, network: Network, dataset: Examples) -> Engine:
     """The engine of a configuration, on the dataset of one state."""
-    name, device = choose(compute, network.kernel_form)
+    name, device = choose_engine(compute, network.kernel_form)
     if isinstance(dataset, Dataset) and name == "fused":
         return Fused(network, dataset, torch.device(device))
     return Stacked(network, dataset, torch.device(device))

@@ -11,15 +11,14 @@ import ctypes
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats as Floats
 from plfl.training.native.compile import CompileError, build_kernel
 from plfl.training.native.flags import FOREST
-
-Floats: TypeAlias = NDArray[np.float64]
 
 FEWEST_ROWS = 2_000
 """Rows of a model from which on it pays to read the trees out of LightGBM."""
@@ -32,7 +31,7 @@ KERNEL_SPLIT = np.dtype(
     ]
 )
 """`Split` of the kernel."""
-ROWS_PER_BLOCK = 64
+KERNEL_ROWS = 64
 """Rows that the kernel has room for."""
 PLAIN_OBJECTIVES = re.compile(r"regression|regression_l1|huber|quantile( alpha:\S+)?")
 """Objectives whose forecasts are the sums of the trees."""
@@ -117,7 +116,7 @@ class TreeArrays:
     def sum(self, kernel: ctypes.CDLL, x: NDArray[np.floating[Any]]) -> Floats:
         """The sums (W,) of the trees for rows (W, K)."""
         rows = np.ascontiguousarray(x, np.float64)
-        sums, block = np.empty(len(rows)), np.empty((ROWS_PER_BLOCK, self.features))
+        sums, block = np.empty(len(rows)), np.empty((KERNEL_ROWS, self.features))
         kernel.plfl_sum_trees(
             _pointer(rows),
             *map(ctypes.c_int64, rows.shape),

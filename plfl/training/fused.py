@@ -64,12 +64,11 @@ class Fused:
         network: Network,
         dataset: Dataset,
         device: torch.device,
-        dtype: torch.dtype = torch.float32,
         threads: int | None = None,
         instructions: str | None = None,
     ):
         """Set up for the tables of one dataset and a model that has a `kernel_form`; the kernel
-        supports no device but the CPU and no type but float32.
+        supports no device but the CPU, and numbers are float32.
 
         `threads`: number of rows to train at once; by default the number of torch's threads.
         `instructions`: one of `compile.supported()` rather than the best. CompileError: there is no
@@ -78,9 +77,9 @@ class Fused:
         form = network.kernel_form
         if form is None:
             raise ValueError("the fused engine does not know the model")
-        if device.type != "cpu" or dtype != torch.float32:
-            raise ValueError(f"the fused engine trains float32 on the CPU, not {dtype} on {device}")
-        self.device, self.dtype = device, dtype
+        if device.type != "cpu":
+            raise ValueError(f"the fused engine trains on the CPU, not on {device}")
+        self.device, self.dtype = device, torch.float32
         self.threads = threads or torch.get_num_threads()
         self._kernel = load_kernel(instructions)
         # The last parameter is the bias of the outputs.
@@ -99,7 +98,7 @@ class Fused:
         if covariates is not None and targets is not None:
             self._whole_source = self._source_of(covariates, targets)
         self._windows = len(dataset.features) - window_length(dataset) + 1
-        self._stacked = Stacked(network, dataset, device, dtype)
+        self._stacked = Stacked(network, dataset, device, self.dtype)
 
     @property
     def is_random(self) -> bool:

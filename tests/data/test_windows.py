@@ -152,7 +152,7 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
     data = build({"a": gaps}, Windows())
     rows = np.isnan(data.features).any(axis=1)
     expected = [i >= 11 and not rows[i - 11 : i + 1].any() for i in range(500)]
-    monkeypatch.setattr(dataset, "ROWS_PER_BLOCK", block)
+    monkeypatch.setattr(dataset, "ROWS_PER_PASS", block)
     assert data.is_readable.tolist() == expected
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from plfl.baselines.ridge import Ridge
-from plfl.baselines.storage import pack, settings_of
+from plfl.baselines.storage import pack
 from plfl.data.dataset import Dataset
 from plfl.experiments.baseline_groups import evaluate_in_groups
 from plfl.experiments.baselines import evaluate
@@ -34,7 +34,7 @@ def test_groups_give_the_results_of_all_clients(blocks: dict[str, Any]) -> None:
     of, data = study(**blocks), tiny.dataset()
     task, keys = of.task, of.baselines
     whole = evaluate("XX", data, keys.fit_settings, task, keys.further)
-    found = evaluate_in_groups("XX", data, keys, settings_of(of), task, threads=2, size=2)
+    found = evaluate_in_groups("XX", data, keys, task, threads=2, size=2)
     for name in ("scores", "forecasts", "errors"):
         pd.testing.assert_frame_equal(getattr(found, name), getattr(whole, name), check_exact=True)
     packed = pack(keys, whole.fitted_baselines, whole.widths, len(data.clients))
@@ -53,7 +53,7 @@ def test_a_baseline_that_fails_for_one_group_fails_for_all(monkeypatch: pytest.M
 
     monkeypatch.setattr(Ridge, "fit", fit)
     of, data = study(), tiny.dataset()
-    results = evaluate_in_groups("XX", data, of.baselines, settings_of(of), of.task, size=2)
+    results = evaluate_in_groups("XX", data, of.baselines, of.task, size=2)
     scores = results.scores.set_index("baseline")
     assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
     lacking = "RuntimeError: there are no forecasts of ridge"

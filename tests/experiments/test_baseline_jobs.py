@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from plfl.baselines.groups import count_groups, groups_of
 from plfl.baselines.lightgbm_stacked import LightgbmStacked
 from plfl.baselines.ridge import Ridge
 from plfl.data.dataset import Dataset
@@ -17,6 +16,7 @@ from plfl.experiments.baseline_jobs import (
     write_common,
     write_group,
 )
+from plfl.experiments.client_groups import count_groups, groups_of
 from plfl.interfaces.baseline import FittedBaseline
 from plfl.results.records import write_models, write_table
 from plfl.results.totals import Totals
@@ -30,7 +30,7 @@ FURTHER = [*FURTHER_BASELINES, {"name": "combined_pooled", "of": ["naive_day", "
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """The three clients are two groups."""
-    monkeypatch.setattr("plfl.baselines.groups.LARGEST_GROUP", 2)
+    monkeypatch.setattr("plfl.experiments.client_groups.LARGEST_GROUP", 2)
 
 
 def study(**blocks: Any) -> Study:

@@ -108,13 +108,13 @@ def test_schemes_that_train_side_by_side_are_those_alone(state: str) -> None:
 
 def test_local_training_is_trained_once_for_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     federations: list[int] = []
-    run = experiment.run
+    run = experiment.run_rounds
 
     def counting(some: list[Any], *rest: Any) -> None:
         federations.append(len(some))
         run(some, *rest)
 
-    monkeypatch.setattr(experiment, "run", counting)
+    monkeypatch.setattr(experiment, "run_rounds", counting)
     study = tiny.study()
     names = [str(cell) for cell in study.cells if cell.sharing == "P3"]
     found = dict(zip(names, records(study, *names), strict=True))

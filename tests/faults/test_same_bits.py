@@ -6,7 +6,7 @@ import torch
 
 from plfl.experiments.train import train
 from plfl.study import Study
-from plfl.training.engines import choose
+from plfl.training.engines import choose_engine
 from tests.helpers import tiny
 
 DATASET = tiny.dataset()
@@ -27,7 +27,7 @@ def study(engine: str, threads: int) -> Study:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_core_and_two_give_the_same_bits(engine: str) -> None:
     one = study(engine, 1)
-    if choose(one.compute, one.model.kernel_form)[0] != engine:
+    if choose_engine(one.compute, one.model.kernel_form)[0] != engine:
         pytest.skip("this engine does not run here")
     before = torch.get_num_threads()
     try:

@@ -76,7 +76,7 @@ def test_against_pytorch(variant, monkeypatch):
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
         for windows in task.minibatches.starts[i][: task.steps[i]]:
-            x, _ = TWO_CLIENTS.engine.data_labels(windows)
+            x, _ = TWO_CLIENTS.engine.inputs(windows)
             y, forecast, taught = TWO_CLIENTS.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
                 torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)

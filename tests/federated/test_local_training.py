@@ -122,7 +122,7 @@ def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[An
 
 def test_every_step_has_the_minibatches_that_it_should() -> None:
     session, tasks = watched(1, 5)
-    drawn = TWO_CLIENTS.minibatches(EVERYONE, 1, 5)
+    drawn = TWO_CLIENTS.minibatch_starts(EVERYONE, 1, 5)
     session.train(ROWS, 1, 2)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
     session.gradient(ROWS, 4)
@@ -150,7 +150,7 @@ def test_a_client_trains_on_the_same_however_many_steps_others_take(order: str) 
     client_data = ClientData(dataset, engine, study.federation, 10)
     clients = torch.arange(3)
     for t in (0, 1, 2, 7):
-        few, many = (client_data.minibatches(clients, t, steps) for steps in (3, 9))
+        few, many = (client_data.minibatch_starts(clients, t, steps) for steps in (3, 9))
         assert torch.equal(few, many[:, :3])
 
 
@@ -161,7 +161,7 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
     data = Trainer.for_study(of, make_images(of)).client_data(0)
     for t in (1, 2):
         for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
-            drawn = data.minibatches(torch.tensor([i]), t, steps).flatten()
+            drawn = data.minibatch_starts(torch.tensor([i]), t, steps).flatten()
             assert len(drawn.unique()) == 3 * steps  # a whole pass
             seen.append(drawn.numpy())
     assert any(not np.array_equal(a, b) for a, b in zip(seen[:10], seen[10:], strict=True))

@@ -9,7 +9,7 @@ import torch
 
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
-from plfl.federated.round import run
+from plfl.federated.round import run_rounds
 from plfl.study import Study
 from tests.helpers import tiny
 
@@ -21,7 +21,7 @@ def trained_by_engine(study: Study, federation: Federation) -> list[torch.Tensor
     models: list[torch.Tensor] = []
     rounds = range(1, study.federation.rounds + 1)
     engine = federation.client_data.engine
-    run([federation], engine, rounds, lambda _: models.append(federation.local.clone()))
+    run_rounds([federation], engine, rounds, lambda _: models.append(federation.local.clone()))
     return models
 
 

@@ -11,7 +11,7 @@ from plfl.config.sections import ChannelSettings, FederationSettings, Simulation
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
-from plfl.federated.round import Round, run
+from plfl.federated.round import Round, run_rounds
 from plfl.interfaces.method import Method, MethodState
 from plfl.layout import ParameterLayout
 from plfl.methods.fedopt import FedOpt
@@ -96,7 +96,7 @@ class QuadraticData(ClientData):
     def training_targets(self, client: int) -> Tensor:
         return self.problem.c[client].expand(5)
 
-    def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
+    def minibatch_starts(self, clients: Tensor, t: int, steps: int) -> Tensor:
         return clients[:, None, None].expand(-1, steps, 1)
 
     def passes(
@@ -104,7 +104,7 @@ class QuadraticData(ClientData):
     ) -> tuple[Minibatches, Tensor]:
         epochs = max(1, int(epochs))
         steps = epochs if most is None else min(epochs, most)
-        windows = self.minibatches(clients, 0, steps)
+        windows = self.minibatch_starts(clients, 0, steps)
         return Minibatches(windows), torch.full((len(clients),), steps)
 
     def losses(
@@ -161,11 +161,11 @@ def trajectory(
         sharing=torch.tensor(shared),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
         network=network,
-        codecs=ChannelSettings(**codecs) if codecs else None,
+        channel_settings=ChannelSettings(**codecs) if codecs else None,
     )
     made(f)
     seen = [_snapshot(f, None)]
-    run([f], problem, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r[0])))
+    run_rounds([f], problem, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r[0])))
     return seen
 
 

@@ -81,7 +81,7 @@ def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective:
     both = [trainer.engine.inputs(torch.from_numpy(s)[None])[:2] for s in starts]  # type: ignore[attr-defined]
     x = np.concatenate([np.hstack([a[0].flatten(1), b[0]]) for a, b in both])
     y = np.concatenate([data().targets[s + data().look_back - 1] for s in starts])
-    public = trainer.client_data(10).public(BINS).astype(np.float32)
+    public = trainer.client_data(10).public_values(BINS).astype(np.float32)
     given = SETTINGS | {"objective": objective, "num_leaves": 7, "learning_rate": 0.3}
     given["alpha"] = 1  # where Huber's loss becomes linear
     pooled = lightgbm.Dataset(

@@ -212,7 +212,7 @@ def test_a_round_is_that_of_the_papers_loss(features):
         for module, row in ((model, start[i]), (x, start[i]), (last, f.local[i])):
             torch.nn.utils.vector_to_parameters(row.clone(), module.parameters())
         optimiser = torch.optim.SGD(model.parameters(), 0.1)
-        for windows in clients.minibatches(f.everyone, 1, 11)[i]:
+        for windows in clients.minibatch_starts(f.everyone, 1, 11)[i]:
             sequence, covariates = (values[0] for values in engine.inputs(windows[None]))
             h, *others = (module.features(sequence, features) for module in (model, x, last))
             cosines = [torch.cosine_similarity(h, other.detach(), -1) for other in others]

@@ -13,7 +13,7 @@ from plfl.experiments.folds import OBSERVED, FoldTraining, make_folds
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.experiments.workload import measured_speed
-from plfl.federated.round import run
+from plfl.federated.round import run_rounds
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
@@ -34,7 +34,7 @@ def part_of(of: Study) -> FoldTraining:
 def trained(part: FoldTraining) -> torch.Tensor:
     """The models (N, P) of the clients after the rounds of a part."""
     f = part.federation
-    run([f], f.client_data.engine, range(1, f.settings.rounds + 1), lambda _: None)
+    run_rounds([f], f.client_data.engine, range(1, f.settings.rounds + 1), lambda _: None)
     return f.local
 
 

@@ -49,7 +49,7 @@ def test_states_train_together_if_they_fit(study, monkeypatch, caplog):
 
     def trained(free: int | None) -> list[bytes]:
         groups.clear()
-        device = None if free is None else SimpleNamespace(free=lambda: free)
+        device = None if free is None else SimpleNamespace(free_bytes=lambda: free)
         monkeypatch.setattr(training, "memory_of", lambda _: device)
         cells = outputs(study)
         train_cells(study, cells, datasets, "all")

@@ -13,8 +13,8 @@ from plfl.results.assignment import (
     IN_USE,
     _validation_days,
     assign,
+    assignable_forecasters,
     best_kept_cell,
-    candidates,
     credible_errors,
     mixture,
 )
@@ -27,7 +27,7 @@ def test_an_own_error_counts_by_the_days_that_it_is_of(tmp_path: Path) -> None:
     tables = fake_results.write(tmp_path, fake_results.METERS)
     for state in tables.study.data.states:
         errors = {}
-        for name, axes in candidates(tables, state).items():
+        for name, axes in assignable_forecasters(tables, state).items():
             if axes[0] == "baseline":
                 rows = tables.baselines[tables.baselines["baseline"] == name]
             else:
@@ -62,7 +62,7 @@ def test_a_cell_whose_clients_mix_outputs_is_not_kept(tmp_path: Path) -> None:
     for sharing in ("P2", "P3"):
         kept = best_kept_cell(tables, "CA", sharing)
         assert kept is not None and kept.method == "fedopt"
-    assert candidates(tables, "CA")["P2"][1] == "fedopt"
+    assert assignable_forecasters(tables, "CA")["P2"][1] == "fedopt"
 
 
 def test_one_for_all_is_left_on_strong_evidence_only() -> None:
@@ -133,7 +133,7 @@ def test_the_mixture_has_the_scores_of_what_each_client_is_assigned(tmp_path: Pa
     forecasters = scores(tables, "local", baselines=True)["Ost"]
     found = assign(tables, "Ost")
     names = ["ridge", "lightgbm_lags", "alone"]
-    axes_of = candidates(tables, "Ost")
+    axes_of = assignable_forecasters(tables, "Ost")
     for (client, one), name in zip([*found.items()], names, strict=True):
         found[client] = type(one)(name, axes_of[name], 0.5, "")
     mixed = mixture(forecasters, found)

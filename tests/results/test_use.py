@@ -14,11 +14,11 @@ from plfl.results import words
 from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign
 from plfl.results.collect import with_baselines
 from plfl.results.contest import Contest
+from plfl.results.in_use import read_use, summarise_use
 from plfl.results.overview import best_cells
 from plfl.results.scores import AXES, select
 from plfl.results.selection import Contender, contenders_in_use
 from plfl.results.tables import Tables
-from plfl.results.use import read_use, summarise_use
 from plfl.results.variants import Variant
 from tests.helpers import fake_results
 

@@ -9,7 +9,7 @@ from plfl.base.errors import ConfigError
 from plfl.config.sections import Compute
 from plfl.models.gru import Gru
 from plfl.models.lstm_mlp import LstmMlp
-from plfl.training.engines import choose, make_engine
+from plfl.training.engines import choose_engine, make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
 from plfl.training.native.flags import FOREST, NATIVE_FOLDER, SOURCE, stem
@@ -93,11 +93,11 @@ def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
 def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatch):
     monkeypatch.setattr("plfl.training.engines.unavailable_reason", lambda: "no C++ compiler")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert choose(Compute(), LstmMlp().kernel_form) == ("stacked", "cpu")
+    assert choose_engine(Compute(), LstmMlp().kernel_form) == ("stacked", "cpu")
     (line,) = caplog.messages
     assert all(word in line for word in ("stacked", "fused", "no C++ compiler"))
     with naming(ConfigError, "'fused'"):
-        choose(Compute(engine="fused"), LstmMlp().kernel_form)
+        choose_engine(Compute(engine="fused"), LstmMlp().kernel_form)
 
 
 def test_the_fused_engine_leaves_models_that_it_does_not_know(caplog):

@@ -55,8 +55,8 @@ __all__ = [
     "read_files",
 ]
 
-logger = logging.getLogger(__name__)
-note_logger = logger.getChild("notes")
+log = logging.getLogger(__name__)
+note_logger = log.getChild("notes")
 """Where notes about changes to meters go."""
 
 _LOAD = pd.Index(["load"])
@@ -103,7 +103,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     """
     exports = _read(data, state)
     for line in exports.describe_forms():
-        logger.info("%s", line)
+        log.info("%s", line)
     tables: dict[str, pd.DataFrame] = {}
     problems: list[Problem] = []
     notes: list[Problem] = []
@@ -203,7 +203,7 @@ def read_files(
                 _with_later(series, exports.meters[name]) if with_later else series
             )
     is_waiting = any(problem.kind == NO_READING for problem in problems)
-    has_client = client in client_names(exports.names).values()
+    has_client = client in client_of.values()
     if client is not None and exports.names and not (has_client or is_waiting):
         remedy = (
             f"it has {', '.join(map(repr, exports.names))}; choose one (plfl forecast --client)"
@@ -350,7 +350,7 @@ def _finished_table(
     columns = [*map(str, table)]
     roles = [role for role in dict.fromkeys([*FEATURE_UNITS, *columns]) if role in columns]
     table = table if roles == columns else table[roles]
-    table = _fill_gaps(place, table, meters, meter, fills_gaps)
+    table = _cut_to_complete_rows(place, table, meters, meter, fills_gaps)
     values = table["load"]
     if "load" in meters.columns:
         values = values.rename(meters.columns["load"])
@@ -369,7 +369,7 @@ def _local_ends(first: pd.Timestamp, count: int, minutes: int, zone: ZoneInfo) -
     return pd.DatetimeIndex(stamps.to_numpy(), name="timestamp")
 
 
-def _fill_gaps(
+def _cut_to_complete_rows(
     place: Path | Place, table: pd.DataFrame, meters: Meters, meter: Meter, fills_gaps: bool
 ) -> pd.DataFrame:
     """The table from its first to its last complete row, with gaps of up to `max_gap` filled,

@@ -12,7 +12,7 @@ from plfl.config.sections import Data, Meters
 from plfl.data.meters.selection import is_chosen
 from plfl.data.meters.tables import SUFFIXES, reason_unreadable
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _ENDINGS = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
 _ENDING = re.compile(rf"({_ENDINGS})$", re.IGNORECASE)
@@ -132,7 +132,7 @@ def _name_subfolders(folder: Path) -> None:
     ]
     if names:
         first_names = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-        logger.warning(
+        log.warning(
             "%s: %s (%s) not read; name a sub-folder, too, if its readings belong to these",
             *(folder, counted(len(names), "sub-folder"), first_names),
         )

@@ -41,6 +41,7 @@ _LEAST_KW = 0.01
 _HOUR = 60
 _NO_LOAD_RISES_FOR = pd.Timedelta(days=3)
 _MOST_EXCERPTS = 8
+_MOST_COLUMNS = 8
 """Columns that are shown in a question."""
 _ENOUGH_METERS = 50
 """Meters that tell the unit of all."""
@@ -71,11 +72,11 @@ def question(table: RawTable, text: str, remedy: str) -> DataError:
     return data_error(table.path, text, f"{remedy}\n  {excerpt}")
 
 
-def choices(role: str, columns: Sequence[str], limit: int = 8) -> str:
+def choices(role: str, columns: Sequence[str]) -> str:
     """The keys that choose one of some columns."""
-    keys = [Key("data.meters.columns", flow({role: column})) for column in columns[:limit]]
+    keys = [Key("data.meters.columns", flow({role: column})) for column in columns[:_MOST_COLUMNS]]
     return " or ".join(map(str, keys)) + (
-        f" or another of {len(columns)}" if len(columns) > limit else ""
+        f" or another of {len(columns)}" if len(columns) > _MOST_COLUMNS else ""
     )
 
 

@@ -40,7 +40,7 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.experiments.trainer import Trainer
-from plfl.federated.channel import Check, OtherTraffic
+from plfl.federated.channel import Check, OtherMachines
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
@@ -238,7 +238,7 @@ class DeployedClient:
             return work()
         place, number = message.about["machines"]
         self._talk = _Talk(work)
-        f.channel.other_traffic = OtherTraffic(place, number, f.everyone, self._talk.exchange)
+        f.channel.other_machines = OtherMachines(place, number, f.everyone, self._talk.exchange)
         self._talk.thread.start()
         return self._talk.next(message)
 

@@ -56,7 +56,7 @@ from plfl.deploy.protocol.rounds import RELEASES_FILE, Observed, RoundPolicy, Ro
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
-from plfl.federated.channel import Channel, Check, MaskedSum, OtherTraffic, read_sum, sum_fields
+from plfl.federated.channel import Channel, Check, MaskedSum, OtherMachines, read_sum, sum_fields
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.collectives.masked import SumError
@@ -64,7 +64,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import draw_system_noise
 from plfl.federated.privacy.statement import least_bound
-from plfl.federated.round import Round, run
+from plfl.federated.round import Round, run_rounds
 from plfl.federated.secure.keys import SystemSecrets
 from plfl.federated.secure.shares import SHARE_BYTES as SHARE
 from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES, DropoutError, SumServer
@@ -161,7 +161,9 @@ class DeployedServer:
         self.clock.observe(connected, self.names)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
-        self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
+        self.recorder.epochs_per_step = (
+            self.study.federation.batch_size / f.client_data.windows.numpy()
+        )
 
         def report(finished: list[Round]) -> None:
             (result,) = finished
@@ -193,7 +195,7 @@ class DeployedServer:
             self._releases.parent.mkdir(parents=True, exist_ok=True)
             with self._releases.open("a", encoding="ascii") as file:
                 file.write(f"{self.run_id} {t}\n")
-        run([f], f.client_data.engine, range(t, t + 1), report, self._train)
+        run_rounds([f], f.client_data.engine, range(t, t + 1), report, self._train)
         progress(self.history[-1])
 
     def _refuse_without_training(self) -> None:
@@ -382,7 +384,7 @@ class DeployedServer:
             return [as_bytes(answer.arrays["0"]) for answer in answers.values()]
 
         clients = torch.tensor([self.names.index(name) for name in messages])
-        self.channel.other_traffic = OtherTraffic(0, len(messages), clients, exchange)
+        self.channel.other_machines = OtherMachines(0, len(messages), clients, exchange)
         try:
             watch(clients)
             answers = self._ask(messages, "train", read)
@@ -520,7 +522,7 @@ class DeployedServer:
             "limits": {name: limit.tolist() for name, limit in self.members.limits.items()},
             "history": [vars(summary) for summary in self.history],
         }
-        self.checkpoint.save(t, [f], [self.recorder.parts])
+        self.checkpoint.save(t, [f], [self.recorder.tables])
 
     def _resume(self) -> None:
         """Continue from the checkpoint of an earlier server of the same study, if there is one."""
@@ -528,7 +530,7 @@ class DeployedServer:
         if not after:
             return
         note = self.checkpoint.note
-        (self.recorder.parts,) = saved
+        (self.recorder.tables,) = saved
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
         self.draws = note.get("draws", self.draws)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from plfl.base.lazy import pandas as pd
-from plfl.baselines.groups import count_groups
+from plfl.experiments.client_groups import count_groups
 from plfl.experiments.scoring import Scoring
 from plfl.experiments.scoring.annotations import JobFiles, Variant
 from plfl.interfaces.baseline import Arrays

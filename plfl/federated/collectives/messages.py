@@ -4,12 +4,12 @@ import zlib
 from bisect import bisect_right
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from plfl.base.array_types import Floats as Floats
 
 NUMBER_TYPES = ("i1", "i2", "i4", "i8", "f8")
 """Types of numbers in messages, the shortest first."""

@@ -69,7 +69,7 @@ class Server:
         self.channel, self.numbers = channel, torch.tensor(clients)
         self.bins, self.noise, self.bounds = np.array(bins), noise, bounds
         self.masked = masked
-        self.first, self.clients = (channel.other_traffic or (0, len(clients)))[:2]
+        self.first, self.clients = (channel.other_machines or (0, len(clients)))[:2]
         """The place of the first client here among all that grow the tree, and their number."""
         self.failed: dict[int, Exception] = {}
         """What went wrong in the operations of a client: LightGBM cannot pass it on."""
@@ -190,8 +190,8 @@ class Server:
         feature, bins = splits["feature"], self.bins
         exists = (feature >= 0) & (feature < len(bins))
         fits = splits["threshold"] < bins[np.where(exists, feature, 0)]
-        assert self.bounds is not None and self.channel.other_traffic is not None
-        divides = self.bounds.hold_for_splits(self.channel.other_traffic.clients.numpy(), splits)
+        assert self.bounds is not None and self.channel.other_machines is not None
+        divides = self.bounds.hold_for_splits(self.channel.other_machines.clients.numpy(), splits)
         has_no_split = splits["gain"] == -np.inf
         return np.asarray((splits["categories"] == 0) & (has_no_split | exists & fits & divides))
 

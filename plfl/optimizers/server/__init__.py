@@ -14,7 +14,7 @@ from plfl.base import Tensor
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
 
-ROWS_PER_BLOCK = 16
+SUMMED_ROWS = 16
 """Number of rows that are summed at a time."""
 
 
@@ -101,7 +101,7 @@ def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
     double-precision copy of all would not fit into any cache."""
     total = rows.new_zeros(rows.shape[1]).double()
     for block_weights, block in zip(
-        weights.double().split(ROWS_PER_BLOCK), rows.split(ROWS_PER_BLOCK), strict=True
+        weights.double().split(SUMMED_ROWS), rows.split(SUMMED_ROWS), strict=True
     ):
         total += block_weights @ block.double()
     return total.to(rows.dtype)
