@@ -225,6 +225,28 @@ def test_arguments_in_docstrings_are_those_of_the_function() -> None:
     assert not unknown
 
 
+def test_names_in_docstrings_exist() -> None:
+    """A `name` in a docstring stands in the code, or is that of a file. Columns that are made of a
+    name and a number or an ending are left out, and so are names of others."""
+    names_of_others = {"SplitInfo", "use_attribute_docstrings"}
+    names_of_others |= {"GasUsage", "GasUsageKwh", "homes_hourly_kwh", "KIND.NAME.KEY"}
+    docstring, name = re.compile(r'"""(.*?)"""', re.DOTALL), re.compile(r"`([A-Za-z_][\w.]*)`")
+    composed = re.compile(r"\w*\d\w*|\w+_(lower|upper|mean|best)")
+    texts = {path: path.read_text(encoding="utf-8") for path in modules().values()}
+    known = {part for path in ROOT.glob("plfl*/**/*") for part in (path.stem, *path.suffixes)}
+    known |= {"setup", "py"}.union(
+        *(re.findall(r"\w+", docstring.sub("", t)) for t in texts.values())
+    )
+    unknown = [
+        f"{path.relative_to(ROOT)}: {words}"
+        for path, text in texts.items()
+        for words in name.findall("".join(docstring.findall(text)))
+        if words not in names_of_others and not composed.fullmatch(words)
+        if not {*words.split(".")} <= known
+    ]
+    assert unknown == []
+
+
 def test_no_class_has_more_than_twenty_public_methods() -> None:
     for module, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
