@@ -5,7 +5,7 @@
 DATA is as for `benchmarks.public`. OUT gets a network of public meters of other places for each
 kind and horizon, and `start-SITE-AHEAD.csv`: test MASE of federations that start from it or from
 random parameters, and of trees that grow on a public model or start from nothing, by client and
-origin. Prints the verdicts: 95 % intervals over meters and origins.
+origin. Prints the verdicts, 95 % intervals over meters and origins, and writes them to `start.csv`.
 """
 
 import argparse
@@ -165,16 +165,21 @@ def scored(study: Study) -> pd.DataFrame:
     return means.unstack("forecaster").reset_index()
 
 
-def judge(file: Path) -> None:
-    """Print the errors and the verdicts of a file of scores."""
+def judge(file: Path) -> pd.DataFrame:
+    """Print the errors and the verdicts of a file of scores; a row for each verdict."""
     scores = pd.read_csv(file)
     means = scores.drop(columns=["client", "origin"]).groupby("weeks").mean()
     print(f"{file.stem}\n{means.round(3).T.to_string()}")
+    rows = []
     for weeks, part in scores.groupby("weeks"):
         for name, gains in pairs_of(part):
             mean, low, high = interval(gains)
             said = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
             print(f"{name}, {weeks}: {said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]", flush=True)
+            errors = dict(zip(("error", "than"), means.loc[weeks, [*CLAIMS[name]]], strict=True))
+            interval_ends = {"gain": mean, "low": low, "high": high, "verdict": said}
+            rows.append({"claim": name, "weeks": weeks} | errors | interval_ends)
+    return pd.DataFrame(rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -187,6 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     data, out = options.data.resolve(), options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
+    verdicts = []
     for ahead, site in itertools.product(options.ahead, options.sites):
         kind, file = kind_of(site), out / f"start-{site}-{ahead}.csv"
         network = out / f"public-{kind}-{ahead}.safetensors"
@@ -198,7 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not file.exists():
             study = Study.parse(start_study(site, ahead, data, network, trees), site)
             scored(study).to_csv(file, index=False, float_format="%.6g")
-        judge(file)
+        verdicts.append(judge(file).assign(site=site, ahead=ahead))
+    table = pd.concat(verdicts).set_index(["ahead", "site"])
+    table.to_csv(out / "start.csv", float_format="%.4f")
 
 
 def write_network(study: Study, path: Path) -> None:

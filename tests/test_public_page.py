@@ -5,6 +5,7 @@ import re
 import pandas as pd
 import pytest
 
+from benchmarks.public_start import SITES
 from benchmarks.public_tables import FURTHER, HOURS, MEASURES, measure_first_weeks
 from tests.helpers.repository import ROOT
 
@@ -45,3 +46,22 @@ def test_what_the_page_says_of_first_weeks_is_in_their_table():
     assert chosen.index.to_list() == [("day", "cambridge"), ("hour", "sydney")]
     wanted = [*ranks, *chosen.to_numpy().ravel()]
     assert list(map(float, numbers)) == pytest.approx(wanted, abs=6e-3)
+
+
+def test_what_the_page_says_of_starts_is_in_their_table():
+    text = (ROOT / "docs" / "public.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("### A federation that starts from the public model")
+    keys = ["ahead", "site", "claim", "weeks"]
+    table = pd.read_csv(ROOT / "docs" / "public_start.csv", index_col=keys)
+    cell = r" (\*?)\*?([+−]\S+) \[([+−]\S+), ([+−]\S+)\]\*?\*? \|"
+    rows = re.findall(r"^\| (S\d), (\d) \|" + 4 * cell, section, re.MULTILINE)
+    assert len(rows) == 16
+    for number, (claim, weeks, *cells) in enumerate(rows):
+        ahead = ("hour", "day")[number // 8]
+        for site in [*SITES][:4]:
+            row = table.loc[ahead, site, claim, int(weeks)]
+            is_bold, *numbers = cells[:4]
+            del cells[:4]
+            assert bool(is_bold) == (row["verdict"] == "holds")
+            told = [float(n.replace("−", "-")) for n in numbers]
+            assert told == pytest.approx([row["gain"], row["low"], row["high"]], abs=6e-4)
