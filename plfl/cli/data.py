@@ -21,7 +21,7 @@ from plfl.data.examples import check_batches
 from plfl.data.meters import note_logger
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.meters.stamps import zone_named
-from plfl.data.sources import check_loads, windows_of
+from plfl.data.sources import build_dataset, check_loads
 from plfl.first_study.format_samples import read_samples
 from plfl.forecast.output import localise_stamps
 from plfl.outside.clients import datasets
@@ -192,7 +192,7 @@ def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) 
     problems: list[Problem] = []
     for variant in variants:
         try:
-            dataset = windows_of(variant, tables)
+            dataset = build_dataset(variant, tables)
         except DataError as error:
             problems += error.problems
         else:

@@ -961,7 +961,7 @@ class FederationSettings(Section):
             return clients * count_participants(self.rounds, self.participation) / self.rounds
         return count_participants(clients, self.participation)
 
-    def count_noise(self, clients: int) -> float:
+    def noise_of_count(self, clients: int) -> float:
         """σ_b on the number of norms within an adapting bound (Andrew et al. 2021: m/20)."""
         return self.expected_participants(self.privacy.noise_as_of or clients) / 20
 
@@ -971,7 +971,7 @@ class FederationSettings(Section):
         z = self.privacy.noise
         if self.privacy.quantile is None or not z:
             return z
-        return float((z**-2 - (2 * self.count_noise(clients)) ** -2) ** -0.5)
+        return float((z**-2 - (2 * self.noise_of_count(clients)) ** -2) ** -0.5)
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""

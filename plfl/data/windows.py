@@ -108,7 +108,7 @@ def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) 
     scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
     dataset = _dataset(name, part, cut.edges)
     view = dataset.view.hold_out(cut.held) if len(cut.held) else dataset.view
-    scaling_text = np.array([json.dumps(scaling.stored())])
+    scaling_text = np.array([json.dumps(scaling.as_record())])
     return replace(dataset, scaling=scaling_text, views={"train": view})
 
 
@@ -224,7 +224,7 @@ class Scaling:
     known: np.datetime64 = UNKNOWN
     """Stamp of the last row that model and widths depend on: the end of the validation set."""
 
-    def stored(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, Any]:
         """As values of JSON."""
         numbers = {name: getattr(self, name).tolist() for name in SCALING_ARRAYS}
         covariates = [transform.tolist() for transform in self.covariates]
@@ -234,7 +234,7 @@ class Scaling:
     def from_record(
         cls, covariates: list[Any], known: str = str(UNKNOWN), **numbers: list[float]
     ) -> Scaling:
-        """The inverse of `stored`; earlier versions did not store `known`."""
+        """The inverse of `as_record`; earlier versions did not have `known`."""
         arrays = {name: np.array(values, float) for name, values in numbers.items()}
         estimated = [np.array(transform, float) for transform in covariates]
         return cls(**arrays, covariates=estimated, known=np.datetime64(known, "s"))

@@ -1,4 +1,5 @@
-"""The amount of work in a study, computed from its configuration alone, without data."""
+"""The amount of work in a study, computed from its configuration alone, without data, and which of
+its cells one job trains."""
 
 from collections import Counter
 from importlib.metadata import version

@@ -60,9 +60,9 @@ def recognise(
     `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
     a UTC offset need `timezone`. `lead_time`: what is forecast. `kind`: of the meters; with it, the
     model of public meters is among the baselines. `origins`: the number of test sets, of several
-    each with a training before it; None: as many as `seasons` finds. DataError: something is wrong
-    or ambiguous, or there are too few readings for these origins; the message lists all problems of
-    all files.
+    each with a training before it; None: as many as `origins_in_seasons` finds. DataError:
+    something is wrong or ambiguous, or there are too few readings for these origins; the message
+    lists all problems of all files.
     """
     paths = list(paths)
     raw = raw_files(paths)
@@ -83,12 +83,12 @@ def recognise(
             )
     _add_problems(exports, meters)
     exports.refuse("nothing was written")
-    times = seasons(exports) if origins is None else None
+    origins_key = origins_in_seasons(exports) if origins is None else None
     if origins is not None and origins > 1:
-        times = rolling(exports, origins)
-    study = _study(exports, paths, meters, lead_time, kind, absent(exports, times))
-    if times is not None:
-        _judge_at(study, times)
+        origins_key = origins_apart(exports, origins)
+    study = _study(exports, paths, meters, lead_time, kind, absent(exports, origins_key))
+    if origins_key is not None:
+        _judge_at(study, origins_key)
     if holidays is not None:
         study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
     return exports, study
@@ -116,13 +116,13 @@ def too_short(exports: Exports) -> list[str]:
     return [] if are_all_short(exports) else _short(exports)
 
 
-def absent(exports: Exports, times: dict[str, Any] | None) -> list[str]:
+def absent(exports: Exports, origins_key: dict[str, Any] | None) -> list[str]:
     """The meters, of those with enough readings, that are not read two weeks before the first of
-    several origins, or not to the end of the last test set, so that they cannot take part. `times`:
-    the key `data.origins`; None: there are none."""
-    if times is None:
+    several origins, or not to the end of the last test set, so that they cannot take part.
+    `origins_key`: the key `data.origins`; None: there are none."""
+    if origins_key is None:
         return []
-    dates = Rolling.model_validate(times).dates
+    dates = Rolling.model_validate(origins_key).dates
     first = pd.Timestamp(dates[0]) - pd.Timedelta(minutes=FEWEST_MINUTES)
     last = pd.Timestamp(dates[-1]) + pd.Timedelta(weeks=TESTED_WEEKS)
     return [
@@ -329,7 +329,7 @@ def _split(exports: Exports) -> list[float]:
     return [round(0.9 - test, 2), 0.1, test]
 
 
-def seasons(exports: Exports) -> dict[str, Any] | None:
+def origins_in_seasons(exports: Exports) -> dict[str, Any] | None:
     """The key `data.origins` of a study with `TEST_SEASONS` test sets of four weeks, a quarter of a
     year from one to the next, the last one at the end of what all meters have; None unless every
     meter that takes part begins `BEFORE_FIRST` weeks before the first and has a week of readings in
@@ -390,7 +390,7 @@ def _describe_absent(names: Sequence[str]) -> str:
     )
 
 
-def rolling(exports: Exports, count: int) -> dict[str, Any]:
+def origins_apart(exports: Exports, count: int) -> dict[str, Any]:
     """The key `data.origins` of a study with several test sets of four weeks: the last one ends
     with the readings, and the others are as far before it as the readings allow, at most a quarter
     of a year from one to the next. Before the first are at least `BEFORE_FIRST` weeks.

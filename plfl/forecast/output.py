@@ -34,7 +34,7 @@ class Form:
     """None: that of the meters."""
     stamp: Literal["start", "end"] = "end"
     """The end of an interval that its stamp is at."""
-    wide: bool = False
+    is_wide: bool = False
     """Whether each meter has a column of its own."""
 
     @property
@@ -60,7 +60,7 @@ class Form:
         all_rows = pd.concat(parts, ignore_index=True)
         zone_of_stamps = all_rows["timestamp"].dt.tz
         zone_name = STANDARD_TIME if zone_of_stamps is None else str(zone_of_stamps)
-        if not self.wide:
+        if not self.is_wide:
             labels = {"unit": self.unit_of_loads, "timezone": zone_name, "stamp": self.stamp}
             return all_rows.assign(**labels, forecaster=all_rows["client"].map(forecasters))
         if all_rows.duplicated(["client", "timestamp"]).any():

@@ -50,7 +50,7 @@ class JobParameters:
     def windows(self, wildcards: Wildcards) -> dict[str, Any]:
         """What determines the windows of a state besides its series."""
         job = variant_of_job(self.study, wildcards)
-        return {"windows": job.windows.settings, **sources.knowledge_of(job)}
+        return {"windows": job.windows.settings, **sources.build_arguments(job)}
 
     # -- baselines -------------------------------------------------------------------------------
 

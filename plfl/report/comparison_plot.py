@@ -76,7 +76,7 @@ class ComparisonPlot:
     scale: Scale
     groups: dict[str, list[dict[str, Any]]]
     """The rows of `_row` below each heading."""
-    judged: bool
+    is_judged: bool
     """Whether any comparison has a verdict."""
     data: str
     """The data that most comparisons are based on."""

@@ -119,7 +119,7 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
     lost_cells = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
     if not scored_contests:
         return Verdict("undecided", {}, reason="every cell of a side diverged", remedy=FINITE)
-    different = [contest for contest in scored_contests if not contest.comparison.identical]
+    different = [contest for contest in scored_contests if not contest.comparison.is_identical]
     if not different:
         return Verdict(
             "undecided",

@@ -156,7 +156,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 )
                 for score_set in score_sets
             ]
-            comparison = replace(pooled(own_score_sets, is_trained=False), sampled=False)
+            comparison = replace(pooled(own_score_sets, is_trained=False), is_sampled=False)
             if not comparison.scored:
                 continue
             errors = [

@@ -79,7 +79,7 @@ def pooled(
         differences[state] = weekly.sum(axis=-1) if shared else weekly
         weeks_of[state] = {origin: table.shape[2] for origin, table in tables.items()}
     origins = {} if shared else weeks_of
-    return Comparison(differences, is_trained, origins, sampled=not shared)
+    return Comparison(differences, is_trained, origins, is_sampled=not shared)
 
 
 @dataclass(frozen=True)

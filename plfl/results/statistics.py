@@ -104,7 +104,7 @@ class Comparison:
     origins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """For each state, the number of weeks of each origin (`data.origins`), in their order. In a
     state that is missing here, all weeks have one origin."""
-    sampled: bool = True
+    is_sampled: bool = True
     """Whether clients are a sample of more clients. The clients of classifiers share their test
     set, so nothing varies over them: their scores are a single row."""
 
@@ -142,7 +142,7 @@ class Comparison:
         return float(min(means_left)), float(max(means_left))
 
     @property
-    def identical(self) -> bool:
+    def is_identical(self) -> bool:
         """Whether both sides are equal throughout: then they are one training with two names."""
         return all((table == 0).all() for table in self.scored.values())
 
@@ -155,7 +155,7 @@ class Comparison:
         total = sum(map(len, tables.values()))
         shares = [len(table) / total for table in tables.values()]
         parts = {}
-        if self.sampled:
+        if self.is_sampled:
             means = self.clients()
             client_terms = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
             parts["clients"] = VariancePart.from_levels(

@@ -845,7 +845,7 @@ def check_privacy(
             f"{block.noise_as_of} is less than {clients} clients",
             "raise it",
         )
-    most_noise = 2 * federation.count_noise(data.federation_sizes[0])
+    most_noise = 2 * federation.noise_of_count(data.federation_sizes[0])
     if block.quantile is not None and block.noise >= most_noise:
         yield Problem(
             Key(f"{PRIVACY}.noise"),

@@ -11,7 +11,7 @@ from plfl import train
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
-from plfl.data.sources import windows_of
+from plfl.data.sources import build_dataset
 from plfl.experiments.trainer import Trainer
 from plfl.experiments.workload import workload
 from plfl.results import words
@@ -53,7 +53,7 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 def trained(of: Study) -> tuple[Dataset, dict[Cell, CellResult]]:
-    data = windows_of(of, tables())
+    data = build_dataset(of, tables())
     return data, train(of, of.cells, data)
 
 
@@ -100,7 +100,7 @@ def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_h
         readings = tables()
         for table in readings.values():
             table.loc[table.index < begins, "load"] **= factor
-        results = train(of, of.cells, windows_of(of, readings))
+        results = train(of, of.cells, build_dataset(of, readings))
         found.append(pd.concat([result.records for result in results.values()]))
     columns = ["split", "model", "client", "method", "loss", "mase", "hyperparameters"]
     pd.testing.assert_frame_equal(*(table[columns] for table in found))
@@ -225,7 +225,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
     )
     dataset, results = trained(of)
     short = study(data=data, windows={"history": 1}, grid={"sharing": ["P1"]})
-    week = windows_of(short, tables())
+    week = build_dataset(short, tables())
     found = next(result for cell, result in results.items() if cell.sharing == "new")
     for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
         members = plain(of, dataset.refit().select(np.array(others)), 6, [1], "P1")[0]

@@ -76,9 +76,9 @@ def write_store(
 ) -> ReleaseKeys:
     """A whole store of buildings, given by the counties of their weather."""
     layout = ReleaseKeys(release, upgrade)
-    floor = "in.sqft..ft2" if layout.by_county else "in.sqft"
+    floor = "in.sqft..ft2" if layout.is_by_county else "in.sqft"
     groups = {"*": list(counties)}
-    if layout.by_county:
+    if layout.is_by_county:
         groups = {c: [i for i in counties if counties[i] == c] for c in set(counties.values())}
     for county, ids in groups.items():
         columns: dict[str, Any] = {layout.names.county: [counties[i] for i in ids]}

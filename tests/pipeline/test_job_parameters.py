@@ -54,7 +54,7 @@ def test_all_that_decides_windows_is_a_parameter_of_their_job(argument, monkeypa
     monkeypatch.setattr(sources, "build", see)
     old, new = (parameters(argument, keys) for keys in CHANGES[argument])
     for jobs, _ in (old, new):
-        sources.windows_of(jobs.study, {})
+        sources.build_dataset(jobs.study, {})
     assert given[0] != given[1]
     assert old[1] != new[1]
     if argument != "windows":

@@ -56,7 +56,7 @@ def rows_of(plot: ComparisonPlot) -> list[dict[str, Any]]:
 
 
 def test_only_a_claim_has_a_verdict(plot: ComparisonPlot) -> None:
-    assert plot.judged
+    assert plot.is_judged
     assert [len(rows) for rows in plot.groups.values()] == [2, 1]
     first, _, second = rows_of(plot)
     assert (first["text"], first["mark"], first["p"]) == ("A beats B (c1)", "✓", "0.004")

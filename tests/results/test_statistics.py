@@ -109,7 +109,7 @@ def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
 
 
 def test_what_varies_over_nothing_has_no_interval() -> None:
-    found = Comparison({"CA": np.ones((1, 1))}, is_trained=False, sampled=False)
+    found = Comparison({"CA": np.ones((1, 1))}, is_trained=False, is_sampled=False)
     assert np.isnan(found.interval).all()
     assert (found.effect, found.p) == (1, 1)
 
@@ -125,7 +125,7 @@ def test_clients_without_a_score_count_nowhere(rng: np.random.Generator) -> None
 def test_what_does_not_vary_is_certain() -> None:
     found = Comparison({"CA": np.full((3, 2, 4), 0.25)})
     assert (found.effect, found.interval, found.p) == (1, (1, 1), 0)
-    assert Comparison({"CA": np.zeros((3, 2, 4))}).identical
+    assert Comparison({"CA": np.zeros((3, 2, 4))}).is_identical
 
 
 def drawn(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.data.sources import knowledge_of
+from plfl.data.sources import build_arguments
 from plfl.pipeline.job_parameters import JobParameters
 from plfl.study import Study
 from tests.helpers import tiny
@@ -79,7 +79,7 @@ def test_axes_of_the_weeks_that_new_clients_know_need_other_datasets() -> None:
         jobs = JobParameters(study)
         known = {i: jobs.windows({"inputs": i, "state": "XX"})["new"] for i in labels}
         for label, variant in study.variants.items():
-            assert knowledge_of(variant)["new"] == known[study.plan.data_labels[label]]
+            assert build_arguments(variant)["new"] == known[study.plan.data_labels[label]]
 
 
 def test_cells_are_found_by_name() -> None:

@@ -94,7 +94,7 @@ class Store:
     def fetch_metadata(self, ids: set[int]) -> None:
         """Fetch metadata until all `ids` are found or none are left; without `ids`, all."""
         pattern = self.layout.metadata(self.state)
-        if not self.layout.by_county:
+        if not self.layout.is_by_county:
             self.fetch([pattern])
             return
 

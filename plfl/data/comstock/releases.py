@@ -113,12 +113,12 @@ class ReleaseKeys:
         return RELEASES[self.release]
 
     @property
-    def by_county(self) -> bool:
+    def is_by_county(self) -> bool:
         """Whether each county has its own metadata file."""
         return "{county}" in self.names.metadata
 
     @property
-    def typical_year(self) -> bool:
+    def is_typical_year(self) -> bool:
         """Whether the weather is a typical year (TMY3), composed of months from different years."""
         return "tmy3" in self.release
 
@@ -128,7 +128,7 @@ class ReleaseKeys:
         return f"{folder}/upgrade={self.upgrade}/state={state}/{building}-{self.upgrade}.parquet"
 
     def metadata(self, state: str, county: str = "*") -> str:
-        """Key of the metadata with the buildings of a state. With metadata `by_county`, the key of
+        """Key of the metadata with the buildings of a state. With metadata by county, the key of
         that county, or without it a glob pattern for all."""
         names = self.names
         scenario = names.upgrade.format(self.upgrade) if self.upgrade else names.baseline

@@ -98,7 +98,7 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
         if columns:
             place = f"{root / layout.weather(building.county)} (building {building.id})"
             weather, stamps = hourly[building.county], pd.DatetimeIndex(load.index)
-            if not layout.typical_year:
+            if not layout.is_typical_year:
                 _check_hours(place, pd.DatetimeIndex(weather.index), stamps)
             parts.append(join(place, weather, stamps, data.comstock.join, building.county))
         return pd.concat(parts, axis=1).assign(**building.static)
@@ -151,7 +151,7 @@ def join(
 def metadata_keys(root: Path, layout: ReleaseKeys, state: str) -> list[str]:
     """Keys of the metadata of a state; with one file per county, of those in the store."""
     pattern = layout.metadata(state)
-    if not layout.by_county:
+    if not layout.is_by_county:
         return [pattern]
     return sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
 

@@ -67,7 +67,7 @@ def _layout(release: str, upgrade: int) -> ReleaseKeys:
     by_state = [
         name
         for name in RELEASES
-        if not ReleaseKeys(name, 0).by_county and RELEASES[name].state is None
+        if not ReleaseKeys(name, 0).is_by_county and RELEASES[name].state is None
     ]
     if release not in by_state:
         raise DataError(

@@ -107,14 +107,14 @@ class LoadSource(Source):
         return ExampleTables(series, table)
 
     def save(self, study: Study, state: str, path: Path) -> None:
-        windows_of(study, self.load(study.data, state), folder=path.parent).save(path)
+        build_dataset(study, self.load(study.data, state), folder=path.parent).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
         return Dataset.load_file(path)
 
     def examples_of(self, study: Study, state: str) -> Examples:
         self.fetch(study.data, state)
-        return windows_of(study, self.load(study.data, state))
+        return build_dataset(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
         rows = MINUTES_PER_YEAR // data.interval
@@ -155,17 +155,17 @@ class LoadSource(Source):
         )
 
 
-def windows_of(
+def build_dataset(
     study: Study,
     tables: Mapping[str, DataFrame],
     limits: Limits | None = None,
     folder: Path | None = None,
 ) -> Dataset:
     """The windows of a study's clients, given their tables; see `plfl.data.windows.build`."""
-    return build(tables, study.windows, limits, **knowledge_of(study), folder=folder)
+    return build(tables, study.windows, limits, **build_arguments(study), folder=folder)
 
 
-def knowledge_of(study: Study) -> dict[str, Any]:
+def build_arguments(study: Study) -> dict[str, Any]:
     """What decides, besides the series and `windows`, which rows the clients of a study know and
     with whom they train: arguments of `plfl.data.windows.build`."""
     return {

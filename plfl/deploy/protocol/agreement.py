@@ -21,7 +21,7 @@ def fingerprint(study: Study, cell: Cell) -> str:
     """Digest of everything that determines the numbers of a cell, except the clients' data."""
     data = study.data.model_dump(mode="json", include={"features"})
     data |= {"clients": study.data.clients_of(cell.state), "interval": study.data.interval}
-    windows, knowledge = study.windows.settings, sources.knowledge_of(study)
+    windows, knowledge = study.windows.settings, sources.build_arguments(study)
     return digest(VERSION, study.plan.settings(cell), data, windows, knowledge)
 
 

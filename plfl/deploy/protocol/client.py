@@ -25,7 +25,7 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError, Problem
 from plfl.data.dataset import Dataset
-from plfl.data.sources import windows_of
+from plfl.data.sources import build_dataset
 from plfl.data.windows import Limits, limits_of
 from plfl.deploy.host import private, private_folder
 from plfl.deploy.protocol import agreement
@@ -209,7 +209,7 @@ class DeployedClient:
         return set(path.read_text(encoding="ascii").split()) if path.exists() else set()
 
     def _join(self, message: Message) -> Reply:
-        dataset = windows_of(self.study, self.windows).refit()
+        dataset = build_dataset(self.study, self.windows).refit()
         (about,) = describe_clients(self.cell.state, dataset).to_dict("records")
         facts = {
             "windows": len(dataset.starts(0, "train")),
@@ -349,7 +349,7 @@ class DeployedClient:
                     )
                 ) from None
             self._limits = limits["low"].numpy(), limits["high"].numpy()
-        return windows_of(self.study, self.windows, self._limits).refit()
+        return build_dataset(self.study, self.windows, self._limits).refit()
 
     def _store_limits(self, message: Message) -> None:
         """Adopt and save the limits of the features if the message contains them."""

@@ -164,7 +164,7 @@ class Privacy:
         if self.block.quantile is not None and within_bound is not None:
             count = self.excess_within(within_bound)
             if noise is not None:
-                deviation = self.settings.count_noise(self.clients) * self.scale
+                deviation = self.settings.noise_of_count(self.clients) * self.scale
                 (count,) = on_grid(np.array([count + deviation * noise[0]]), deviation)
             excess = 0.5 + count / self.participants - self.block.quantile
             self.clip = self.clip * math.exp(-RATE * excess)

@@ -116,7 +116,7 @@ def needed(release: str, ids: list[int]) -> set[str]:
     """The keys that a download of these buildings is about."""
     layout = ReleaseKeys(release, UPGRADES[release])
     return {
-        *(layout.metadata("NY", COUNTIES[i] if layout.by_county else "*") for i in ids),
+        *(layout.metadata("NY", COUNTIES[i] if layout.is_by_county else "*") for i in ids),
         *(layout.load("NY", building) for building in ids),
         *(layout.weather(COUNTIES[building]) for building in ids),
     }
