@@ -7,7 +7,9 @@ for training_rule in training.rules:
             datasets=patterns.state_files(rules.windows.output.dataset),
         output:
             records=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.parquet"),
-            forecasts=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.forecasts.parquet"),
+            forecasts=training_rule.files(
+                f"{RESULTS}/cells/{CELL_NAME}.forecasts.parquet"
+            ),
             errors=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.errors.parquet"),
         log:
             f"{RESULTS}/logs/train/{training_rule.log}.log",
