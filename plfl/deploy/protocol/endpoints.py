@@ -222,7 +222,7 @@ class Roster(ClientData):
         self.names, self._study = list(names), study
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
-    def public(self, rows: int) -> NDArray[np.float64]:
+    def public_values(self, rows: int) -> NDArray[np.float64]:
         data = self._study.data
         return covariates.public_values(self._study.windows, len(data.inputs), rows)
 
