@@ -68,12 +68,14 @@ def backtest_new(
     Errors: see `Forecasters.choose_for_new` and `pairs`.
     """
     interval = forecasters.any_model.interval
-    known_readings = readings[: -held_out_rows(len(readings), interval)]
+    # Inputs that are known in advance may have rows after the last load.
+    history = readings.loc[: readings["load"].last_valid_index()]
+    known_readings = history[: -held_out_rows(len(history), interval)]
     if not known_readings["load"].notna().any():
         raise DataError(
             Problem(
                 client,
-                f"its files have {format_time(len(readings) * pd.Timedelta(minutes=interval))} of "
+                f"its files have {format_time(len(history) * pd.Timedelta(minutes=interval))} of "
                 "readings, of which the last day is scored, and nothing is known before it",
                 "give more readings",
             )

@@ -242,7 +242,7 @@ def describe_scale(load: pd.Series, known_load: pd.Series, end: pd.Timestamp) ->
         text = f"its new loads are {word} those of the last four weeks that were known"
     else:
         word = _word_of_last_loads(pd.concat([known_load, new_load]), end)
-        if word == _word_of_last_loads(known_load, end):
+        if _word_of_last_loads(known_load, end):
             return ""
         begin = new_load.index[-1] - DOUBTED_TIME
         text = f"since {begin:%Y-%m-%d} its loads are {word} those of the four weeks before"
@@ -255,11 +255,13 @@ def describe_scale(load: pd.Series, known_load: pd.Series, end: pd.Timestamp) ->
 
 
 def _word_of_last_loads(load: pd.Series, end: pd.Timestamp) -> str:
-    """`_word_of_scale` of the last two weeks; empty if they begin before the `end` of the study."""
+    """`_word_of_scale` of the last two weeks; empty if they begin before the `end` of the study, or
+    if loads are known of the end of these weeks only."""
     begin = load.index[-1] - DOUBTED_TIME
-    if begin < end:
+    last_loads = load[load.index > begin]
+    if begin < end or last_loads.index[-1] - last_loads.index[0] < 0.9 * DOUBTED_TIME:
         return ""
-    return _word_of_scale(load[load.index > begin], load[load.index <= begin])
+    return _word_of_scale(last_loads, load[load.index <= begin])
 
 
 def _word_of_scale(new_load: pd.Series, known_load: pd.Series) -> str:

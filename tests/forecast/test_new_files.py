@@ -536,6 +536,29 @@ def test_a_home_whose_habits_changed_a_little_may_be_doubled() -> None:
         assert not short, "no doubt about less than two weeks"
 
 
+def test_few_loads_after_a_long_gap_are_not_said_to_be_of_two_weeks() -> None:
+    index = pd.date_range("2024-01-01", periods=24 * 70, freq="h")
+    load = pd.Series(np.arange(len(index)) % 10 + 1.0, index)
+    known, new = load[: 24 * 42], 2 * load[24 * 60 :]
+    for hours in (24, 168, 192):
+        assert not describe_scale(new[:hours], known, known.index[-1])
+
+
+@pytest.mark.parametrize("factor", [2.0, 2.6, 0.3])
+def test_loads_on_another_scale_are_doubted_once(factor: float) -> None:
+    """Of loads that are kept, a day is added to those that are known at each call."""
+    index = pd.date_range("2024-01-01", periods=24 * 70, freq="h")
+    random = np.random.default_rng(0)
+    load = pd.Series(random.gamma(4.0, 0.25, len(index)), index)
+    end = index[24 * 42]
+    load[index > end] *= factor
+    told = [
+        describe_scale(load[24 * day : 24 * (day + 1)], load[: 24 * day], end)
+        for day in range(43, 60)
+    ]
+    assert sum(map(bool, told)) == 1
+
+
 def test_loads_on_another_scale_are_taken_if_they_are_right(
     results: Path, invoke: Callable
 ) -> None:
@@ -1245,6 +1268,15 @@ def test_a_half_hour_of_the_second_time_may_have_the_load_of_the_first() -> None
         stamps = pd.date_range("2024-10-26", f"2024-10-27 {known_last}", freq="30min")
         placed = place_lone(readings, pd.Series(0.1, stamps))
         assert placed.index == [lone + hours * HOUR]
+
+
+def test_an_older_file_that_ends_in_the_repeated_hour_stays_as_it_is() -> None:
+    """It has the reading just before, which the second hour would follow only after the first."""
+    stamps = pd.date_range("2024-10-26", "2024-10-27 03:00", freq="30min")
+    readings = pd.DataFrame({"load": 0.1}, stamps[:-1])
+    readings.attrs = {"lone": [pd.Timestamp("2024-10-27 02:30")], "minutes": 30}
+    placed = place_lone(readings, pd.Series(0.1, stamps))
+    assert [*placed.index] == [*stamps[:-1]]
 
 
 @pytest.mark.parametrize("size", [1, 3, 4])

@@ -198,6 +198,9 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     assert ends == [readings.index[96 * 8], readings.index[-1]]
     with naming(DataError, "d: its files have 24 hours of readings, of which the last day is"):
         backtest_new(forecasters, "d", readings[:96])
+    later = pd.date_range(readings.index[-1], periods=97, freq=readings.index.freq or "15min")[1:]
+    longer = readings.reindex(readings.index.append(later))
+    assert backtest_new(forecasters, "d", longer)[0] == row
     arrays, _ = read_arrays(folder / "fitted")
     without = {name: array for name, array in arrays.items() if not name.startswith(TOTALS_KEY)}
     write_models(folder / "fitted", without)
