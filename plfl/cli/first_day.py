@@ -33,7 +33,7 @@ from plfl.first_study.meters import place_problem, zone_lines, zone_problem
 from plfl.forecast.backtest import FORECASTS, describe_all, score_pairs
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, score_meter, summary
 from plfl.forecast.kept_errors import warn_of_sum
-from plfl.forecast.output import Form, localise_ends
+from plfl.forecast.output import Form
 from plfl.forecast.remembered import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
 from plfl.public.inputs import LeadTime
@@ -271,7 +271,7 @@ def sum_row(
     table = add_up(on_one_clock(pairs, zones), ["truth", *FORECASTS]).dropna(
         subset=["last", "naive_day"]
     )
-    scores = localise_ends(score_pairs(table, zone), zone)
+    scores = score_pairs(table, zone)
     if warning := warn_of_sum(scores, are_medians):
         print(f"{SUM}: {warning}", file=sys.stderr)
     return [{"client": SUM, "forecaster": "sum of the meters", **scores}]

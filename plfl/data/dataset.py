@@ -205,8 +205,7 @@ class Dataset:
         )
 
     def copy_on_rows(self, **changes: Any) -> Self:
-        """A copy with other fields, but the same rows and the same cached `is_readable`,
-        and
+        """A copy with other fields, but the same rows and the same cached `is_readable`, and
         `_has_targets` if the targets are the same."""
         dataset = replace(self, **changes)
         dataset.__dict__["is_readable"] = self.is_readable

@@ -52,7 +52,7 @@ def backtest(
             past_mase = score_pairs(test_pairs)["mase"]
     table = pairs(model, client, joined, after)
     now = weekly(table)
-    scores = localise_ends(score_pairs(table, model.zone(client)), model.zone(client))
+    scores = score_pairs(table, model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": past_mase, **drift(past, now)}, past, now, table
 
@@ -83,7 +83,7 @@ def backtest_new(
     choice, model = forecasters.choose_for_new(client, known_readings, wanted)
     table = pairs(model, client, readings, known_readings.index[-1], early=True)
     past, now = pd.Series(dtype=float), weekly(table)
-    scores = localise_ends(score_pairs(table, model.zone(client)), model.zone(client))
+    scores = score_pairs(table, model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": np.nan, **drift(past, now)}, past, now, table
 
@@ -149,11 +149,12 @@ def score_pairs(table: pd.DataFrame, zone: ZoneInfo | None = None) -> dict[str, 
     before (`naive_day`, `naive_week`), where these are known; `percent_of_load` (WAPE);
     `bias_percent`, by how much the forecasts are in total above the loads, in percent of these;
     `mase`, over the error of the last reading; `peak_percent` and `peak_hours`, see
-    `daily_peak_errors`, also for the `zone`."""
+    `daily_peak_errors`. With the `zone` whose standard time the stamps are, `first` and `last` are
+    its local times, and days are its local ones."""
     errors = table[[*FORECASTS]].sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     bias = float((table["forecast"] - table["truth"]).mean())
-    return {
+    scores = {
         "first": table.index.min(),
         "last": table.index.max(),
         "forecasts": len(table),
@@ -165,6 +166,7 @@ def score_pairs(table: pd.DataFrame, zone: ZoneInfo | None = None) -> dict[str, 
         "mase": mase(*(table[name].to_numpy(float) for name in ("truth", "forecast", "last"))),
         **daily_peak_errors(table, zone),
     }
+    return localise_ends(scores, zone)
 
 
 def daily_peak_errors(table: pd.DataFrame, zone: ZoneInfo | None = None) -> dict[str, float]:

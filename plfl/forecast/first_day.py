@@ -17,7 +17,7 @@ from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
 from plfl.forecast.backtest import score_pairs
 from plfl.forecast.misfits import LOOK_BACK, describe_lag
-from plfl.forecast.output import localise, localise_ends
+from plfl.forecast.output import localise
 from plfl.public.inputs import LeadTime
 from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
 from plfl.public.models import TRAINED_ON, MeterKind, load
@@ -184,7 +184,7 @@ def score_meter(client: str, forecast: MeterForecast, zone: ZoneInfo) -> dict[st
     is_inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
     forecaster = "public" if not forecast.own_weight else "public and own"
     table = pairs.drop(columns=["low", "high"])
-    scores = localise_ends(score_pairs(table, zone), zone)
+    scores = score_pairs(table, zone)
     return {
         "client": client,
         "forecaster": forecaster,

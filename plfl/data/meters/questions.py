@@ -40,7 +40,6 @@ _LEAST_KW = 0.01
 """The least mean load of a meter in kW; a refrigerator needs twice as much."""
 _HOUR = 60
 _NO_LOAD_RISES_FOR = pd.Timedelta(days=3)
-_MOST_EXCERPTS = 8
 _MOST_COLUMNS = 8
 """Columns that are shown in a question."""
 _ENOUGH_METERS = 50
@@ -61,11 +60,11 @@ def question(table: RawTable, text: str, remedy: str) -> DataError:
     """The error that asks about a file: what is open, what answers it, and what the file has, the
     first, second and last value of each column."""
     parts = []
-    for column in list(map(str, table.cells))[:_MOST_EXCERPTS]:
+    for column in list(map(str, table.cells))[:_MOST_COLUMNS]:
         values = table.cells[column]
         samples = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
         parts.append(f"{column!r}: {', '.join(samples)}")
-    hidden_count = len(table.cells.columns) - _MOST_EXCERPTS
+    hidden_count = len(table.cells.columns) - _MOST_COLUMNS
     remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
     rows = counted(len(table.cells), "row")
     excerpt = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
