@@ -104,7 +104,6 @@ class Contents:
             "study": self.study.description(),
             "code": plugins.digests_of(self.study.description()),
             "cell": asdict(self.cell),
-            "digest": "" if self.baseline else self.study.plan.fingerprint(self.cell),
             "parameters": {
                 name: list(shape) for name, shape in self.study.plan.layout.all_shapes.items()
             },

@@ -10,6 +10,7 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError, ResultsError
+from plfl.forecast.contents import Header
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.records import read_models, write_models
 from tests.helpers import tiny
@@ -189,6 +190,10 @@ def test_lags_in_a_gap_count_as_the_last_load(caplog: pytest.LogCaptureFixture) 
         readings.assign(load=readings["load"].mask(readings.index == gaps.index[9])), "a"
     )
     assert "in a gap" not in caplog.text  # no forecast reads it
+
+
+def test_a_file_has_in_its_header_what_is_read(model: ForecastModel) -> None:
+    assert {*read_models(Path("m.safetensors"))[1]} == {*Header.model_fields}
 
 
 def test_what_is_refused(model: ForecastModel) -> None:
