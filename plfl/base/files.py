@@ -106,8 +106,17 @@ def remove_temporary_files(folder: str | os.PathLike[str]) -> None:
 
 def sha256(path: str | os.PathLike[str]) -> str:
     """SHA-256 of the content of a file, in hexadecimal digits."""
+    return _hash_content(path, "sha256")
+
+
+def md5(path: str | os.PathLike[str]) -> str:
+    """MD5 of the content of a file, in hexadecimal digits, where its publisher gives no other."""
+    return _hash_content(path, "md5")
+
+
+def _hash_content(path: str | os.PathLike[str], algorithm: str) -> str:
     with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 def digest(*parts: object) -> str:

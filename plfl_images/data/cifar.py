@@ -7,7 +7,6 @@ label (CIFAR-100: two, of which the second is the class) and 3,072 bytes of pixe
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tarfile
 import zlib
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
-from plfl.base.files import atomic
+from plfl.base.files import atomic, md5
 from plfl.base.lazy import request
 from plfl_images.data.pool import ImagePool
 
@@ -102,9 +101,7 @@ def _download(archive: Archive, temporary: Path, path: Path) -> None:
 
 
 def _verify(archive: Archive, download: Path, path: Path) -> None:
-    with download.open("rb") as file:
-        digest = hashlib.file_digest(file, "md5").hexdigest()
-    if digest != archive.md5:
+    if (digest := md5(download)) != archive.md5:
         raise DataError(
             Problem(
                 path,

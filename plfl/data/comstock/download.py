@@ -6,7 +6,6 @@ boto3 honours `AWS_ENDPOINT_URL_S3` (a mirror, a test server) and the usual prox
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -26,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tqdm import tqdm
 
 from plfl.base.errors import DataError, Problem
-from plfl.base.files import atomic, sha256, write_text
+from plfl.base.files import atomic, md5, sha256, write_text
 from plfl.config.sections import Data
 from plfl.data.comstock import series
 from plfl.data.comstock.releases import BUCKET, BUCKET_ROOT, REGION, ReleaseKeys
@@ -141,13 +140,13 @@ class Store:
         path, source = self.root / key, {"Bucket": BUCKET, "Key": f"{BUCKET_ROOT}/{key}"}
         with _explained(key):
             etag = self._client.head_object(**source)["ETag"].strip('"')
-            if not (path.is_file() and _md5(path) == etag):
+            if not (path.is_file() and md5(path) == etag):
                 with atomic(path) as temporary:
                     self._client.download_file(
                         **source, Filename=str(temporary), Config=TransferConfig(use_threads=False)
                     )
                     # The ETag of a file that was uploaded in parts is not its MD5.
-                    if re.fullmatch("[0-9a-f]{32}", etag) and _md5(temporary) != etag:
+                    if re.fullmatch("[0-9a-f]{32}", etag) and md5(temporary) != etag:
                         raise DataError(
                             Problem(key, f"arrived damaged (its MD5 is not {etag})", "run again")
                         )
@@ -177,11 +176,6 @@ class Store:
         )
         with _explained("boto3"):
             return boto3.client("s3", region_name=REGION, config=config)
-
-
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "md5").hexdigest()
 
 
 @contextmanager
