@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, timezone, tzinfo
 from pathlib import Path
 from typing import Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic
 from plfl.base.spreadsheets import as_csv, write_workbook
-from plfl.data.meters.stamps import standard_offset
+from plfl.data.meters.stamps import standard_offset, zone_named
 
 FORMATS = (".csv", ".parquet", ".xlsx", ".json")
 STANDARD_TIME = "local standard time"
@@ -53,7 +53,7 @@ class Form:
         is; a wide table would need several forecasts in a cell.
         """
         zones = {_stamps(table).tz for table in forecasts.values()}
-        zone: tzinfo | None = _zone(self.timezone) if self.timezone else None
+        zone: tzinfo | None = zone_named(self.timezone, "--timezone") if self.timezone else None
         if zone is None and len(zones) > 1:
             zone = UTC  # one table has one zone
         parts = [self._client_rows(client, table, zone) for client, table in forecasts.items()]
@@ -129,15 +129,6 @@ def _stamps(table: pd.DataFrame) -> pd.DatetimeIndex:
 def _loads(table: pd.DataFrame) -> list[str]:
     """The columns of a long table that are loads."""
     return [str(name) for name in table if str(name).startswith("forecast")]
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise DataError(
-            Problem(f"--timezone {name}", "is no time zone", "use a name such as Europe/Berlin")
-        ) from None
 
 
 def table_as_csv(table: pd.DataFrame) -> str:

@@ -63,7 +63,7 @@ def test_mistakes(model: str, invoke) -> None:
         (model, "none.csv"): "none.csv: the file does not exist",
         (model, "meters", "--with", "P2"): "--with: chooses among the forecasters of a results",
         (model, "meters", "--out", "x.txt"): "its format is unknown; name a file that ends in one",
-        (model, "meters", "--timezone", "Mars"): "--timezone Mars: is no time zone",
+        (model, "meters", "--timezone", "Europe/Pari"): "did you mean 'Europe/Paris'",
         ("my.yaml", "meters/a.csv"): "results/own: holds no study",
         ("none.safetensors", "meters/a.csv"): "none.safetensors: the file does not exist",
     }

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import data_error
+from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Meters, in_zone
@@ -22,6 +22,7 @@ YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
 _MOST_ROWS = 100_000
 """Rows of a table whose stamps are kept for the next table."""
+_ZONE_KEY = Key("data.meters.timezone")
 _STANDARD = 2025
 """Year whose standard time is that of a zone."""
 
@@ -401,12 +402,12 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
 
 
 @cache  # thousands of meters have the same
-def zone_named(name: str) -> ZoneInfo:
-    """The time zone with an IANA name; DataError if there is none."""
+def zone_named(name: str, place: Key | str = _ZONE_KEY) -> ZoneInfo:
+    """The time zone with an IANA name, which stands at `place`; DataError if there is none."""
     try:
         return ZoneInfo(in_zone(name))
     except ValueError as error:
-        raise data_error(Key("data.meters.timezone"), f"{name!r} is not allowed: {error}") from None
+        raise DataError(Problem(place, f"{name!r} is not allowed: {error}")) from None
 
 
 def may_be_clock_change(wall: pd.Timestamp) -> bool:
