@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, TextIO
 
 Progress = Callable[[str, int, int], None]
@@ -52,6 +53,22 @@ def short_number(number: float) -> str:
     ('0.123', '1,000', '41,726')
     """
     return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
+
+
+def format_span(span: timedelta) -> str:
+    """A span of time in words.
+
+    >>> format_span(timedelta(minutes=30)), format_span(timedelta(hours=1))
+    ('30 minutes', '1 hour')
+    >>> format_span(timedelta(hours=30)), format_span(timedelta(days=12.4))
+    ('30 hours', '12.4 days')
+    """
+    if span >= timedelta(days=2):
+        return f"{short_number(span / timedelta(days=1))} days"
+    if span < timedelta(hours=1):
+        return counted(round(span / timedelta(minutes=1)), "minute")
+    hours = short_number(span / timedelta(hours=1))
+    return f"{hours} hour{'s' * (hours != '1')}"
 
 
 def readable_size(size: float) -> str:

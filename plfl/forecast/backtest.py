@@ -12,11 +12,11 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
+from plfl.base.text import format_span
 from plfl.baselines.naive import seasons_back
 from plfl.data.dataset import NEGLIGIBLE, held_out_rows
 from plfl.data.features import days_of
 from plfl.forecast.choice import Forecasters
-from plfl.forecast.misfits import format_time
 from plfl.forecast.model import ForecastModel
 from plfl.forecast.output import localise_ends, localise_stamps
 from plfl.tasks.metrics import daily_peaks, mase
@@ -75,7 +75,7 @@ def backtest_new(
         raise DataError(
             Problem(
                 client,
-                f"its files have {format_time(len(history) * pd.Timedelta(minutes=interval))} of "
+                f"its files have {format_span(len(history) * pd.Timedelta(minutes=interval))} of "
                 "readings, of which the last day is scored, and nothing is known before it",
                 "give more readings",
             )

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
+from plfl.base.text import format_span
 
 LocalTime = Callable[[pd.Timestamp, str], pd.Timestamp]
 """`MeterFiles.local_time`."""
@@ -106,12 +107,12 @@ def describe_gap(load: pd.Series, known_load: pd.Series, look_back: pd.Timedelta
     gap = gap_before(load, known_load)
     if gap > look_back:
         return (
-            f"{format_time(gap)} without readings since those that are known; forecasts read only "
+            f"{format_span(gap)} without readings since those that are known; forecasts read only "
             "what came after, and may have other errors than in the study"
         )
     if gap < pd.Timedelta(0):
         return (
-            f"its readings end {format_time(-gap)} before those that are known, so these "
+            f"its readings end {format_span(-gap)} before those that are known, so these "
             "forecasts are for the past"
         )
     return ""
@@ -123,17 +124,9 @@ def describe_lag(lag: pd.Timedelta, longest: pd.Timedelta) -> str:
     if lag <= longest:
         return ""
     return (
-        f"its readings end {format_time(lag)} before the latest of all meters, and its forecast is "
+        f"its readings end {format_span(lag)} before the latest of all meters, and its forecast is "
         "for the time after them"
     )
-
-
-def format_time(time: pd.Timedelta) -> str:
-    """A time in words: "12 days", "30 hours"."""
-    if time >= 2 * ONE_DAY:
-        return f"{time / ONE_DAY:.0f} days"
-    hours = f"{time / pd.Timedelta(hours=1):.3g}"
-    return f"{hours} hour" if hours == "1" else f"{hours} hours"
 
 
 def _refuse_another_year(client: str, load: pd.Series, known_load: pd.Series) -> None:
@@ -173,7 +166,7 @@ def check_overlap(client: str, load: pd.Series, known_load: pd.Series) -> None:
     right = "or say --accept-misfits if the new ones are right"
     if shift := _shift_between(load, known_load, tolerance):
         text = (
-            f"its readings {span} are those that are known {format_time(abs(shift))} "
+            f"its readings {span} are those that are known {format_span(abs(shift))} "
             f"{'later' if shift > pd.Timedelta(0) else 'earlier'}"
         )
         remedy = (

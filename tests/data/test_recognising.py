@@ -304,7 +304,7 @@ def test_the_days_of_a_meter_are_those_of_its_file(
     del lines[gap : gap + 2]
     meter = bring("a.csv", ["t,kWh", *lines], timezone=zone, stamp=stamp).meters["a"]
     assert "kWh, 2012-03-26 to 2012-04-30; " in meter.summary
-    assert meter.summary.endswith(f"longest gap: 120 minutes from 2012-03-28 {10 - first:02}:00")
+    assert meter.summary.endswith(f"longest gap: 2 hours from 2012-03-28 {10 - first:02}:00")
 
 
 def test_the_hour_that_clocks_repeat_waits_for_the_zone(tmp_path: Path) -> None:

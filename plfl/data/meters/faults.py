@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.minutes import MINUTES_PER_DAY
+from plfl.base.text import format_span
 
 READINGS_BEFORE = 5
 """A reading is compared with the median of this many readings before it."""
@@ -131,15 +131,9 @@ def longest_gap(values: pd.Series, minutes: int) -> str:
 def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: int) -> str:
     """The longest of some gaps in words: from the beginning of its first interval."""
     position = int(lengths.argmax())
-    total = int(lengths[position]) * minutes
-    duration = f"{total} minutes"
-    if total >= 2 * MINUTES_PER_DAY:
-        days = total / 24 / 60
-        duration = f"{days:.3g} days" if days < 1000 else f"{days:,.0f} days"
-    elif total > 2 * 60:
-        duration = f"{total / 60:.3g} hours"
-    begin = index[starts[position]] - pd.Timedelta(minutes=minutes)
-    return f"{duration} from {begin:%Y-%m-%d %H:%M}"
+    step = pd.Timedelta(minutes=minutes)
+    begin = index[starts[position]] - step
+    return f"{format_span(int(lengths[position]) * step)} from {begin:%Y-%m-%d %H:%M}"
 
 
 def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
