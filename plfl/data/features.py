@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
+
+Rows = TypeVar("Rows", "pd.DataFrame", "pd.Series[float]")
 
 
 def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
@@ -43,6 +46,11 @@ def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     means = means.loc[is_complete.cummax() & is_complete[::-1].cummax()[::-1]]
     means.attrs = dict(series.attrs)
     return means
+
+
+def drop_replaced(rows: Rows) -> Rows:
+    """Rows by time, without those that a later row of the same time replaces."""
+    return rows[~rows.index.duplicated(keep="last")]
 
 
 def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:

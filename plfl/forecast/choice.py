@@ -17,6 +17,7 @@ from plfl.base.text import list_names
 from plfl.baselines import BASELINE, pretrained_names
 from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import Dataset, held_out_rows
+from plfl.data.features import drop_replaced
 from plfl.data.meters.stamps import standard_offset
 from plfl.data.windows import scalings
 from plfl.forecast.contents import AS_RECEIVED
@@ -376,7 +377,7 @@ class Forecasters:
             parts.append(self.recent[client])
         loads = [part["load"].dropna() for part in parts]
         load = pd.concat(loads) if loads else pd.Series(dtype=float, index=pd.DatetimeIndex([]))
-        return load[~load.index.duplicated(keep="last")]
+        return drop_replaced(load)
 
     def last_known(self, client: str) -> pd.Timestamp:
         """The time of the last known reading of a client."""
@@ -391,9 +392,9 @@ class Forecasters:
             return readings
         model, recent = self.any_model, self.recent[client]
         filled_rows = model.resample(recent, fills_gaps=True)
-        parts = [filled_rows, readings, model.resample(recent)]  # of each time, the last one counts
+        parts = [filled_rows, readings, model.resample(recent)]
         all_rows = pd.concat([part[readings.columns].dropna(subset=["load"]) for part in parts])
-        known_rows = all_rows[~all_rows.index.duplicated(keep="last")].sort_index()
+        known_rows = drop_replaced(all_rows).sort_index()
         return model.bridge(known_rows, model.interval)
 
     def read_by_next(

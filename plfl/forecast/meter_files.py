@@ -20,7 +20,7 @@ from plfl.base.text import counted
 from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
 from plfl.data import meters
-from plfl.data.features import resampled
+from plfl.data.features import drop_replaced, resampled
 from plfl.data.meters.faults import READINGS_BEFORE, fill_short, mask_jumps
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
@@ -128,7 +128,7 @@ class MeterFiles(Contents):
         if limit is None:
             return readings
         loads = load if known_load is None else pd.concat([known_load, load])
-        loads = loads[~loads.index.duplicated(keep="last")].sort_index()
+        loads = drop_replaced(loads).sort_index()
         is_jump = mask_jumps(loads, limit).reindex(load.index).isna()
         if is_jump.sum() > max(READINGS_BEFORE, len(load) / 2):
             is_jump[:] = False
@@ -197,7 +197,7 @@ class MeterFiles(Contents):
         parts: list[pd.DataFrame] = []
         for minutes in sorted(lengths.unique()):
             rows = kept_readings[lengths == minutes]
-            part = rows.loc[~rows.index.duplicated(keep="last"), self.reading_columns]
+            part = drop_replaced(rows)[self.reading_columns]
             part.attrs["minutes"] = int(minutes)
             parts.append(part)
         if len(parts) == 1:
@@ -205,7 +205,7 @@ class MeterFiles(Contents):
         intervals = pd.concat([self.resample(part, fills_gaps=True) for part in parts])
         intervals = intervals.dropna(subset=["load"]).sort_index(kind="stable")
         intervals.attrs["minutes"] = self.interval
-        return intervals[~intervals.index.duplicated(keep="last")]
+        return drop_replaced(intervals)
 
     @property
     def form_of_readings(self) -> str:
