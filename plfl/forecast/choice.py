@@ -33,7 +33,7 @@ from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.forecast.recent import RECENT_FILE, keep_recent, read_recent
 from plfl.forecast.repeated_hour import place_lone
 from plfl.results.assignment import Assignment, assign, list_errors
-from plfl.results.records import read_about
+from plfl.results.records import read_about, read_csv
 from plfl.results.tables import Tables
 from plfl.study.axes import latest
 
@@ -168,7 +168,7 @@ class Forecasters:
         path = self._folder / "index.csv"
         if not path.is_file():
             raise ResultsError(Problem(path, "is missing", "run the study to its end"))
-        table = pd.read_csv(path, keep_default_na=False, dtype=str)
+        table = read_csv(path)
         if table.empty:
             raise ResultsError(Problem(path, "lists no model", "train again"))
         is_baseline = table["sharing"] == BASELINE

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Problem, ResultsError
 from plfl.data.dataset import Dataset
 from plfl.forecast.backtest import FORECASTS, score_pairs
 from plfl.results.assignment import IN_USE
+from plfl.results.records import read_csv, refuse_damage
 from plfl.results.totals import Totals
 from plfl.study import Study
 
@@ -118,16 +118,11 @@ def read_errors(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFr
     path = results / "models" / name
     if not path.is_file():
         return pd.DataFrame(columns=[*columns])
-    try:
-        # A state may be called NA or 01.
-        texts_of_none: Any = {column: [""] for column in columns if column not in LABEL_COLUMNS}
-        types = dict.fromkeys(LABEL_COLUMNS, str)
-        table = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=texts_of_none)
+    with refuse_damage(path):
+        table = read_csv(path, dict.fromkeys(LABEL_COLUMNS, str))
         if "bias_percent" in columns and "bias_percent" not in table:  # of an earlier version
             table["bias_percent"] = np.nan
         return table[[*columns]]
-    except (ValueError, KeyError, OSError) as error:
-        raise ResultsError(Problem(path, f"is damaged ({error})", "run the study again")) from None
 
 
 def warn_of_sums(results: Path, study: Study, forecaster: str = IN_USE) -> dict[str, str]:

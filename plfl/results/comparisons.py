@@ -24,14 +24,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Problem, ResultsError
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.spreadsheets import write_csv
 from plfl.config.sections import BASELINE
 from plfl.results import claims, words
 from plfl.results.checksums import write_sums
 from plfl.results.contest import Contest, contests
-from plfl.results.records import RERUN_REMEDY, TABLE_DAMAGE
+from plfl.results.records import read_csv, refuse_damage
 from plfl.results.scores import pooled
 from plfl.results.selection import NotInStudyError, scheme_method_pairs
 from plfl.results.tables import refuse_contradictions
@@ -56,6 +55,8 @@ TEXT_COLUMNS += ["score", "verdict", "reason", "needed"]
 NUMBER_COLUMNS = ["error", "error_than", "difference", "low", "high", "lowest", "highest"]
 NUMBER_COLUMNS += ["clients", "states", "origins", "weeks", "seeds", "p", "p_alone"]
 COMPARISON_COLUMNS = [*TEXT_COLUMNS[:10], *NUMBER_COLUMNS, *TEXT_COLUMNS[10:]]
+COLUMN_TYPES: dict[str, Any] = dict.fromkeys(TEXT_COLUMNS, str)
+COLUMN_TYPES |= dict.fromkeys(NUMBER_COLUMNS, float)
 FEWEST_TEST_WEEKS = 4
 """The least number of weeks of the test set for the interval of a client."""
 MONTH = 30
@@ -78,7 +79,7 @@ def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
         table = table.astype(dict.fromkeys(TEXT_COLUMNS, object)).fillna(
             dict.fromkeys(TEXT_COLUMNS, "")
         )
-        return table.astype(dict.fromkeys(TEXT_COLUMNS, str) | dict.fromkeys(NUMBER_COLUMNS, float))
+        return table.astype(COLUMN_TYPES)
 
 
 def write(study: Study, variants: Sequence[Variant], folder: Path) -> None:
@@ -93,12 +94,9 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
     path = folder / COMPARISONS_FILE
     if not path.is_file():
         return table(study, variants or Variant.all_of(study, folder))
-    try:
-        types: Any = dict.fromkeys(TEXT_COLUMNS, str) | dict.fromkeys(NUMBER_COLUMNS, float)
-        rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBER_COLUMNS})
-        return rows[COMPARISON_COLUMNS].astype(types)
-    except TABLE_DAMAGE as error:
-        raise ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY)) from None
+    with refuse_damage(path):
+        rows = read_csv(path, COLUMN_TYPES)[COMPARISON_COLUMNS]
+        return rows.fillna(dict.fromkeys(TEXT_COLUMNS, ""))
 
 
 def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
@@ -37,10 +36,10 @@ from plfl.results.comparisons import (
 )
 from plfl.results.records import (
     CELL,
-    RERUN_REMEDY,
     installed_versions,
     join_tables,
     read_about,
+    read_csv,
     write_about,
 )
 from plfl.results.scores import AXES, select
@@ -271,7 +270,6 @@ class Overview:
 
     def table(self, name: str) -> pd.DataFrame:
         """A table that compares the variants, by the name of its file."""
-        path = self.folder / name
         about = [
             "variant",
             "state",
@@ -282,13 +280,8 @@ class Overview:
             "best",
             *EXCHANGE_KINDS,
         ]
-        text: Mapping[str, type] = dict.fromkeys(
-            [*about, *(a.column for a in self.study.plan.axes)], str
-        )
-        try:
-            return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
-        except (OSError, ValueError) as error:
-            raise ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY)) from None
+        axes = [axis.column for axis in self.study.plan.axes]
+        return read_csv(self.folder / name, dict.fromkeys([*about, *axes], str))
 
 
 def is_overview(folder: Path) -> bool:

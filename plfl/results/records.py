@@ -40,6 +40,7 @@ import json
 import platform
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -193,11 +194,18 @@ def write_arrow(table: pa.Table, path: Path, metadata: Mapping[bytes, bytes] | N
 def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
     """Read a table that `write_table` wrote, and verify its checksum, if it has one or has to be
     `sealed`; ResultsError if it is missing or damaged."""
-    try:
+    with refuse_damage(path):
         checksums.verify(path, is_required=sealed)
         return pd.read_parquet(path, page_checksum_verification=True)
-    except TABLE_DAMAGE as error:
-        raise unreadable_table_error(path, error) from None
+
+
+def read_csv(path: Path, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Read a table that `write_csv` wrote: columns of these `types`, and NaN in empty fields; None:
+    all fields as text. ResultsError if it is missing or damaged."""
+    missing = None if types is None else [""]
+    with refuse_damage(path):
+        # Only what is empty is missing: a state may be called "NA".
+        return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype=types or str)
 
 
 def join_tables(
@@ -239,19 +247,21 @@ def _groups(paths: Sequence[Path], marks: Sequence[Mapping[str, str]]) -> Iterat
 
 def schema(path: Path) -> pa.Schema:
     """The columns of a table of `write_table`; ResultsError if it is missing or damaged."""
-    try:
+    with refuse_damage(path):
         return pq.read_schema(path)
-    except TABLE_DAMAGE as error:
-        raise unreadable_table_error(path, error) from None
 
 
-def unreadable_table_error(path: Path, error: Exception) -> ResultsError:
-    """The error of a table that cannot be read, given the one that reading it raised."""
-    if isinstance(error, MemoryError):
-        return ResultsError(
+@contextmanager
+def refuse_damage(path: Path) -> Iterator[None]:
+    """Raise ResultsError if `path` is damaged or lacks a required column."""
+    try:
+        yield
+    except MemoryError:
+        raise ResultsError(
             Problem(path, "there is too little memory to read it", "close other programs")
-        )
-    return ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY))
+        ) from None
+    except TABLE_DAMAGE as error:
+        raise ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY)) from None
 
 
 def cell_digest(path: Path) -> str | None:

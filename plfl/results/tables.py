@@ -19,11 +19,11 @@ from plfl.results.best import best
 from plfl.results.records import (
     CELL,
     RERUN_REMEDY,
-    TABLE_DAMAGE,
     ModelKind,
     read_about,
+    read_csv,
     read_table,
-    unreadable_table_error,
+    refuse_damage,
 )
 from plfl.study import Cell, Study
 from plfl.study.checks import USE_NAMES
@@ -105,9 +105,7 @@ class Tables:
     @property
     def whole_summary(self) -> pd.DataFrame:
         """All rows of summary.csv, those of baselines included, as they are written."""
-        path = self._file("summary.csv")
-        with refuse_damage(path):
-            return pd.read_csv(path, keep_default_na=False, dtype=str)
+        return read_csv(self._file("summary.csv"))
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -117,8 +115,7 @@ class Tables:
         # These are empty for baselines.
         optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
         with refuse_damage(path):
-            # Keep strings: a state may be called "01" or "NA".
-            table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
+            table = read_csv(path, optional)
             is_cell = ~table["sharing"].isin([baselines.BASELINE, *USE_NAMES])
             table = table[is_cell].reset_index(drop=True)
             if table.duplicated([*CELL, "model"]).any():
@@ -343,15 +340,6 @@ def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
     score_names = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
     scores = [name for name in score_names if name in table]
     return groups[scores].mean().where(complete)
-
-
-@contextmanager
-def refuse_damage(path: Path) -> Iterator[None]:
-    """Raise ResultsError if `path` is damaged or lacks a required column."""
-    try:
-        yield
-    except TABLE_DAMAGE as error:
-        raise unreadable_table_error(path, error) from None
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 import pandas as pd
 
+from plfl.results.records import refuse_damage
 from plfl.results.selection import scheme_method_pairs
-from plfl.results.tables import Tables, refuse_damage
+from plfl.results.tables import Tables
 
 
 def mean_traffic(tables: Tables) -> pd.DataFrame:

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from plfl.base.errors import Problem, ResultsError
-from plfl.results.records import CELL, TABLE_DAMAGE
+from plfl.results.records import CELL, read_csv
 from plfl.study import Study
 from plfl_images.classify import Classify
 
@@ -107,14 +106,8 @@ def read_summary(folder: Path) -> pd.DataFrame:
     Raises:
         ResultsError: the file is missing or damaged.
     """
-    path = folder / "summary.csv"
-    text: Any = dict.fromkeys([*STANDING_COLUMNS, "model", "hyperparameters"], str)
-    try:
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
-    except TABLE_DAMAGE as error:
-        raise ResultsError(
-            Problem(path, f"cannot be read ({error})", "run the study again")
-        ) from None
+    texts = [*STANDING_COLUMNS, "model", "hyperparameters"]
+    return read_csv(folder / "summary.csv", dict.fromkeys(texts, str))
 
 
 def _mean(values: pd.Series[float]) -> float:

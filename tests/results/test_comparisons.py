@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from plfl.base.errors import ResultsError
+from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.report.answer import _Question, answer
 from plfl.report.overview import describe_places
@@ -25,6 +27,7 @@ from plfl.results.variants import Variant
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config
+from tests.helpers.refusals import naming
 
 CONFIG: dict[str, Any] = {
     "name": "named",
@@ -139,6 +142,17 @@ def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:
     path.unlink()
     pd.testing.assert_frame_equal(read(study.paths.results, study), written, rtol=1e-4, atol=1e-6)
     path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("name", ["01", "NA"])
+def test_a_state_keeps_its_name(study: Study, name: str, tmp_path: Path) -> None:
+    compared = read(study.paths.results, study)
+    write_csv(compared.assign(state=name, needed=""), tmp_path / COMPARISONS_FILE)
+    found = read(tmp_path, study)
+    assert set(found["state"]) == {name} and set(found["needed"]) == {""}
+    (tmp_path / COMPARISONS_FILE).write_bytes(b"\xff")
+    with naming(ResultsError, tmp_path / COMPARISONS_FILE, "cannot be read", "run the study again"):
+        read(tmp_path, study)
 
 
 @pytest.mark.parametrize("change", ["test set", "clients"])
