@@ -14,6 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from plfl.plugins import KINDS_BY_PACKAGE, registry
+from tests.helpers import file_list
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -110,6 +111,10 @@ def upward(graph: dict[str, set[str]], order: list[str]) -> list[str]:
 def test_the_page_lists_every_package_once() -> None:
     names = layers(PAGE.read_text(encoding="utf-8"))
     assert sorted(names) == sorted({package(module) for module in imports()})
+
+
+def test_the_page_lists_every_file_as_its_docstring_says() -> None:
+    assert file_list.written() == file_list.section(), "python -m tests.helpers.file_list writes it"
 
 
 def test_the_reading_path_begins_at_the_plain_round_and_is_short() -> None:
