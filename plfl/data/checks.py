@@ -51,12 +51,12 @@ def check_load(
     *,
     allow_negative: bool = False,
     allow_constant: bool = False,
-    gaps: bool = False,
+    may_have_gaps: bool = False,
 ) -> None:
     """Refuse a load series (kWh per interval) that is empty or constant (unless allowed), or has
-    infinite, missing (unless `gaps` are allowed) or negative values (unless allowed), like
+    infinite, missing (unless it `may_have_gaps`) or negative values (unless allowed), like
     `check_finite`."""
-    check_finite(place, load, gaps=gaps)
+    check_finite(place, load, may_have_gaps=may_have_gaps)
     if not allow_negative:
         _refuse(place, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
     is_known = pd.notna(load.to_numpy())
@@ -136,12 +136,15 @@ def _is_in_first_series(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return is_first
 
 
-def check_finite(place: Path | Place | str, column: pd.Series, *, gaps: bool = False) -> None:
-    """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
-    The DataError names the file, the column, the first stamp, the number of values and the remedy.
+def check_finite(
+    place: Path | Place | str, column: pd.Series, *, may_have_gaps: bool = False
+) -> None:
+    """Refuse a column, indexed by timestamps, with infinite values or, unless it `may_have_gaps`,
+    with NaN. The DataError names the file, the column, the first stamp, the number of values and
+    the remedy.
     """
     values = column.to_numpy(dtype=float)
-    if not gaps:
+    if not may_have_gaps:
         missing = np.isnan(values)
         _refuse(place, column, missing, "missing (NaN)", "fill them or leave this file out")
     _refuse(place, column, np.isinf(values), "infinite", "correct them or leave this file out")

@@ -281,19 +281,19 @@ def build_later(
     windows: Windows,
     scaling: Scaling,
     *,
-    training: bool = False,
+    are_for_training: bool = False,
     fills_lags: bool = False,
 ) -> Dataset:
     """The windows of further readings of a client whose scaling is known.
 
     Windows that read missing values are left out; with `fills_lags`, the last load of a window
-    replaces those of lags that are in a gap. With `training`, all windows are for training;
+    replaces those of lags that are in a gap. If they `are_for_training`, all windows are;
     otherwise those that begin after `Scaling.known` are for test, and none is for training.
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
     part = replace(part, fills_lags=fills_lags)
     end, known_rows = len(table), int((part.stamps <= scaling.known).sum())
-    edges = np.array([[0, end, end, end] if training else [0, 0, known_rows, end]])
+    edges = np.array([[0, end, end, end] if are_for_training else [0, 0, known_rows, end]])
     # The estimates are not those of these readings.
     return replace(
         _dataset(client, part, edges),

@@ -220,9 +220,9 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
         if not is_numeric_dtype(column):
             text = f"column {name!r} has values of type {column.dtype}"
             raise DataError(Problem(path, text, "write numbers"))
-        check_finite(path, column, gaps=True)
+        check_finite(path, column, may_have_gaps=True)
     negative = study.data.meters.allow_negative
-    check_load(path, table["load"], allow_negative=negative, gaps=True)
+    check_load(path, table["load"], allow_negative=negative, may_have_gaps=True)
     return table
 
 

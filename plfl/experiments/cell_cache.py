@@ -38,7 +38,7 @@ class CellCache:
 
     folder: Path
 
-    def get(self, digest: str, files: RecordFiles) -> bool:
+    def restore(self, digest: str, files: RecordFiles) -> bool:
         """Copy the files of a cell to where they are wanted; False if it has not been trained, or
         if a file is damaged."""
         files_of_digest = self._files(digest)

@@ -269,7 +269,7 @@ class _Job:
             federations, records, _ = self._checkpoint_content()
             checkpoint.save(t, federations, records)
 
-    def _scores(self, trial: Trial, t: int) -> bool:
+    def _is_scored(self, trial: Trial, t: int) -> bool:
         """Whether the models of a trial are scored after round `t`."""
         if self.is_final:
             return t == trial.last_round
@@ -284,7 +284,7 @@ class _Job:
         """Record a finished round of a part of a `trial`."""
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
         scored_as, evaluation = last if self.is_final else t, None
-        if self._scores(trial, t):
+        if self._is_scored(trial, t):
             evaluation = part.examine(trial.method, scored_as == last)
         if not part.has_joining_clients:
             recorder.record_training(
@@ -305,10 +305,10 @@ class _Job:
 
 
 def _results(
-    study: Study, trials: list[Trial], chosen_trials: Mapping[ModelKind, Trial], keeps: bool
+    study: Study, trials: list[Trial], chosen_trials: Mapping[ModelKind, Trial], keeps_models: bool
 ) -> dict[Cell, CellResult]:
     """The tables of the cells that the `trials` belong to, given the choice for each model, and
-    with `keeps` the trained models of the first of these cells."""
+    with `keeps_models` the trained models of the first of these cells."""
     cells, rounds = trials[0].cells, study.tuning.rounds
     described: dict[ModelKind, tuple[Candidate, Recorder]] = {}
     for model, trial in chosen_trials.items():
@@ -321,7 +321,7 @@ def _results(
     steps = sum(trial.recorder.steps for trial in trials)
     trains_alone, trial_count = study.plan.is_alone(cells[0]), len(trials) * max(1, len(rounds))
     results = {cell: tables(cell, described, trains_alone, trial_count, steps) for cell in cells}
-    if keeps:
+    if keeps_models:
         models_of_trial = {trial: trial.models() for trial in dict.fromkeys(chosen_trials.values())}
         models: Models = {
             model: models_of_trial[chosen_trials[model]][model]
@@ -335,18 +335,18 @@ def _results(
 def tables(
     cell: Cell,
     trained_models: Mapping[ModelKind, tuple[Candidate, Recorder]],
-    trains_alone: bool,
+    is_alone: bool,
     trials: int,
     steps: float,
 ) -> CellResult:
     """The tables of a cell: each model's scores, from the training that was chosen for it, and the
-    chosen candidate. `trains_alone`: whether its clients train by themselves, so that there is no
+    chosen candidate. `is_alone`: whether its clients train by themselves, so that there is no
     server rate; `steps`: local steps of all candidates."""
     records = pd.concat(
         [
             recorder.model_scores(model).assign(
                 lr=candidate.client_opt.lr,
-                server_lr=np.nan if trains_alone else candidate.server_opt.lr,
+                server_lr=np.nan if is_alone else candidate.server_opt.lr,
                 hyperparameters=candidate.text,
             )
             for model, (candidate, recorder) in trained_models.items()

@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 class Cohort:
     """The clients of one federation that train at the same time. Making one sends them what they
-    need (`broadcast`). For clients that drop out (`stay` is False), only their time and the bytes
-    sent to them count."""
+    need (`broadcast`). For clients that drop out (`are_staying` is False), only their time and the
+    bytes sent to them count."""
 
-    def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
-        self.f, self.t, self.clients, self.stay = f, t, clients, stay
+    def __init__(self, f: Federation, t: int, clients: Tensor, are_staying: bool):
+        self.f, self.t, self.clients, self.are_staying = f, t, clients, are_staying
         self.instructions = instructions = broadcast(f, t, clients)
         data = f.client_data
         self.has_equal_steps = instructions.steps is None and data.equal_steps
@@ -43,7 +43,7 @@ class Cohort:
         self.most_steps = int(self.steps.max())
         self.objective = data.task.objective(data.settings.loss, instructions.term)
         # What the clients have after their steps, filled in part by part.
-        width = (len(clients), f.channel.shared if stay else 0)
+        width = (len(clients), f.channel.shared if are_staying else 0)
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self.update = f.initial.new_empty(width)
         self.gradients = None if instructions.gradients == "none" else f.initial.new_empty(width)
@@ -82,7 +82,7 @@ class Cohort:
         self.f.clock.charge_work(
             clients, work_before + self.steps_taken * instructions.work_per_step
         )
-        if self.stay:
+        if self.are_staying:
             result = TrainResult(instructions, self.steps, self.update, self.gradients)
             aggregate(self.f, self.t, self.clients, result)
 
@@ -217,7 +217,7 @@ class _Part:
         """Store what the clients have after the `task`, and their mean losses (n,)."""
         cohort, f, rows = self.cohort, self.f, self.index
         cohort.losses[rows] = losses
-        if not cohort.stay:
+        if not cohort.are_staying:
             return
         if self.instructions.offset_first:
             _shift(task, -1)
@@ -250,12 +250,12 @@ class _Part:
         cohort, f, routine = self.cohort, self.f, self.instructions.routine
         assert routine is not None
         self.start = f.models(self.clients, self._rows_of(self.instructions.start))
-        selection = (routine.minibatches, self.index, cohort.stay)
+        selection = (routine.minibatches, self.index, cohort.are_staying)
         session = Session(f, engine, cohort.t, self.clients, self.start, *selection)
         result = routine.run(session)
         cohort.losses[self.index] = session.loss
         cohort.steps[self.index] = session.steps
-        if not cohort.stay:
+        if not cohort.are_staying:
             return
         shared = result.rows[:, f.columns] if result.shared is None else result.shared
         self._keep(result.rows, shared)

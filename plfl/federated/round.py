@@ -108,9 +108,10 @@ class _RunningRound:
         """The next clients to train, as two cohorts: those that drop out, and those that stay."""
         clients = self.groups[turn] if turn < len(self.groups) else self.participants[:0]
         is_staying = self.is_staying[clients]
-        for cohort_clients, stay in ((clients[~is_staying], False), (clients[is_staying], True)):
+        cohorts = (clients[~is_staying], False), (clients[is_staying], True)
+        for cohort_clients, are_staying in cohorts:
             if len(cohort_clients):
-                yield Cohort(self.f, self.t, cohort_clients, stay)
+                yield Cohort(self.f, self.t, cohort_clients, are_staying)
 
     @property
     def is_staying(self) -> Tensor:
@@ -122,7 +123,7 @@ class _RunningRound:
     def close(self, cohort: Cohort) -> None:
         """End the work of a cohort, all of whose clients have trained."""
         cohort.close()
-        self._aggregated |= cohort.stay
+        self._aggregated |= cohort.are_staying
         clients = cohort.clients.cpu()
         self._losses[clients] = cohort.losses.cpu()
         self._steps[clients.numpy()] = cohort.steps_taken

@@ -59,7 +59,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
     if study.model.only_method:  # a mean of trees is no tree, and own trees are no start
         empty = network_of(study, study.plan.window_shape).initial(0).numpy()
         start, trained_parameters = np.where(shared, model.models["global"][0], empty), ~shared
-    dataset = build_later(client, table, study.windows, scaling, training=True)
+    dataset = build_later(client, table, study.windows, scaling, are_for_training=True)
     steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained_parameters)
     if epochs is None:
         is_as_received = is_all_shared and len(table) * model.interval < AS_RECEIVED
@@ -75,7 +75,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
 def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
     """A baseline of this meter alone, fitted to all its readings."""
     study = model.study
-    dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
+    dataset = _with_held(build_later(client, table, study.windows, scaling, are_for_training=True))
     first, cut = dataset.view.bounds[0, :2].tolist()
     sets: tuple[Split, ...] = ("train", "validation")
     baselines, name, settings = study.baselines, model.baseline, settings_of(study)

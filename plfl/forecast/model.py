@@ -435,7 +435,7 @@ class ForecastModel(MeterFiles):
             )
         check_stamps(client, frame.index, self.interval)
         for name in self.reading_columns:
-            check_finite(client, frame[name], gaps=True)
+            check_finite(client, frame[name], may_have_gaps=True)
         needed_rows = self.study.windows.look_back
         if len(frame) < needed_rows:
             how_to_keep = (

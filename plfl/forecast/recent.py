@@ -38,7 +38,7 @@ def read_recent(results: Path, form: str = "") -> dict[str, pd.DataFrame]:
             )
         )
     try:
-        table = read_table(path, sealed=True)
+        table = read_table(path, is_sealed=True)
         by_client = table.set_index("timestamp").groupby("client", sort=False)
         return {str(client): part.drop(columns="client") for client, part in by_client}
     except (ResultsError, KeyError):

@@ -281,7 +281,7 @@ def _row(
     """A row, given the sets of scores and rows of summaries of each state and origin. `partners`:
     the number of clients, if they share one test set; otherwise 0."""
     shared = partners > 0
-    pooled_scores = pooled(score_sets, shared=shared)
+    pooled_scores = pooled(score_sets, has_common_tests=shared)
     points = 100 if shared else 1
     (low, high), weekly = (
         pooled_scores.interval,

@@ -59,7 +59,7 @@ def train_cells(
     lock = folder / f".{name}.lock"
     with hold(lock, waiting=log_wait):
         new = study.plan.with_all_seeds(
-            cell for cell in cells if not cache.get(digests[cell], cells[cell])
+            cell for cell in cells if not cache.restore(digests[cell], cells[cell])
         )
         read = sources.source_of(study.data).read
         examples = {state: read(study, datasets[state]) for state in _states(new)}

@@ -98,7 +98,7 @@ def read_citation(path: Path) -> Citation:
 
 
 def publish(
-    results: Path, to: Path, citation: Citation, published: date, models: bool = False
+    results: Path, to: Path, citation: Citation, published: date, includes_models: bool = False
 ) -> list[str]:
     """Write the crate of a finished study into a new folder or, if its name ends in `.zip`, a new
     file, with models if wanted; return what its publisher has to know, in sentences.
@@ -121,7 +121,7 @@ def publish(
     places = [results / label for label in about.get("variants", [])] or [results]
     for place in places:
         _ = Tables(place).summary  # refuses a damaged one
-    files = _choose_files(results, places, study, own_meters, models)
+    files = _choose_files(results, places, study, own_meters, includes_models)
     is_simulated = about.get("engine", "simulator") == "simulator"
     privacy = state_for_readers([*study.variants.values()], is_simulated=is_simulated)
     try:
@@ -144,7 +144,7 @@ def publish(
 
 
 def _choose_files(
-    results: Path, places: list[Path], study: Study, own_meters: bool, models: bool
+    results: Path, places: list[Path], study: Study, has_own_meters: bool, includes_models: bool
 ) -> dict[str, Path]:
     """The files of a finished study, by their paths in a crate; `places` are the folders of its
     variants, or its own."""
@@ -159,20 +159,20 @@ def _choose_files(
     # Other files, such as forecasts of a home, are none of the study's.
     kinds = [*TABLES, *scoring_of(study).further.values()]
     kinds += [f"models/{name}" for name in (LEADS_FILE, SUMS_FILE, NEW_FILE)]
-    kinds += ["models/*"] * models
-    kinds += [] if own_meters else ["index.html"]
+    kinds += ["models/*"] * includes_models
+    kinds += [] if has_own_meters else ["index.html"]
     files = {
         path.relative_to(results).as_posix(): path
         for place in dict.fromkeys([results, *places])
         for kind in kinds
         for path in place.glob(kind)
     }
-    if models and not any(name.endswith(".safetensors") for name in files):
+    if includes_models and not any(name.endswith(".safetensors") for name in files):
         raise ResultsError(
             Problem(results, "holds no models", "leave out --models, or run the study")
         )
     figures, own_code = figures_of(results, study), digests_of(study.description())
-    figure_files = [] if own_meters else figures.glob("*.*")
+    figure_files = [] if has_own_meters else figures.glob("*.*")
     files |= {f"figures/{path.name}": path for path in figure_files}
     files |= {name: Path(name) for name in own_code}
     allowed = [place.resolve() for place in (results, figures, Path())]
@@ -192,17 +192,17 @@ def _choose_files(
     return files
 
 
-def _gather(files: dict[str, Path], folder: Path, own_meters: bool) -> None:
+def _gather(files: dict[str, Path], folder: Path, has_own_meters: bool) -> None:
     """Copy files into a new folder, without what must not be published."""
     for name, path in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         columns = schema(path) if name.endswith(".parquet") else None  # refuses a damaged one
-        if columns and own_meters and name.endswith(LOADS_ENDING):
+        if columns and has_own_meters and name.endswith(LOADS_ENDING):
             write_arrow(columns.empty_table(), target)
         else:
             shutil.copyfile(path, target)
-    if own_meters:
+    if has_own_meters:
         make(folder, folder / "figures", folder / "index.html")
 
 

@@ -88,7 +88,7 @@ def plot_comparisons(study: Study, comparisons: pd.DataFrame) -> ComparisonPlot 
         return None
     scored_rows = comparisons[~comparisons["score"].isin((*COUNTED, LOADS_SCORE))]
     scale = Scale.from_numbers(scored_rows[["difference", "low", "high"]].to_numpy(float).ravel())
-    data = comparisons.apply(scope, axis=1, meters=study.client_word == "meter")
+    data = comparisons.apply(scope, axis=1, are_meters=study.client_word == "meter")
     commonest = str(data.mode().iloc[0])
     comparisons = comparisons.assign(data=data.where(data != commonest, ""))
     groups = {

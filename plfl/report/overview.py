@@ -172,17 +172,21 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
 
 
 def draw_lines(
-    panel: Panel, table: pd.DataFrame, y: str, looks: Mapping[str, Mapping[str, Any]], numeric: bool
+    panel: Panel,
+    table: pd.DataFrame,
+    y: str,
+    looks: Mapping[str, Mapping[str, Any]],
+    is_numeric: bool,
 ) -> None:
     """A line for each name in the column `line`, with the intervals `low` to `high`, over `at`.
-    `looks`: colour and marker of each line; `numeric`: whether points are joined, over a
+    `looks`: colour and marker of each line; `is_numeric`: whether points are joined, over a
     logarithmic axis if they reach far. Marks stand side by side, so that they do not cover each
     other."""
     names = list(dict.fromkeys(table["line"]))
     low_end, high_end = table["at"].min(), table["at"].max()
-    wide = bool(numeric and low_end > 0 and high_end / low_end > 20)
+    wide = bool(is_numeric and low_end > 0 and high_end / low_end > 20)
     offset = table["line"].map(names.index) - (len(names) - 1) / 2
-    step = (0.03 * (high_end - low_end) if numeric else 0.5) / max(1, len(names))
+    step = (0.03 * (high_end - low_end) if is_numeric else 0.5) / max(1, len(names))
     table = table.assign(at=table["at"] * 1.05**offset if wide else table["at"] + step * offset)
     sns.lineplot(
         table,
@@ -194,7 +198,7 @@ def draw_lines(
         markers={name: looks[name]["marker"] for name in names},
         dashes=False,
         errorbar=None,
-        linestyle="-" if numeric else "none",
+        linestyle="-" if is_numeric else "none",
         markeredgewidth=0,
         markersize=4,
         ax=panel,

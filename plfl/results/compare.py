@@ -85,7 +85,7 @@ def _side(text: str) -> tuple[Tables, str]:
 
 def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, Forecaster]:
     """All cells of the study, or the one cell or baseline, by name."""
-    scores_by_state = scores(tables, model, baselines=bool(cell))
+    scores_by_state = scores(tables, model, includes_baselines=bool(cell))
     cells = {f.label: f for forecasters in scores_by_state.values() for f in forecasters}
     if cell and cell not in cells:
         raise ResultsError(

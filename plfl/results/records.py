@@ -191,11 +191,11 @@ def write_arrow(table: pa.Table, path: Path, metadata: Mapping[bytes, bytes] | N
         checksums.seal(temporary)
 
 
-def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
-    """Read a table that `write_table` wrote, and verify its checksum, if it has one or has to be
-    `sealed`; ResultsError if it is missing or damaged."""
+def read_table(path: Path, *, is_sealed: bool = False) -> pd.DataFrame:
+    """Read a table that `write_table` wrote, and verify its checksum, if it has one or, because it
+    `is_sealed`, must have one; ResultsError if it is missing or damaged."""
     with refuse_damage(path):
-        checksums.verify(path, is_required=sealed)
+        checksums.verify(path, is_required=is_sealed)
         return pd.read_parquet(path, page_checksum_verification=True)
 
 
@@ -237,7 +237,7 @@ def join_tables(
 def _groups(paths: Sequence[Path], marks: Sequence[Mapping[str, str]]) -> Iterator[pd.DataFrame]:
     waiting: list[pd.DataFrame] = []
     for path, columns in zip(paths, marks, strict=True):
-        waiting.append(read_table(path, sealed=True).assign(**columns))
+        waiting.append(read_table(path, is_sealed=True).assign(**columns))
         if sum(map(len, waiting)) >= ROWS_PER_GROUP:
             yield pd.concat(waiting, ignore_index=True)
             waiting = []

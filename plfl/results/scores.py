@@ -48,11 +48,11 @@ class WeeklyScores:
 
 
 def pooled(
-    score_sets: Sequence[WeeklyScores], is_trained: bool = True, shared: bool = False
+    score_sets: Sequence[WeeklyScores], is_trained: bool = True, has_common_tests: bool = False
 ) -> Comparison:
     """The comparison over states and origins: in each state, of the clients that all sets have,
-    the mean over the variants of each origin, and one origin after the other. `shared`: all clients
-    share one test set, so that nothing varies over clients and weeks."""
+    the mean over the variants of each origin, and one origin after the other. With
+    `has_common_tests`, all clients share one test set: nothing varies over clients and weeks."""
     differences: dict[str, Array] = {}
     weeks_of: dict[str, dict[str, int]] = {}
     for state in dict.fromkeys(score_set.state for score_set in score_sets):
@@ -76,10 +76,10 @@ def pooled(
             tables[origin] = np.mean(weekly_tables, axis=0)
         # Sums over weeks are means over the origins.
         weekly = np.concatenate([*tables.values()], axis=2) / len(tables)
-        differences[state] = weekly.sum(axis=-1) if shared else weekly
+        differences[state] = weekly.sum(axis=-1) if has_common_tests else weekly
         weeks_of[state] = {origin: table.shape[2] for origin, table in tables.items()}
-    origins = {} if shared else weeks_of
-    return Comparison(differences, is_trained, origins, is_sampled=not shared)
+    origins = {} if has_common_tests else weeks_of
+    return Comparison(differences, is_trained, origins, is_sampled=not has_common_tests)
 
 
 @dataclass(frozen=True)
@@ -163,19 +163,19 @@ def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
 
 
 def scores(
-    tables: Tables, model: ModelKind, baselines: bool = False, score: str = "mase"
+    tables: Tables, model: ModelKind, includes_baselines: bool = False, score: str = "mase"
 ) -> dict[str, list[Forecaster]]:
     """The scores of a model of each cell at the last round, by state in the order of the study.
 
-    `baselines` appends the baselines to the cells, as combinations ("baseline", name, "none",
-    "none") with the same MASE for every seed. A baseline without a forecast for at least one client
-    has no MASE. `score`: or `scaled_crps` in its place on the test set.
+    `includes_baselines` appends the baselines to the cells, as combinations ("baseline", name,
+    "none", "none") with the same MASE for every seed. A baseline without a forecast for at least
+    one client has no MASE. `score`: or `scaled_crps` in its place on the test set.
     """
     summary = tables.summary
     summary = summary[summary["model"] == model]
     model_errors, cut = tables.errors_of(model, score), tables.study.data.origin_date
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
-    has_baselines = baselines and not tables.baseline_scores.empty
+    has_baselines = includes_baselines and not tables.baseline_scores.empty
     baseline_errors = tables.errors_of(BASELINE, score) if has_baselines else None
     by_state = {}
     for state in tables.study.data.states:

@@ -161,9 +161,9 @@ def baseline(name: str) -> str:
     )
 
 
-def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
+def forecaster(study: Study, name: str, names_scheme: bool = True) -> str:
     """A forecaster as claims name it, without a value of an axis; global models are not told from
-    local ones. `scheme_told`: whether to name the sharing scheme beside a method."""
+    local ones. `names_scheme`: whether to name the sharing scheme beside a method."""
     if name in _KINDS | _USES:
         return (_KINDS | _USES)[name].format(client_word=study.client_word)
     sharing, *algorithms = name.removesuffix("-global").split("-")
@@ -171,7 +171,7 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
         return baseline("-".join(algorithms))
     method, client, server, *_ = [*algorithms, "*", "*", "*"]
     words = [] if sharing == "*" else [scheme(study, sharing)]
-    if method != "*" and not (scheme_told and len(study.grid.sharing) > 1):
+    if method != "*" and not (names_scheme and len(study.grid.sharing) > 1):
         words = []
     servers = [server] if server != "*" else study.grid.server_opt
     if method == "fedopt" and len(servers) == 1:
@@ -211,11 +211,14 @@ def usual_forecaster(labels: Sequence[str]) -> str:
 
 
 def side(
-    study: Study, names: Sequence[str], rival_names: Sequence[str] = (), every_name: bool = False
+    study: Study,
+    names: Sequence[str],
+    rival_names: Sequence[str] = (),
+    means_every_name: bool = False,
 ) -> str:
     """A side of a comparison, given the `rival_names` of the other one: "the best federation
-    among P1 (everything shared) and unseen (received without taking part)". `every_name`: every one
-    of the names is meant, not the best."""
+    among P1 (everything shared) and unseen (received without taking part)". `means_every_name`:
+    every one of the names is meant, not the best."""
     by_key = {axis.key: axis for axis in study.plan.axes}
     short = [parse_place(name, study.plan.axes)[1] for name in (*names, *rival_names)]
     # What both sides have in common is not told.
@@ -235,7 +238,7 @@ def side(
     words = list(dict.fromkeys(words))
     if len(words) == 1:
         return words[0]
-    if every_name:
+    if means_every_name:
         return f"each of {join_words(words)}"
     kinds = {kind(study, parse_place(name, study.plan.axes)[1]) for name in names}
     if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
@@ -340,10 +343,10 @@ def estimate(row: Any) -> str:
     return effect if low == high == "–" else f"{effect} [{low}, {high}]"
 
 
-def scope(row: Any, meters: bool) -> str:
+def scope(row: Any, are_meters: bool) -> str:
     """The data that a row is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds". A
     single state or origin is not mentioned."""
-    client, state = ("meter", "site") if meters else ("client", "state")
+    client, state = ("meter", "site") if are_meters else ("client", "state")
     fewest_levels = {"clients": (1, client), "states": (2, state), "origins": (2, "origin")}
     fewest_levels |= {"weeks": (1, "week"), "seeds": (1, "seed")}
     counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in fewest_levels}

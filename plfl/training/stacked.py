@@ -301,8 +301,8 @@ class Stacked:
 class Stack:
     """The rows of a task while they are trained."""
 
-    def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):
-        """`fresh`: no optimiser has taken any steps yet."""
+    def __init__(self, engine: Stacked, task: LocalTask, is_fresh: bool):
+        """`is_fresh`: no optimiser has taken any steps yet."""
         self.engine, self.task, self.y = engine, task.with_state(), task.rows
         self.buffers = task.rows[:, :0]
         """The buffers (S, Q) after the last forward pass."""
@@ -311,7 +311,7 @@ class Stack:
         self.g = torch.empty_like(task.rows)
         if task.tracked.gradients is not None:
             task.tracked.gradients.zero_()
-        self.steps_before = 0 if fresh else task.moments.steps
+        self.steps_before = 0 if is_fresh else task.moments.steps
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
         self.counts: list[int] = [K] * S if task.steps is None else self.steps.tolist()

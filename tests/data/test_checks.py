@@ -65,7 +65,7 @@ def test_a_load_that_is_missing_everywhere_is_refused() -> None:
     missing = LOAD * np.nan
     assert not is_register(missing)
     with naming(DataError, "m.csv", "'load'"):
-        check_load("m.csv", missing, gaps=True)
+        check_load("m.csv", missing, may_have_gaps=True)
 
 
 def test_problems_of_a_kind_are_shared() -> None:

@@ -137,13 +137,13 @@ def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path)
     table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
     cache, wanted = CellCache(tmp_path / "trained"), RecordFiles.in_folder(tmp_path / "cells", "a")
     cache.store("d", CellResult(table, table, table), wanted)
-    assert cache.get("d", wanted)
+    assert cache.restore("d", wanted)
     for file in RecordFiles.in_folder(tmp_path / "trained", "d"):
         whole = file.read_bytes()
         file.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
-        assert not cache.get("d", wanted)
+        assert not cache.restore("d", wanted)
         file.write_bytes(whole)
-    assert cache.get("d", wanted)
+    assert cache.restore("d", wanted)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_names_cannot_leave_the_crate(about, own, cited, tmp_path):
 
 def test_models_are_included_on_demand(own, cited, crate, tmp_path):
     with naming(ResultsError, own, "--models"):
-        publish(own, tmp_path / "new", cited, DAY, models=True)
+        publish(own, tmp_path / "new", cited, DAY, includes_models=True)
     (own / "models").mkdir()
     (own / "models" / "CA-P2.safetensors").write_bytes(b"rows")
     errors = {f"models/{name}" for name in ("lead_times.csv", "new_meters.csv", "sums.csv")}
@@ -219,7 +219,7 @@ def test_models_are_included_on_demand(own, cited, crate, tmp_path):
         (own / name).write_text("state\nCA\n")
     publish(own, tmp_path / "without", cited, DAY)
     assert files(tmp_path / "without") - files(crate) == errors
-    publish(own, tmp_path / "new", cited, DAY, models=True)
+    publish(own, tmp_path / "new", cited, DAY, includes_models=True)
     assert files(tmp_path / "new") - files(crate) == {"models/CA-P2.safetensors", *errors}
 
 

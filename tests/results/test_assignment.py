@@ -130,7 +130,7 @@ def test_only_the_names_that_are_kept_are_assigned(tmp_path: Path) -> None:
 
 def test_the_mixture_has_the_scores_of_what_each_client_is_assigned(tmp_path: Path) -> None:
     tables = fake_results.write(tmp_path, fake_results.METERS)
-    forecasters = scores(tables, "local", baselines=True)["Ost"]
+    forecasters = scores(tables, "local", includes_baselines=True)["Ost"]
     found = assign(tables, "Ost")
     names = ["ridge", "lightgbm_lags", "alone"]
     axes_of = assignable_forecasters(tables, "Ost")

@@ -44,7 +44,7 @@ def test_a_baseline_without_a_forecast_for_one_client_has_no_score(small, tmp_pa
     row = tables.baseline_scores.loc["IL", "ridge"]
     assert row[["mase_mean", "mae_mean", "rmse_mean"]].isna().all()
     assert np.isfinite(row["validation_mase"])
-    found = scores(tables, "local", baselines=True)["IL"]
+    found = scores(tables, "local", includes_baselines=True)["IL"]
     (ridge,) = select(found, sharing="baseline", method="ridge")
     assert np.isnan(ridge.mase).all()
 
@@ -67,7 +67,7 @@ def test_a_table_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.TINY)
     (tmp_path / name).unlink()
     with naming(ResultsError, name):
-        scores(Tables(tmp_path), "local", baselines=True)
+        scores(Tables(tmp_path), "local", includes_baselines=True)
 
 
 def test_the_summary_has_their_rows_and_cells_keep_theirs(small: Tables) -> None:

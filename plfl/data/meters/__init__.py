@@ -250,7 +250,7 @@ def _read(data: Data, state: str) -> Exports:
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
         with collect_problems(exports.problems):
-            check_chosen(exports.names, meters, one_of_several=len(data.states) > 1)
+            check_chosen(exports.names, meters, has_other_states=len(data.states) > 1)
     exports.refuse()
     return exports
 
@@ -356,7 +356,7 @@ def _finished_table(
         values = values.rename(meters.columns["load"])
     is_short = len(values) * meter.minutes < CONSTANT_FROM
     negative = meters.allow_negative
-    check_load(place, values, allow_negative=negative, allow_constant=is_short, gaps=True)
+    check_load(place, values, allow_negative=negative, allow_constant=is_short, may_have_gaps=True)
     return table
 
 

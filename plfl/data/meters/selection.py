@@ -25,13 +25,13 @@ def meter_of(register: str, add: str | None) -> str:
     return register if add is None else re.sub(add, "", register).strip(" _-")
 
 
-def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
-    """Refuse patterns that fit none of the names, and those that leave no meter. If these are the
-    meters of `one_of_several` states, `timezones` may be for the others. Without names, no file
-    could be read, and nothing is refused here."""
+def check_chosen(names: Sequence[str], meters: Meters, has_other_states: bool = False) -> None:
+    """Refuse patterns that fit none of the names, and those that leave no meter. If the study
+    `has_other_states`, `timezones` may be for their meters. Without names, no file could be read,
+    and nothing is refused here."""
     if not names:
         return
-    for key in ("only", "leave_out", *(["timezones"] if not one_of_several else [])):
+    for key in ("only", "leave_out", *(["timezones"] if not has_other_states else [])):
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise data_error(

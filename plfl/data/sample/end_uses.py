@@ -111,7 +111,7 @@ def _operate(
         offset = rng.normal(0, 0.4)
         low = np.where(zone.scheduled, cool, cool - setback) + offset
         high = np.where(zone.scheduled, warm, warm + setback) + offset
-        unit = _thermostat(zone, low, high, size, cycles=building.hvac == "packaged")
+        unit = _thermostat(zone, low, high, size, is_cycling=building.hvac == "packaged")
         cooling += share * unit.cooling
         heating += share * unit.heating
         running += share * (1.0 if never_off else unit.running)
@@ -153,14 +153,14 @@ def _powers(
     }
 
 
-def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, cycles: bool) -> _Operation:
+def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, is_cycling: bool) -> _Operation:
     """The operation of a unit that keeps `low` to `high` °C.
 
     Air and building mass are one node each, integrated implicitly:
     `C_air dT/dt = exchange (outdoor - T) + H (T_mass - T) + heat + heating - cooling`. On schedule
-    the unit gives exactly what is needed, up to its size. At night a packaged unit, if it `cycles`,
-    starts when the temperature leaves the set-back limits, gives full power for half an hour, and
-    stops.
+    the unit gives exactly what is needed, up to its size. At night a unit that `is_cycling`, as
+    packaged ones do, starts when the temperature leaves the set-back limits, gives full power for
+    half an hour, and stops.
     """
     capacity, coupling, mass = 9.0, 4.0, 55.0  # Wh/K, W/K, Wh/K per m²
     # This loop takes half of the time of a building: local variables make it faster.
@@ -168,7 +168,7 @@ def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, cycles: bool)
     coldest, hottest = -size.cooling, size.heating
     weight = inertia + zone.exchange + coupling  # W per kelvin of the air in one step
     constant = zone.exchange * zone.outdoor + zone.heat
-    scheduled = zone.scheduled | (not cycles)
+    scheduled = zone.scheduled | (not is_cycling)
     air = core = 0.5 * (float(low[0]) + float(high[0]))
     burst, steps_left = 0.0, 0
     needs = []

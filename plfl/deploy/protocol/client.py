@@ -253,7 +253,7 @@ class DeployedClient:
     def _reply_of_round(self, f: Federation, about: Mapping[str, Any]) -> Reply:
         t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
-        own_cohort = Cohort(f, t, f.everyone, stay=True)
+        own_cohort = Cohort(f, t, f.everyone, are_staying=True)
         (cohort,) = train_cohorts([own_cohort], self.trainer.engine)
         facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         if f.adds_masked and self._talk is not None:
