@@ -6,7 +6,7 @@ forecast without quantiles of its own; `weights` (K,) of a combination. Those of
 needs have their names before a slash. A naive forecast has none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,12 +51,30 @@ def pack(
     as the arrays of one file; `clients`: their number."""
     packed: dict[str, NDArray[Any]] = {}
     for name in filter(fitted_baselines.__contains__, storable_names(baselines)):
-        for client in range(clients):
-            arrays = fitted_baselines[name].save(client)
-            packed |= {f"{name}/{client}.{key}": array for key, array in arrays.items()}
+        joined = join_clients(map(fitted_baselines[name].save, range(clients)))
+        packed |= {f"{name}/{key}": array for key, array in joined.items()}
         if name in widths:
             packed[f"{name}/{WIDTHS_KEY}"] = widths[name]
     return packed
+
+
+def join_clients(arrays_of_clients: Iterable[Arrays]) -> Arrays:
+    """The arrays of clients as those of one file: `0.unit` is of the first client."""
+    return {
+        f"{client}.{key}": array
+        for client, arrays in enumerate(arrays_of_clients)
+        for key, array in arrays.items()
+    }
+
+
+def split_clients(joined: Arrays, clients: int) -> list[dict[str, NDArray[Any]]]:
+    """The arrays of each client among those of `join_clients` and others, whose names lack it."""
+    arrays_of_clients: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
+    for path, array in joined.items():
+        client, _, key = path.partition(".")
+        if key:
+            arrays_of_clients[int(client)][key] = array
+    return arrays_of_clients
 
 
 def widths_of(packed: Arrays, name: str) -> Floats | None:
@@ -66,11 +84,7 @@ def widths_of(packed: Arrays, name: str) -> Floats | None:
 
 def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> list[Arrays]:
     """What each client needs of a packed baseline and of those that it needs."""
-    arrays_of_clients: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
-    for path, array in arrays_under(packed, name).items():
-        client, _, key = path.partition(".")
-        if key:
-            arrays_of_clients[int(client)][key] = array
+    arrays_of_clients = split_clients(arrays_under(packed, name), clients)
     for member in baselines.find(name).needs:
         for arrays, saved in zip(
             arrays_of_clients, unpack(baselines, member, packed, clients), strict=True

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,13 @@ from plfl.base.errors import DataError, PlflError, Problem, ResultsError, sugges
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import counted
 from plfl.baselines import BASELINE
-from plfl.baselines.storage import restore, settings_of, storable_names
+from plfl.baselines.storage import (
+    join_clients,
+    restore,
+    settings_of,
+    split_clients,
+    storable_names,
+)
 from plfl.config.named import CALENDAR
 from plfl.data import covariates
 from plfl.data.checks import check_finite, check_stamps
@@ -387,11 +392,7 @@ class ForecastModel(MeterFiles):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""
-        arrays = {
-            f"{i}.{name}": array
-            for i, client in enumerate(self.clients)
-            for name, array in self.fitted.get(client, {}).items()
-        }
+        arrays = join_clients(self.fitted.get(client, {}) for client in self.clients)
         write_models(Path(path), arrays if self.baseline else self.models, self.header)
 
     def _client(self, client: str | None) -> str:
@@ -585,13 +586,9 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     study = Study.from_record(header.study, path, header.code)
     is_baseline = header.cell.sharing == BASELINE
     models: Models = {model: arrays[model] for model in MODELS if model in arrays}
-    saved: list[dict[str, NDArray[Any]]] = [{} for _ in header.clients]
-    if is_baseline:
-        for name, array in arrays.items():
-            number, _, array_name = name.partition(".")
-            saved[int(number)][array_name] = array
     arrays_of_baselines: dict[str, Arrays] = {}
     if is_baseline:
+        saved = split_clients(arrays, len(header.clients))
         arrays_of_baselines.update(zip(header.clients, saved, strict=True))
     if study.model.settings != header.model:
         raise ResultsError(

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.baselines.storage import restore, settings_of, storable_names, unpack, widths_of
+from plfl.baselines.storage import (
+    join_clients,
+    restore,
+    settings_of,
+    storable_names,
+    unpack,
+    widths_of,
+)
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.choice import errors_on_validation
@@ -246,10 +253,7 @@ def keep_baseline(
         widths["local"] = local
     labels = Cell(state, BASELINE, name, "none", "none", 0)  # those of summary.csv
     saved = unpack(study.baselines, name, packed, len(dataset.clients))
-    arrays = {
-        f"{i}.{key}": x for i, client_arrays in enumerate(saved) for key, x in client_arrays.items()
-    }
-    write_models(file, arrays, describe(study, labels, dataset, widths))
+    write_models(file, join_clients(saved), describe(study, labels, dataset, widths))
 
 
 def _read_models(
