@@ -131,6 +131,10 @@ SERIES_MINUTES = (15, 30, 60)
 """Minutes that the rows of a series may be apart."""
 
 
+Mark = Literal["end", "start"]
+"""What a timestamp marks of its interval."""
+
+
 class Meters(Section):
     """Your own meters: a folder with one file per meter, named after the client, or raw exports.
     `plfl init meters` has an option for each key about the content of files, such as `--max-gap`
@@ -138,9 +142,9 @@ class Meters(Section):
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
-    exports: list[Path] = []
+    exports: list[Path] | dict[str, list[Path]] = []
     """Raw exports to read instead of `folder`: files, or folders of them (docs/own-data.md).
-    `{state}` stands for the state."""
+    `{state}` stands for the state; or those of each state, by its name."""
     format: str | None = None
     """Format of the exports: a name in docs/own-data.md, a file of your own that ends in `.toml`,
     or `plain` for none of them. null: the one in which a file is recognised, unless `columns`,
@@ -166,16 +170,19 @@ class Meters(Section):
     """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: detected."""
     drop_skipped: bool = False
     """Leave out readings in the hour that clocks skip in spring, which some portals fill. Otherwise
-    they are refused, because they can mean another time zone."""
-    stamp: Literal["end", "start"] = "end"
-    """Whether a timestamp marks the end or the start of its interval."""
+    they are refused: they can mean another time zone."""
+    drop_gap_sums: bool = True
+    """Leave out readings beside gaps that may hold their energy."""
+    stamp: Mark | dict[str, Mark] = "end"
+    """Whether a timestamp marks the `end` or the `start` of its interval, or that of each state, by
+    its name."""
     interval: Literal[15, 30, 60] = 15
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
-    reading is a gap. `plfl init meters` writes the interval of the files if it is not given."""
+    reading is a gap. `plfl init meters` writes that of the files."""
     step: PositiveInt | dict[str, PositiveInt] | None = None
     """Minutes between the readings in the files, of all meters or by name (`*` and `?` are
-    wildcards). A later file with a single reading does not tell how long it is: it is taken to be
-    this long. null: such a file is refused. `plfl init meters` writes it."""
+    wildcards). A single reading in a later file is taken to be this long; null: it is refused.
+    `plfl init meters` writes it."""
     since: str | None = None
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None
@@ -187,7 +194,7 @@ class Meters(Section):
     """The readings are those of a cumulative register: the load is their difference, spread evenly
     over missing readings of up to `max_gap` minutes."""
     add: str | None = None
-    """Registers whose names are equal once the match of this regular expression is removed, such as
+    """Registers whose names are equal without the match of this regular expression, such as
     ` T[12]$` for day and night, are added. Where one has no reading, the sum has none, unless they
     take turns."""
     decimal: Literal[".", ","] | None = None
@@ -200,9 +207,8 @@ class Meters(Section):
     """A load is a gap if it differs by more than this multiple of the meter's median load from the
     median of the five readings before it. null: no load is."""
     duplicates: Literal["first", "last", "mean"] | None = None
-    """Which of several different readings for the same time counts; of several files, the `first`
-    is in the one that ends first, and the `last` in the one that ends last. null: they are an
-    error."""
+    """Which of several different readings for a time counts; of several files, the `first` is in
+    the one that ends first, the `last` in the one that ends last. null: an error."""
     allow_negative: bool = False
     """Accept negative loads, for example of a meter with generation behind it."""
     max_gap: int = Field(60, ge=0)
@@ -233,8 +239,8 @@ class Meters(Section):
     """Column of `weather` with the time at which a row, a forecast, was issued. For each time the
     latest forecast counts that was issued at least `weather_ahead` hours before."""
     weather_ahead: float | None = Field(None, gt=0)
-    """Hours between the issue of a forecast of the weather and the time that it is for. At least
-    the farthest target of a window, so that none reads what was not yet known."""
+    """Hours from the issue of a forecast of the weather to its time: at least the farthest target
+    of a window, so that none reads what was not yet known."""
 
     @field_validator("since", "until", mode="before")
     @classmethod
@@ -279,6 +285,25 @@ class Meters(Section):
     def input_columns(self) -> dict[str, str]:
         """The columns of a model's inputs other than the load and the calendar, by role."""
         return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
+
+    def of_state(self, state: str) -> Self:
+        """The keys with the values of a state, whose name stands for `{state}`."""
+        only = [pattern.replace("{state}", state) for pattern in self.only]
+        update: dict[str, Any] = {"exports": self.exports_of(state), "only": only}
+        if isinstance(self.stamp, dict):
+            update["stamp"] = self.stamp[state]
+        return self.model_copy(update=update)
+
+    def exports_of(self, state: str) -> list[Path]:
+        """The raw exports of a state."""
+        paths = self.exports[state] if isinstance(self.exports, dict) else self.exports
+        return [Path(str(path).replace("{state}", state)) for path in paths]
+
+    @property
+    def by_state(self) -> dict[str, dict[str, Any]]:
+        """The keys whose values are those of each state, by its name."""
+        values = {"exports": self.exports, "stamp": self.stamp}
+        return {key: value for key, value in values.items() if isinstance(value, dict)}
 
     def step_of(self, client: str) -> int | None:
         """The minutes between the readings of a meter, if they are known."""
@@ -408,12 +433,16 @@ class Data(Section):
         return find_source(self.source)
 
     @model_validator(mode="after")
-    def _check_clients_of_states(self) -> Self:
-        if isinstance(self.clients, dict) and set(self.clients) != set(self.states):
-            raise ValueError(
-                f"clients: has {', '.join(self.clients) or 'no states'}, but data.states has "
-                f"{', '.join(self.states)}; give a number for each of them, or one for all"
-            )
+    def _check_values_of_states(self) -> Self:
+        by_key = {f"meters.{key}": (by, "a value") for key, by in self.meters.by_state.items()}
+        if isinstance(self.clients, dict):
+            by_key["clients"] = (self.clients, "a number")
+        for key, (by_state, noun) in by_key.items():
+            if set(by_state) != set(self.states):
+                raise ValueError(
+                    f"{key}: has {', '.join(by_state) or 'no states'}, but data.states has "
+                    f"{', '.join(self.states)}; give {noun} for each of them, or one for all"
+                )
         return self
 
     @model_validator(mode="after")

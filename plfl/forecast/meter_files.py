@@ -90,6 +90,19 @@ class MeterFiles(Contents):
         differ from those of the study. `models` and `last_known`: as of
         `plfl.data.meters.read_files`."""
         layout = self._layout_with(keys)
+        marks = {*layout.by_state.get("stamp", {}).values()}
+        if len(marks) > 1:
+            raise DataError(
+                Problem(
+                    paths[0],
+                    "stamps mark the ends of intervals in some states of the study, the starts in "
+                    "others",
+                    f"say what they mark in these files: {Key('data.meters.stamp', 'end')} or "
+                    f"{Key('data.meters.stamp', 'start')}",
+                )
+            )
+        if marks:
+            layout = layout.model_copy(update={"stamp": marks.pop()})
         has_limit = layout.max_jump is not None  # then `without_jumps` refuses negative loads
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(

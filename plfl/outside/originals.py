@@ -20,6 +20,7 @@ from urllib.parse import quote, urljoin
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
 from plfl.base.text import counted
+from plfl.config.sections import Data
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
 
@@ -95,7 +96,7 @@ def original_of(task: BenchmarkTask) -> Original | None:
     data = task.parsed.data
     if data.source != "meters":
         return None
-    folders = {path.parent.name for path in data.meters.exports}
+    folders = {path.parent.name for path in _tables(data)}
     return next((original for name, original in originals().items() if name in folders), None)
 
 
@@ -103,11 +104,12 @@ def missing_tables(task: BenchmarkTask) -> list[Path]:
     """The tables of its original that a task reads and that are not there."""
     if original_of(task) is None:
         return []
-    data = task.parsed.data
-    tables = (
-        str(path).replace("{state}", state) for path in data.meters.exports for state in data.states
-    )
-    return [path for path in map(Path, tables) if not path.exists()]
+    return [path for path in _tables(task.parsed.data) if not path.exists()]
+
+
+def _tables(data: Data) -> list[Path]:
+    """The exports of all states."""
+    return [path for state in data.states for path in data.meters.exports_of(state)]
 
 
 def fetch(original: Original, data: Path, base: str = "", say: Say = print) -> dict[Path, int]:

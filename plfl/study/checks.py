@@ -369,11 +369,13 @@ def _check_exports(data: Data) -> Iterator[Problem]:
     """Report exports that do not fit the study, and options that exclude each other."""
     meters = data.meters
     patterns = [*map(str, meters.exports), *meters.only]
-    if meters.exports and len(data.states) > 1 and not any("{state}" in text for text in patterns):
+    is_alike = meters.exports and "exports" not in meters.by_state
+    if is_alike and len(data.states) > 1 and not any("{state}" in text for text in patterns):
         yield Problem(
             Key("data.meters.exports"),
             f"the {len(data.states)} states would have the same meters",
-            "write {state} into a path, or into a pattern of data.meters.only",
+            "write {state} into a path, or into a pattern of data.meters.only, or the exports of "
+            "each state by its name",
         )
     if meters.cumulative and meters.unit in ("kW", "W", "MW"):
         yield Problem(
@@ -381,7 +383,7 @@ def _check_exports(data: Data) -> Iterator[Problem]:
             f"a register counts energy, but {Key('data.meters.unit')} is {meters.unit}",
             f"use kWh, Wh or MWh, or remove {Key('data.meters.cumulative')}",
         )
-    if meters.cumulative and meters.stamp == "start":
+    if meters.cumulative and "start" in meters.by_state.get("stamp", {"": meters.stamp}).values():
         yield Problem(
             Key("data.meters.cumulative"),
             "the reading of a register belongs to the end of its interval",

@@ -77,6 +77,24 @@ def test_states_can_share_an_export(tmp_path: Path) -> None:
     assert meters.files(found, "a") == [tmp_path / "a.csv"]
 
 
+def test_states_can_have_files_and_stamps_of_their_own(tmp_path: Path) -> None:
+    raw().to_csv(one := tmp_path / "one.csv", index=False)
+    raw().to_csv(other := tmp_path / "other.csv", index=False)
+    marks = {"a": "end", "b": "start"}
+    keys = {"exports": {"a": [str(one)], "b": [str(other)]}, "stamp": marks, **KEYS}
+    data = {"source": "meters", "states": ["a", "b"], "clients": 2, "meters": keys}
+    found = Study.parse({"data": data}, "test").data
+    assert [meters.files(found, state) for state in "ab"] == [[one], [other]]
+    first, second = (meters.read(found, state)["b 1"]["load"] for state in "ab")
+    np.testing.assert_array_equal(first, second)
+    assert second.index[0] - first.index[0] == pd.Timedelta(hours=1)
+    for key, lacking in (("exports", {"a": [str(one)]}), ("stamp", {"a": "end", "c": "start"})):
+        with naming(ConfigError, f"meters.{key}", "data.states has a, b; give a value for each"):
+            Study.parse({"data": data | {"meters": keys | {key: lacking}}}, "test")
+    with naming(ConfigError, "data.meters.cumulative", "data.meters.stamp: end"):
+        Study.parse({"data": data | {"meters": keys | {"cumulative": True}}}, "test")
+
+
 def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
     """The choice of meters and times is that of the training."""
     raw().to_csv(path := tmp_path / "all.csv", index=False)

@@ -155,6 +155,8 @@ def test_meters_with_equal_gaps_are_read_like_each_alone(stamp: str, tmp_path: P
         assert meters[name].changes == meter.changes
     doubtful = meters["d" if stamp == "start" else "c"]
     assert doubtful.changes["readings beside a gap that may hold its energy, left out"] == 9
+    for name, meter in read(wide, **keys, drop_gap_sums=False).meters.items():
+        assert meter.load.notna().sum() == table[name].ne("Null").sum() - 1
 
 
 def test_thousands_of_meters_are_cleaned_once_for_each_form_of_gaps(

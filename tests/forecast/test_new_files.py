@@ -28,6 +28,7 @@ from plfl.deploy.forecasts import Forecasts
 from plfl.first_study.meters import describe_tests, recognise, write
 from plfl.forecast.backtest import backtest, pairs
 from plfl.forecast.choice import Forecasters
+from plfl.forecast.meter_files import MeterFiles
 from plfl.forecast.misfits import describe_scale
 from plfl.forecast.repeated_hour import place_lone
 from plfl.pipeline.file_patterns import FilePatterns
@@ -143,6 +144,24 @@ def test_an_option_says_how_other_files_are_written(results: Path, invoke: Calla
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "other"), expected)
     keys = yaml.safe_load((results / "reading.yaml").read_text())
     assert keys == {"date_format": "%m-%d-%y %H.%M", "unit": "Wh"}
+
+
+def test_a_study_whose_states_have_different_stamps_asks_what_they_mark(
+    results: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable
+) -> None:
+    def mark(*marks: str) -> None:
+        stamp = {f"state{number}": mark for number, mark in enumerate(marks)}
+        keys = {"timezone": ZONE, "interval": 60, "exports": ["e"], "date_format": DAY_FIRST}
+        monkeypatch.setattr(MeterFiles, "_layout", Meters.model_validate(keys | {"stamp": stamp}))
+
+    export("april", "2024-04-01", "2024-04-10")
+    mark("end", "start")
+    said = invoke("forecast", results, "april", "--with", "naive_day", status=2).err
+    assert "april: stamps mark the ends of intervals in some states" in said
+    assert "--read-stamp end or --read-stamp start" in said
+    marked = print_forecasts(invoke, results, "april", "--read-stamp", "end")
+    mark("end", "end")
+    assert print_forecasts(invoke, results, "april").equals(marked)
 
 
 def test_stamps_of_another_zone_come_on_the_clock_of_the_study(

@@ -40,7 +40,7 @@ from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_regis
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import fill_short, longest, runs
-from plfl.data.meters.paths import client_name, client_names, keys_of_state, raw_files
+from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.stamps import standard_offset
@@ -246,7 +246,7 @@ def _problems_of_left_out(
 
 def _read(data: Data, state: str) -> Exports:
     """The content of the files of a state, unless something is wrong or ambiguous."""
-    meters = keys_of_state(data, state)
+    meters = data.meters.of_state(state)
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
         with collect_problems(exports.problems):

@@ -641,7 +641,7 @@ class _Readings:
                     f"{Key('data.meters.until')}, or {self.place.leave_out}"
                 )
                 raise self.place.refusal(self.known_rows, row, kind, text, remedy)
-        is_doubtful = (excess > 1) & np.isin(steps, SERIES_MINUTES)
+        is_doubtful = (excess > 1) & np.isin(steps, SERIES_MINUTES) & self.keys.drop_gap_sums
         change = "readings beside a gap that may hold its energy, left out"
         self.changes[change] += int(is_doubtful.sum())
         is_doubtful = is_doubtful.reindex(self.known_rows.index, fill_value=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
-from plfl.config.sections import Data, Meters
+from plfl.config.sections import Data
 from plfl.data.meters.selection import is_chosen
 from plfl.data.meters.tables import SUFFIXES, reason_unreadable
 
@@ -29,18 +29,12 @@ def is_series(path: Path) -> bool:
     )
 
 
-def keys_of_state(data: Data, state: str) -> Meters:
-    """The keys of the meters of a state, whose name stands for `{state}` in `only`."""
-    patterns = [pattern.replace("{state}", state) for pattern in data.meters.only]
-    return data.meters.model_copy(update={"only": patterns})
-
-
 def files_of_state(data: Data, state: str) -> list[Path]:
     """The files with the meters of a state: its raw exports, or those of `_files_in_folder`."""
     if not data.meters.exports:
         return _files_in_folder(data, state)
     try:
-        return raw_files(Path(str(path).replace("{state}", state)) for path in data.meters.exports)
+        return raw_files(data.meters.exports_of(state))
     except DataError as error:
         remedy = f"correct the paths in {Key('data.meters.exports')}"
         raise DataError(*error.problems, remedy) from None
@@ -65,7 +59,7 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
     files = sorted(filter(is_series, folder.iterdir()))
     if not files:
         raise data_error(folder, "holds no meter files", f"they must end in {', '.join(SUFFIXES)}")
-    keys = keys_of_state(data, state)
+    keys = data.meters.of_state(state)
     files = [path for path in files if is_chosen(client_name(path), keys)]
     client_count = data.clients_of(state)
     if len(files) < client_count:
