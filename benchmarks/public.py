@@ -115,7 +115,7 @@ def until(loads: HourlyLoads, end: int) -> HourlyLoads:
     return HourlyLoads(loads.load[:end], loads.hour[:end], loads.weekday[:end])
 
 
-def spread_over(meters: Sequence[HourlyLoads], most: int) -> list[HourlyLoads]:
+def spread_over(meters: Sequence[Any], most: int) -> list[Any]:
     """At most this number of meters, at equal distances in their order."""
     some = np.unique(np.linspace(0, len(meters) - 1, min(most, len(meters))).astype(int))
     return [meters[i] for i in some]
@@ -347,34 +347,34 @@ class Curve:
     """Numbers of its first trees with which it is tested, too."""
 
     def results(self) -> list[dict[str, Any]]:
-        """A row for each number of weeks and number of trees."""
-        loads, stamps, _ = meters(self.site)
+        """A row for each number of weeks, number of trees, origin and meter."""
+        loads, stamps, names = meters(self.site)
         trained = booster(self.model.train())
         ahead, rows = self.model.ahead, []
-        numbers = [*self.fewer, self.model.sizes.trees]
-        for weeks, trees in itertools.product((1, 4), numbers):
-            scores = []
-            for origin in ORIGINS[self.site]:
-                begin = int(stamps.searchsorted(pd.Timestamp(origin), "right"))
-                for one in spread_over(loads, MOST_TESTED):
-                    last, lead = windows(begin, min(TEST, len(one.load) - begin), ahead, one.hour)
-                    inputs = inputs_of(one, ahead, last, lead, begin - HOURS_PER_WEEK * weeks)
+        lengths = {
+            trees: len(trained.model_to_string(num_iteration=trees))
+            for trees in (*self.fewer, self.model.sizes.trees)
+        }
+        keys = {"site": self.site, "ahead": ahead, "sites": "+".join(self.model.sites)}
+        keys |= {"meters": self.model.count(), "leaves": self.model.sizes.leaves}
+        for weeks, (number, origin) in itertools.product((1, 4), enumerate(ORIGINS[self.site])):
+            begin = int(stamps.searchsorted(pd.Timestamp(origin), "right"))
+            for name, one in spread_over([*zip(names, loads, strict=True)], MOST_TESTED):
+                last, lead = windows(begin, min(TEST, len(one.load) - begin), ahead, one.hour)
+                inputs = inputs_of(one, ahead, last, lead, begin - HOURS_PER_WEEK * weeks)
+                truth = one.load[last + lead]
+                base = one.load[last] if ahead == "hour" else one.load[last + lead - 24]
+                usable = np.isfinite(truth) & np.isfinite(base) & np.isfinite(inputs.scale)
+                if usable.sum() <= 100:
+                    continue
+                naive = np.abs(base - truth)[usable].mean()
+                for trees, length in lengths.items():
                     out = trained.predict(inputs.features, num_iteration=trees, num_threads=1)
-                    truth = one.load[last + lead]
-                    base = one.load[last] if ahead == "hour" else one.load[last + lead - 24]
-                    usable = np.isfinite(truth) & np.isfinite(base) & np.isfinite(inputs.scale)
-                    if usable.sum() > 100:
-                        error = np.abs(inputs.loads_of_outputs(np.asarray(out)) - truth)[
-                            usable
-                        ].mean()
-                        scores.append(error / np.abs(base - truth)[usable].mean())
-            keys = {"site": self.site, "ahead": ahead, "sites": "+".join(self.model.sites)}
-            keys |= {"meters": self.model.count(), "leaves": self.model.sizes.leaves}
-            text = trained.model_to_string(num_iteration=trees)
-            rows.append(
-                {**keys, "trees": trees, "weeks": weeks, "error": float(np.mean(scores))}
-                | {"bytes": len(text), "tested": len(scores)}
-            )
+                    wrong = np.abs(inputs.loads_of_outputs(np.asarray(out)) - truth)[usable]
+                    rows.append(
+                        {**keys, "trees": trees, "bytes": length, "weeks": weeks}
+                        | {"origin": number, "meter": name, "error": wrong.mean() / naive}
+                    )
         return rows
 
 
@@ -382,21 +382,23 @@ def curves(kinds: Sequence[str]) -> Iterator[Curve]:
     """How much is enough: by number of meters, of places, and of trees and leaves."""
     pairs = [*itertools.product(kinds, AHEADS)]
     targets = {"homes": ("zonnedael", "sydney"), "buildings": ("cambridge",)}
+    judges = {"homes": JUDGES_ONLY, "buildings": ("cambridge",)}
     for kind, ahead in pairs:
         sources = ("london",) if kind == "homes" else public_of("cambridge", ahead).sites
         for count in (10, 30, 100, 10_000):
             for target in targets[kind]:
                 yield Curve(target, PublicModel(sources, ahead, count))
     for (kind, ahead), leaves in itertools.product(pairs, (63, 8, 31)):
-        target = targets[kind][0]
-        sizes = TreeSizes(PUBLIC.trees, leaves)
-        yield Curve(target, PublicModel(public_of(target, ahead).sites, ahead, sizes=sizes), FEWER)
+        for target in judges[kind]:
+            sizes = TreeSizes(PUBLIC.trees, leaves)
+            model = PublicModel(public_of(target, ahead).sites, ahead, sizes=sizes)
+            yield Curve(target, model, FEWER)
     for kind, ahead in pairs:
-        target = targets[kind][0]
-        sources = public_of(target, ahead).sites
-        for count in range(1, len(sources) + 1):
-            for some in itertools.combinations(sources, count):
-                yield Curve(target, PublicModel(some, ahead))
+        for target in judges[kind]:
+            sources = public_of(target, ahead).sites
+            for count in range(1, len(sources)):  # all of them are above
+                for some in itertools.combinations(sources, count):
+                    yield Curve(target, PublicModel(some, ahead))
 
 
 def prepare(data: Path, models: Path) -> None:
@@ -457,7 +459,7 @@ def main() -> None:
             run(pool, list(dict.fromkeys(public)), "train", "models")
             run(pool, judged, "results", "errors.csv")
         if "curves" in parts:
-            run(pool, list(curves(kinds)), "results", "curves.csv")
+            run(pool, [c for c in curves(kinds) if c.site in sites], "results", "curves.csv")
 
 
 if __name__ == "__main__":

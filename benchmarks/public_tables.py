@@ -5,7 +5,8 @@
 OUT has `errors.csv` and `curves.csv` of `benchmarks.public`, `starter.csv` of `benchmarks.starter`
 and `pretrained.csv` of `benchmarks.pretrained`; what is not there is left out. Prints Markdown and
 writes `OUT/public.csv`: for each site, horizon and number of weeks the errors of all forecasters;
-`OUT/first_weeks.csv`: what a site's first week tells; and `OUT/curves.png`: how much is enough.
+`OUT/first_weeks.csv`: what a site's first week tells; and how much is enough:
+`OUT/public_curves.csv`, means over meters and origins, and `OUT/curves.png`.
 """
 
 from __future__ import annotations
@@ -164,10 +165,7 @@ def main(folder: Path) -> None:
     if (file := folder / "pretrained.csv").is_file():
         print_pretrained(pd.read_csv(file))
     if (file := folder / "curves.csv").is_file():
-        curves = pd.read_csv(file)
-        print("\n## curves\n")
-        print(curves.drop(columns=["tested"]).round(3).to_string(index=False))
-        draw_curves(curves, folder / "curves.png")
+        print_curves(pd.read_csv(file).drop_duplicates(), folder)
 
 
 def print_errors(folder: Path) -> None:
@@ -203,6 +201,40 @@ def print_errors(folder: Path) -> None:
                 verdicts.loc[ahead].reindex([s for s in SITES if (ahead, s) in verdicts.index])
             )
         )
+
+
+CURVE = ["site", "ahead", "sites", "meters", "leaves", "trees", "weeks"]
+"""What tells apart the public models of the curves, and what is asked of them."""
+CURVE_CLAIMS = {
+    "K1": ("london+sydney, 31 leaves, 300 trees", "london+sydney, 63 leaves, 300 trees", 0.005),
+    "K2": ("london+sydney, 8 leaves, 300 trees", "london+sydney, 63 leaves, 300 trees", 0.02),
+    "K3": ("london+sydney, 31 leaves, 100 trees", "london+sydney, 8 leaves, 300 trees", 0.0),
+    "K4": ("london+sydney, 63 leaves, 300 trees", "london, 63 leaves, 300 trees", 0.005),
+    "K5": ("london, 63 leaves, 300 trees", "sydney, 63 leaves, 300 trees", 0.0),
+}
+"""The model that has the lower error, the other one, and by how much it may be worse."""
+
+
+def print_curves(curves: pd.DataFrame, folder: Path) -> None:
+    """Print the errors of public models by size, and the verdicts of K1 to K5."""
+    means = curves.groupby([*CURVE, "bytes"], sort=False)["error"].agg(["mean", "size"])
+    table = means.set_axis(["error", "tested"], axis=1).reset_index()
+    table = table[[*CURVE, "error", "bytes", "tested"]]
+    print(f"\n## curves\n\n{table.drop(columns='tested').round(3).to_string(index=False)}\n")
+    table.to_csv(folder / "public_curves.csv", index=False, float_format="%.6g")
+    draw_curves(table, folder / "curves.png")
+    whole = curves[curves["weeks"] == 1]
+    names = [f"{c.sites}, {c.leaves} leaves, {c.trees} trees" for c in whole.itertuples()]
+    whole = whole.assign(model=names).sort_values("meters")  # of all meters of the sites: the last
+    keys = ["ahead", "site", "meter", "origin"]
+    errors = whole.drop_duplicates([*keys, "model"], keep="last").pivot(
+        index=keys, columns="model", values="error"
+    )
+    errors = errors.reset_index().assign(weeks=1)
+    for name, (better, than, margin) in CURVE_CLAIMS.items():
+        if {better, than} <= {*errors}:
+            pairs = errors.dropna(subset=[better, than])
+            print(f"{name}\n{verdict(pairs, better, [than], 1, margin).to_string()}")
 
 
 def print_starter(starter: pd.DataFrame) -> None:

@@ -2,13 +2,14 @@
 
     python -m benchmarks.starter DATA OUT [--cores 16]
     python -m benchmarks.starter DATA OUT --kinds homes
-    python -m benchmarks.starter DATA OUT --kinds buildings --judge
+    python -m benchmarks.starter DATA OUT --kinds buildings --judge [--sites fox]
     python -m benchmarks.starter DATA OUT --without london fox
 
 DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.public`
 reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
 same way on the other sites. docs/public.md has the claims. `--kinds` makes the file of a kind alone
-and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too.
+and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too, or
+those of `--sites`.
 `--without` only makes the medians of models for these sites, `OUT/without-SITE.xz`, as the baseline
 `public` reads them; with `--quantiles` also the ends of the intervals, for studies of quantiles.
 """
@@ -156,6 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
     parser.add_argument("--judge", action="store_true", help="judge the sites of --kinds")
+    parser.add_argument("--sites", nargs="+", choices=[*public.TABLES], help="those to judge")
     parser.add_argument("--without", nargs="+", choices=[*public.TABLES])
     parser.add_argument("--quantiles", action="store_true", help="all quantiles of --without")
     options = parser.parse_args(arguments)
@@ -172,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     judges = options.judge or len(options.kinds) == len(KINDS)
     everyone = [site for kind in options.kinds for site in KINDS[kind]] if judges else []
+    everyone = [site for site in everyone if site in (options.sites or everyone)]
     trained_on = dict.fromkeys([*map(shipped, options.kinds), *map(left_out, everyone)])
     boosters = [
         Booster(sites, ahead, level)
