@@ -254,19 +254,22 @@ def print_starter(starter: pd.DataFrame) -> None:
 
 
 def print_pretrained(table: pd.DataFrame) -> None:
-    """Print the errors of means with a pretrained model, and the verdicts of F1 and F2."""
-    means = table.drop(columns="meter").groupby(["site", "weeks"]).mean()
+    """Print the errors of means with a pretrained model, and the verdicts of F1 to F3."""
+    means = table.drop(columns="meter").groupby(["ahead", "site", "weeks"]).mean()
     print(f"\n## pretrained\n\n{means.round(3).T.to_string()}")
     means_of_four = "w own, others, public, fracast", ["w own, others, public"]
     claims = {"F1": ("public + fracast", ["public", "fracast"]), "F2": means_of_four}
-    for (site, weeks), some in table.groupby(["site", "weeks"]):
+    claims["F3"] = "public", ["fracast"]
+    for (ahead, site, weeks), some in table.groupby(["ahead", "site", "weeks"]):
         for name, (better, than) in claims.items():
             rival = min(than, key=lambda other: some[other].mean())
             gains = (some[rival] - some[better]).dropna()
             if len(gains):
                 mean, low, high = interval(gains.to_frame())
                 said = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
-                print(f"{name} {site}, {weeks}: {said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
+                print(
+                    f"{name} {ahead} {site}, {weeks}: {said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+                )
 
 
 if __name__ == "__main__":
