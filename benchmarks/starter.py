@@ -2,14 +2,15 @@
 
     python -m benchmarks.starter DATA OUT [--cores 16]
     python -m benchmarks.starter DATA OUT --kinds homes
-    python -m benchmarks.starter DATA OUT --kinds buildings --judge [--sites fox]
+    python -m benchmarks.starter DATA OUT --kinds buildings --judge
+    python -m benchmarks.starter DATA OUT --shipped
     python -m benchmarks.starter DATA OUT --without london fox
 
 DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.public`
 reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
 same way on the other sites. docs/public.md has the claims. `--kinds` makes the file of a kind alone
-and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too, or
-those of `--sites`.
+and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too.
+`--shipped` trains nothing: it judges the files that come with plfl at the sites that only judge.
 `--without` only makes the medians of models for these sites, `OUT/without-SITE.xz`, as the baseline
 `public` reads them; with `--quantiles` also the ends of the intervals, for studies of quantiles.
 """
@@ -21,7 +22,7 @@ import hashlib
 import json
 import lzma
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,8 @@ from numpy.typing import NDArray
 from benchmarks import public
 from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST
 from plfl.public.inputs import HOURS_PER_WEEK, LeadTime, inputs_of
-from plfl.public.models import DIGESTS, MeterKind
-from plfl.public.packing import pack
+from plfl.public.models import DIGESTS, MeterKind, file_of
+from plfl.public.packing import pack, unpack
 from plfl.public.seen import marks_of
 from plfl.public.training import TreeSizes, fit, gather
 
@@ -148,6 +149,13 @@ def write_shipped(kind: MeterKind, texts: Mapping[Booster, str], out: Path) -> N
     print(f"{kind}.xz: {len(content)} bytes, {said}", flush=True)
 
 
+def write_scores(scores: Iterable[list[dict[str, Any]]], out: Path) -> None:
+    """Write the table of the sites' scores."""
+    table = pd.DataFrame([row for rows in scores for row in rows])
+    table.to_csv(out / "starter.csv", index=False, float_format="%.6g")
+    print(f"starter.csv: {len(table)} rows", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, judge, and write the files."""
     about = (__doc__ or "").partition("\n")[0]
@@ -157,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
     parser.add_argument("--judge", action="store_true", help="judge the sites of --kinds")
-    parser.add_argument("--sites", nargs="+", choices=[*public.TABLES], help="those to judge")
+    parser.add_argument("--shipped", action="store_true", help="judge the files of the package")
     parser.add_argument("--without", nargs="+", choices=[*public.TABLES])
     parser.add_argument("--quantiles", action="store_true", help="all quantiles of --without")
     options = parser.parse_args(arguments)
@@ -172,9 +180,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (options.out / f"without-{site}.xz").write_bytes(content)
             print(f"without-{site}.xz: {time.monotonic() - started:.0f} s", flush=True)
         return
+    if options.shipped:
+        models = {kind: unpack(file_of(kind).read_bytes())[0] for kind in options.kinds}
+        judged = [
+            Judged(site, ahead, tuple(models[kind][f"{ahead}_{round(100 * q)}"] for q in LEVELS))
+            for ahead in AHEADS
+            for site in JUDGES_ONLY
+            if (kind := public.kind_of(site)) in models
+        ]
+        write_scores(map(Judged.rows, judged), options.out)
+        return
     judges = options.judge or len(options.kinds) == len(KINDS)
     everyone = [site for kind in options.kinds for site in KINDS[kind]] if judges else []
-    everyone = [site for site in everyone if site in (options.sites or everyone)]
     trained_on = dict.fromkeys([*map(shipped, options.kinds), *map(left_out, everyone)])
     boosters = [
         Booster(sites, ahead, level)
@@ -198,10 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for site in everyone
             for ahead in AHEADS
         ]
-        rows = [row for some in pool.map(Judged.rows, judged) for row in some]
-    table = pd.DataFrame(rows)
-    table.to_csv(options.out / "starter.csv", index=False, float_format="%.6g")
-    print(f"starter.csv: {len(table)} rows, {time.monotonic() - started:.0f} s", flush=True)
+        write_scores(pool.map(Judged.rows, judged), options.out)
 
 
 if __name__ == "__main__":
