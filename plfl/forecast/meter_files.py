@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,9 +23,9 @@ from plfl.data import meters
 from plfl.data.features import drop_replaced, resampled
 from plfl.data.meters.faults import READINGS_BEFORE, fill_short, mask_jumps
 from plfl.data.meters.paths import client_name
-from plfl.data.meters.stamps import standard_offset, zone_named
+from plfl.data.meters.stamps import standard_offset, zone_named, zone_of
 from plfl.forecast.contents import Contents
-from plfl.forecast.output import localise
+from plfl.forecast.output import localise, localise_stamps
 from plfl.forecast.recent import LENGTH_COLUMN
 
 log = logging.getLogger(__name__)
@@ -316,15 +316,11 @@ class MeterFiles(Contents):
         """A time of a client's readings, naive standard time, as local time with its UTC offset, if
         the time zone is known."""
         zone = self.zone(client)
-        if zone is None:
-            return stamp
-        return stamp.tz_localize(timezone(standard_offset(zone))).tz_convert(zone)
+        return stamp if zone is None else localise_stamps(stamp, zone)
 
     def zone(self, client: str) -> ZoneInfo | None:
         """The time zone of a client's readings, if it is known."""
-        if self.study.data.source != "meters":
-            return None
-        return zone_named(self._layout.timezone_of(client))
+        return zone_of(self.study.data, client)
 
 
 def _offset(layout: Meters, client: str) -> timedelta:

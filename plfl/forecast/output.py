@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, timezone, tzinfo
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 import pandas as pd
@@ -19,6 +19,7 @@ from plfl.base.spreadsheets import as_csv, write_workbook
 from plfl.data.meters.stamps import standard_offset, zone_named
 
 FORMATS = (".csv", ".parquet", ".xlsx", ".json")
+Stamps = TypeVar("Stamps", pd.DatetimeIndex, pd.Timestamp)
 STANDARD_TIME = "local standard time"
 """The time zone of stamps without a UTC offset."""
 
@@ -107,8 +108,8 @@ def localise(forecasts: pd.DataFrame, zone: ZoneInfo) -> pd.DataFrame:
     return forecasts.set_axis(localise_stamps(_stamps(forecasts), zone)).assign(made_at=made_at)
 
 
-def localise_stamps(stamps: pd.DatetimeIndex, zone: ZoneInfo) -> pd.DatetimeIndex:
-    """Times of the standard time of a zone as its local time with offsets."""
+def localise_stamps(stamps: Stamps, zone: ZoneInfo) -> Stamps:
+    """Times, or one, of the standard time of a zone as its local time with offsets."""
     return stamps.tz_localize(timezone(standard_offset(zone))).tz_convert(zone)
 
 

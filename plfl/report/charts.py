@@ -22,7 +22,7 @@ import vl_convert
 
 from plfl.base.errors import PlflError
 from plfl.base.files import user_cache, write_text
-from plfl.data.meters.stamps import zone_named
+from plfl.data.meters.stamps import zone_of
 from plfl.forecast.output import localise_stamps
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import AXES
@@ -279,11 +279,8 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
 
 def _local_start(study: Study, client: str, stamps: pd.Series) -> pd.Timestamp:
     """The first of a client's stamps, with daylight saving time if its zone is known."""
-    first = pd.DatetimeIndex(stamps.iloc[:1])
-    if study.data.source != "meters":
-        return pd.Timestamp(first[0])
-    zone = zone_named(study.data.meters.timezone_of(client))
-    return pd.Timestamp(localise_stamps(first, zone)[0])
+    first, zone = pd.Timestamp(stamps.iloc[0]), zone_of(study.data, client)
+    return first if zone is None else localise_stamps(first, zone)
 
 
 def _choice(name: str, values: Sequence[str], labels: Sequence[str], title: str) -> alt.Parameter:

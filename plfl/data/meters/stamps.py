@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import counted
-from plfl.config.sections import Meters, in_zone
+from plfl.config.sections import Data, Meters, in_zone
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import WEEKDAY, RawTable
 
@@ -408,6 +408,11 @@ def zone_named(name: str, place: Key | str = _ZONE_KEY) -> ZoneInfo:
         return ZoneInfo(in_zone(name))
     except ValueError as error:
         raise DataError(Problem(place, f"{name!r} is not allowed: {error}")) from None
+
+
+def zone_of(data: Data, client: str) -> ZoneInfo | None:
+    """The time zone of a client's readings, if it is known."""
+    return zone_named(data.meters.timezone_of(client)) if data.source == "meters" else None
 
 
 def may_be_clock_change(wall: pd.Timestamp) -> bool:
