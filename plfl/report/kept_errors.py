@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from plfl.base.text import counted
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     LEADS_FILE,
@@ -95,7 +96,7 @@ def describe_as_new(results: Path, study: Study) -> str:
     means = errors.mean()
     weeks, count = int(table["weeks"].iloc[0]), len(errors)
     parts = [
-        f"For a new {study.client_word} with {weeks} week{'s' * (weeks > 1)} of readings, the "
+        f"For a new {study.client_word} with {counted(weeks, 'week')} of readings, the "
         f"forecaster that plfl forecast --new takes, {_with_label(first_name)}, had an error "
         f"of {means[first_name]:.3f}"
     ]

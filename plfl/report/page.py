@@ -142,7 +142,7 @@ def _gaps(tables: Tables) -> str:
     clients = tables.clients
     if "skipped" not in clients or not (touched := clients[clients["skipped"] > 0]).size:
         return ""
-    number = f"{len(touched)} {tables.study.client_word}{'s' * (len(touched) > 1)}"
+    number = counted(len(touched), tables.study.client_word)
     share = clients["skipped"].sum() / clients[["windows", "skipped"]].sum().sum()
     return (
         f"{clients['skipped'].sum():,} windows of {number} touch a gap in the readings and are "

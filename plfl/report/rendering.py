@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import write_text
+from plfl.base.text import counted
 from plfl.report import figures
 from plfl.results.tables import Tables
 from plfl.results.words import space_thousands
@@ -41,6 +42,7 @@ def templates(*packages: str) -> jinja2.Environment:
     )
     environment.globals |= {
         "number": space_thousands,
+        "counted": counted,
         "with_interval": with_interval,
         "format_signed": format_signed,
     }

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from plfl import baselines, methods
+from plfl.base.text import counted
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
 from plfl.config.sections import BASELINE, Claim, Scheme
 from plfl.optimizers import client as client_opts
@@ -129,8 +130,7 @@ def describe_shared(study: Study, sharing: str) -> str:
     block = study.sharing[sharing]
     if isinstance(block, Scheme):
         if block.history:
-            weeks = f"{block.history} week{'s' * (block.history > 1)}"
-            return f"a new {study.client_word} with {weeks} of readings"
+            return f"a new {study.client_word} with {counted(block.history, 'week')} of readings"
         raw = block.join == "raw"
         return "a network on the raw data of all" if raw else "received without taking part"
     if not block:
@@ -194,8 +194,8 @@ def mixture(labels: Sequence[str], client_word: str = "client") -> str:
     (second, second_count), *rest = other_labels
     parts = [f"{first} for {count} of {len(labels)} {client_word}s", f"for {second_count} {second}"]
     other_count = sum(number for _, number in rest)
-    others = f"for {other_count} other{'s' * (other_count > 1)}"
-    return ", ".join([*parts, *([others] if other_count else [])])
+    parts += [f"for {counted(other_count, 'other')}"] if other_count else []
+    return ", ".join(parts)
 
 
 def usual_forecaster(labels: Sequence[str]) -> str:
@@ -206,7 +206,7 @@ def usual_forecaster(labels: Sequence[str]) -> str:
         return first
     others = [other_labels[0][0]]
     if remaining_count := len(other_labels) - 1:
-        others.append(f"{remaining_count} other{'s' * (remaining_count > 1)}")
+        others.append(counted(remaining_count, "other"))
     return f"{'mostly ' * (2 * count > len(labels))}{first}, sometimes {join_words(others, 'or')}"
 
 
@@ -351,7 +351,7 @@ def scope(row: Any, are_meters: bool) -> str:
     fewest_levels |= {"weeks": (1, "week"), "seeds": (1, "seed")}
     counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in fewest_levels}
     return ", ".join(
-        f"{counts[name]} {word}{'s' * (counts[name] > 1)}"
+        counted(counts[name], word)
         for name, (fewest, word) in fewest_levels.items()
         if counts[name] >= fewest
     )

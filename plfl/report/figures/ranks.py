@@ -7,6 +7,7 @@ from functools import partial
 import scikit_posthocs
 from matplotlib.figure import Figure
 
+from plfl.base.text import counted
 from plfl.report.figures.style import ACCENT, PAGE_WIDTH, fit, panels
 from plfl.results.ranking import mase_by_client, rank_methods
 from plfl.results.records import MODELS
@@ -45,7 +46,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
                 "\N{NO-BREAK SPACE}".join(words if text.get_ha() == "right" else words[::-1])
             )
         p = f"= {ranked.friedman:.2g}" if ranked.friedman >= 1e-4 else "< 0.0001"
-        clients = f"{ranked.clients} client" + "s" * (ranked.clients > 1)
+        clients = counted(ranked.clients, "client")
         axis.set_title(
             f"{model} models, {clients}: mean rank, the best on the left\n"
             f"critical difference (CD) {ranked.critical_difference:.2f}, Friedman p {p}"
