@@ -71,6 +71,11 @@ def format_span(span: timedelta) -> str:
     return f"{hours} hour{'s' * (hours != '1')}"
 
 
+def capitalise(text: str) -> str:
+    """A text with a capital first letter; unlike `str.capitalize`, it changes no other one."""
+    return text[:1].upper() + text[1:]
+
+
 def readable_size(size: float) -> str:
     """A number of bytes with its unit.
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from plfl.base.text import Progress
+from plfl.base.text import Progress, capitalise
 from plfl.cli.commands import COMMANDS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -47,7 +47,7 @@ def add_parser(
     parser = commands.add_parser(
         name,
         help=about,
-        description=f"{about[0].upper()}{about[1:]}.",
+        description=f"{capitalise(about)}.",
         epilog=f"examples:{example_lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, PlflError, Problem, as_problem, collect_problems
 from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
-from plfl.base.text import counted, print_table
+from plfl.base.text import capitalise, counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.config.sections import Data
@@ -50,7 +50,7 @@ REPORT_COLUMNS = (
 
 def add(commands: Commands) -> None:
     about = COMMANDS["data"]
-    parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
+    parser = commands.add_parser("data", help=about, description=f"{capitalise(about)}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study and list possible problems"
     check = add_parser(commands_of_data, "check", EXAMPLES, run, about=about)

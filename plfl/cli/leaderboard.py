@@ -9,7 +9,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, PlflError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
 from plfl.base.shipped import root
-from plfl.base.text import counted, print_table
+from plfl.base.text import capitalise, counted, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.score import add_submission, run
@@ -36,9 +36,7 @@ plfl leaderboard table building-1-week building-4-weeks
 
 def add(commands: Commands) -> None:
     about = COMMANDS["leaderboard"]
-    parser = commands.add_parser(
-        "leaderboard", help=about, description=f"{about[0].upper()}{about[1:]}."
-    )
+    parser = commands.add_parser("leaderboard", help=about, description=f"{capitalise(about)}.")
     commands_of_boards = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "score predictions, add their row, and keep them beside it"
     adding = add_parser(commands_of_boards, "add", ADD, run_add, about=about)

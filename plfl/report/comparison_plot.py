@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from plfl.base.text import capitalise
 from plfl.config.claim_scores import COUNTED, LOADS_SCORE
 from plfl.results.words import estimate, scope
 from plfl.study import Study
@@ -103,7 +104,7 @@ def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:
     the study does not name it; `effect`, the difference with its interval, empty if unknown, and
     their positions `at`, `start` and `end`, None if they are not on the axis; `evidence`: which
     forecasters were compared, on which data, and what would decide the claim."""
-    place = f"{row['place'][0].upper()}{row['place'][1:]}: " if row["place"] else ""
+    place = f"{capitalise(row['place'])}: " if row["place"] else ""
     places = {
         name: scale.position_of(row[column])
         if row["score"] not in (*COUNTED, LOADS_SCORE) and math.isfinite(row[column])
@@ -113,7 +114,7 @@ def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:
     sides = f"{row['chosen']} against {row['chosen_than']}" if row["chosen_than"] else ""
     data = f"based on {row['data']}" * bool(row["data"])
     remarks = [row["reason"] or sides, data, row["needed"].rstrip(".")]
-    sentences = [text[0].upper() + text[1:] for text in remarks if text]
+    sentences = [capitalise(text) for text in remarks if text]
     return places | {
         "text": f"{row['text']} ({row['claim']})" if row["claim"] else f"{place}{row['text']}",
         "verdict": row["verdict"],

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from plfl import baselines, methods
-from plfl.base.text import counted
+from plfl.base.text import capitalise, counted
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
 from plfl.config.sections import BASELINE, Claim, Scheme
 from plfl.optimizers import client as client_opts
@@ -318,7 +318,7 @@ def capitalised(study: Study, text: str) -> str:
     """A sentence with a capital first letter. Names of sharing schemes, and such as pFedMe, keep
     theirs."""
     is_name = text.partition(" (")[0] in study.sharing or text[1].isupper()
-    return text if is_name else text[0].upper() + text[1:]
+    return text if is_name else capitalise(text)
 
 
 # -- numbers of comparisons ------------------------------------------------------------------------
