@@ -1,5 +1,6 @@
 """Text for terminals, made safe if others wrote it."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -74,6 +75,11 @@ def format_span(span: timedelta) -> str:
 def capitalise(text: str) -> str:
     """A text with a capital first letter; unlike `str.capitalize`, it changes no other one."""
     return text[:1].upper() + text[1:]
+
+
+def format_percent(percent: float, digits: int = 1) -> str:
+    """A number of per cent in print, with these decimal places; `n/a` if it is not finite."""
+    return f"{percent:.{digits}f}\N{NO-BREAK SPACE}%" if math.isfinite(percent) else "n/a"
 
 
 def readable_size(size: float) -> str:

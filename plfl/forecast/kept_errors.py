@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.text import format_percent
 from plfl.data.dataset import Dataset
 from plfl.forecast.backtest import FORECASTS, score_pairs
 from plfl.results.assignment import IN_USE
@@ -144,9 +145,9 @@ def warn_of_sum(scores: Mapping[Any, Any], are_medians: bool, when: str = "") ->
     if not round(percent, 1) > round(day_percent, 1):
         return ""
     digits = int(round(percent) == round(day_percent))
-    numbers = [f"{number:.{digits}f}\N{NO-BREAK SPACE}%" for number in (percent, day_percent)]
+    numbers = [format_percent(number, digits) for number in (percent, day_percent)]
     bias = scores["bias_percent"]
-    total = f"in total {abs(bias):.0f}\N{NO-BREAK SPACE}% too {'low' if bias < 0 else 'high'}"
+    total = f"in total {format_percent(abs(bias), 0)} too {'low' if bias < 0 else 'high'}"
     reason = f"they are {'medians and ' * (are_medians and bias < 0)}{total}"
     return (
         f"Do not add these forecasts: of the sum they were wrong by {numbers[0]}{when}, repeating "

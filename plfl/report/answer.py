@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.text import list_names
+from plfl.base.text import format_percent, list_names
 from plfl.baselines import BASELINE, pretrained_names
 from plfl.baselines.public import Public
 from plfl.config.sections import Claim
@@ -323,7 +323,7 @@ class _Question:
             and math.isfinite(error := _mean(self._find(f"{BASELINE}-{name}"), "wape"))
         }
         naive_texts = [
-            f"{text} {'would miss ' * (not number)}{100 * error:.0f}{SPACE}%"
+            f"{text} {'would miss ' * (not number)}{format_percent(100 * error, 0)}"
             for number, (text, error) in enumerate(naive_errors.items())
         ]
         naive_clause = f"; repeating {words.join_words(naive_texts)}" if naive_texts else ""
@@ -332,8 +332,8 @@ class _Question:
         ]
         labels = dict.fromkeys(contender.label_with_name for contender in used_contenders)
         yield (
-            f"Your forecasts will miss about {100 * mean:.0f}{SPACE}% of {self.load}{naive_clause}"
-            f". In use: {'; '.join(labels)}."
+            f"Your forecasts will miss about {format_percent(100 * mean, 0)} of {self.load}"
+            f"{naive_clause}. In use: {'; '.join(labels)}."
         )
         yield from dict.fromkeys(
             text
@@ -407,7 +407,11 @@ class _Question:
             return
         missed = _mean(public_row, "wape")
         percent = 100 * contest.comparison.effect / contest.error(1)
-        share = f"misses {100 * missed:.0f}{SPACE}% of {self.load}" if math.isfinite(missed) else ""
+        share = (
+            f"misses {format_percent(100 * missed, 0)} of {self.load}"
+            if math.isfinite(missed)
+            else ""
+        )
         compared = (
             f"{_amount(percent)} {'lower' if percent > 0 else 'higher'}"
             if round(percent, 1)
@@ -485,7 +489,7 @@ def _megabytes(count: float) -> str:
 def _amount(percent: float) -> str:
     """A share in percent without its sign: "3.1 %", "34 %", "0.02 %"."""
     digits = 0 if abs(percent) >= 10 else 1 if round(percent, 1) else 2
-    return f"{abs(percent):.{digits}f}{SPACE}%"
+    return format_percent(abs(percent), digits)
 
 
 def _range(low: float, high: float) -> str:
@@ -503,7 +507,7 @@ def _describe_change(first: float, second: float) -> str:
         return "as good as equal"
     if share < -10:
         return f"{first / second:,.0f} times as high"
-    return f"{_format_share(abs(share))} {'lower' if share > 0 else 'higher'}"
+    return f"{format_percent(100 * abs(share), 0)} {'lower' if share > 0 else 'higher'}"
 
 
 def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
@@ -523,8 +527,8 @@ def _in_percent(contest: Contest, load: str) -> str:
     if not math.isfinite(federated + alone_percent):
         return ""
     return (
-        f" In percent of {load} (WAPE): {federated:.1f}\N{NO-BREAK SPACE}% and "
-        f"{alone_percent:.1f}\N{NO-BREAK SPACE}%."
+        f" In percent of {load} (WAPE): {format_percent(federated)} and "
+        f"{format_percent(alone_percent)}."
     )
 
 
@@ -555,10 +559,6 @@ def _describe_test_periods(variants: Sequence[Variant]) -> str:
     return f"Tested on the days {words.join_words(periods)}.{trained}"
 
 
-def _format_share(share: float) -> str:
-    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
-
-
 def _gainers_and_losers(clients: pd.DataFrame) -> str:
     """Which clients gain and lose most, if any."""
     has_no_interval = clients["low"].isna().all()
@@ -567,7 +567,7 @@ def _gainers_and_losers(clients: pd.DataFrame) -> str:
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
         if row["gain"] * (1 if word == "gains" else -1) > 0:
             saved = f"{space_thousands(abs(row['kwh_a_month']))} kWh of errors a month"
-            share = _format_share(abs(row["percent"]) / 100)
+            share = format_percent(abs(row["percent"]), 0)
             open_ = bool(row["low"] <= 0 <= row["high"])
             parts.append(
                 f"{row['client']} {word} most{', but not clearly' * open_}: "

@@ -3,11 +3,10 @@ of the sum of the meters."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
-from plfl.base.text import counted
+from plfl.base.text import counted, format_percent
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     LEADS_FILE,
@@ -18,7 +17,7 @@ from plfl.forecast.kept_errors import (
     SUMS_FILE,
     read_errors,
 )
-from plfl.report.rendering import score
+from plfl.report.rendering import format_peak, score
 from plfl.results import words
 from plfl.results.words import baseline_label
 from plfl.study import Study
@@ -46,7 +45,11 @@ def lead_time_errors(results: Path, study: Study) -> dict[str, Any]:
     naive_errors = day.pivot_table(index="state", columns="minutes", values="naive_day", sort=False)
     naive_errors = naive_errors.reindex(columns=shown_minutes)
     rows = [
-        {"state": state, "forecaster": _label(study, str(name)), "errors": [*map(_percent, values)]}
+        {
+            "state": state,
+            "forecaster": _label(study, str(name)),
+            "errors": [*map(format_percent, values)],
+        }
         for (state, name), values in zip(errors.index, errors.to_numpy(float), strict=True)
     ]
     if "naive_day" not in table["forecaster"].tolist():
@@ -54,7 +57,7 @@ def lead_time_errors(results: Path, study: Study) -> dict[str, Any]:
             {
                 "state": state,
                 "forecaster": _label(study, "naive_day"),
-                "errors": [*map(_percent, values)],
+                "errors": [*map(format_percent, values)],
             }
             for state, values in zip(naive_errors.index, naive_errors.to_numpy(float), strict=True)
         ]
@@ -64,24 +67,19 @@ def lead_time_errors(results: Path, study: Study) -> dict[str, Any]:
 def sum_rows(results: Path, study: Study) -> list[dict[str, str]]:
     """The errors of the sum, a row for each state and forecaster; empty without any."""
     table = read_errors(results, SUMS_FILE, SUM_COLUMNS)
-    rows = []
-    for row in table.to_dict("records"):
-        peak = row["peak_percent"]
-        rows.append(
-            {
-                "state": str(row["state"]),
-                "forecaster": _label(study, str(row["forecaster"])),
-                "percent": _percent(row["percent_of_load"]),
-                "day": _percent(row["percent_of_load"] * row["naive_day"] / row["mae"])
-                if row["mae"] > 0
-                else "n/a",
-                "mase": score(row["mase"]),
-                "peak": f"{_percent(peak)}, {row['peak_hours']:.1f}\N{NO-BREAK SPACE}h"
-                if math.isfinite(peak)
-                else "n/a",
-            }
-        )
-    return rows
+    return [
+        {
+            "state": str(row["state"]),
+            "forecaster": _label(study, str(row["forecaster"])),
+            "percent": format_percent(row["percent_of_load"]),
+            "day": format_percent(row["percent_of_load"] * row["naive_day"] / row["mae"])
+            if row["mae"] > 0
+            else "n/a",
+            "mase": score(row["mase"]),
+            "peak": format_peak(row["peak_percent"], row["peak_hours"]),
+        }
+        for row in table.to_dict("records")
+    ]
 
 
 def describe_as_new(results: Path, study: Study) -> str:
@@ -124,10 +122,6 @@ def _label(study: Study, name: str) -> str:
     if name in words.USE_WORDS:
         return words.USE_WORDS[name].capitalize()
     return words.scheme(study, name) if name in study.sharing else baseline_label(name)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1f}\N{NO-BREAK SPACE}%" if math.isfinite(value) else "n/a"
 
 
 def _in_words(minutes: int) -> str:

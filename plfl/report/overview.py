@@ -11,6 +11,7 @@ import seaborn as sns
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
+from plfl.base.text import format_percent
 from plfl.baselines import BASELINE, find, pretrained_names, rivals
 from plfl.report.answer import FederationAnswer, answer
 from plfl.report.comparison_plot import plot_comparisons
@@ -298,7 +299,7 @@ def describe_places(overview: Overview) -> tuple[str, str]:
         percent = 100 * row["difference"] / row["error_than"] if row["error_than"] else 0.0
         side = "lower" if percent > 0 else "higher"
         start = f"with {row['place']}" if row["place"] else "everywhere"
-        at_places.append(f"{start} {abs(percent):.1f}\N{NO-BREAK SPACE}% {side}")
+        at_places.append(f"{start} {format_percent(abs(percent))} {side}")
     return f"{words.join_words(parts)}.", (
         "Errors of the best federation, beside those of the best forecaster without one: "
         f"{words.join_words(at_places)}."

@@ -19,7 +19,7 @@ from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.kept_errors import lead_time_errors, sum_rows
-from plfl.report.rendering import figures_of, link, score, write_page
+from plfl.report.rendering import figures_of, format_peak, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.dominance import notes
@@ -231,7 +231,7 @@ def _peaks(variant: Variant, state: str) -> dict[str, str]:
     if tables.has_peaks and has_use(variant) and (use := contender_in_use(variant, state)):
         errors, distances = (use.by_client(name) for name in ("peak_error", "peak_hours"))
         return {
-            str(client): _peak(errors[client], distances[client])
+            str(client): format_peak(100 * errors[client], distances[client])
             for client in errors.dropna().index
         }
     cell = shown_cell(tables, state)
@@ -240,11 +240,9 @@ def _peaks(variant: Variant, state: str) -> dict[str, str]:
     columns = ["peak_error", "peak_hours"]
     rows = tables.errors(["client", *columns], model="local", **_drop_seed(cell))
     means = rows.groupby("client")[columns].mean().dropna()
-    return {str(client): _peak(error, hours) for client, error, hours in means.itertuples()}
-
-
-def _peak(error: float, hours: float) -> str:
-    return f"{100 * error:.1f}\N{NO-BREAK SPACE}%, {hours:.1f}\N{NO-BREAK SPACE}h"
+    return {
+        str(client): format_peak(100 * error, hours) for client, error, hours in means.itertuples()
+    }
 
 
 def _drop_seed(cell: Cell) -> dict[str, str]:

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import write_text
-from plfl.base.text import counted
+from plfl.base.text import counted, format_percent
 from plfl.report import figures
 from plfl.results.tables import Tables
 from plfl.results.words import space_thousands
@@ -92,6 +92,12 @@ def format_signed(value: float, digits: int = 3) -> str:
     if round(value, digits) == 0 != round(value, digits + 1):
         digits += 1
     return f"{value + 0.0:+.{digits}f}"  # -0.0 + 0.0 is 0
+
+
+def format_peak(percent: float, hours: float) -> str:
+    """The error of a daily peak and its distance in time: "3.1 %, 0.5 h"; `n/a` if unknown."""
+    text = format_percent(percent)
+    return f"{text}, {hours:.1f}\N{NO-BREAK SPACE}h" if math.isfinite(percent) else text
 
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup]]]:
