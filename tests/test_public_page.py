@@ -5,8 +5,17 @@ import re
 import pandas as pd
 import pytest
 
+from benchmarks.public import JUDGES_ONLY, curves
 from benchmarks.public_start import SITES
-from benchmarks.public_tables import FURTHER, HOURS, MEASURES, measure_first_weeks
+from benchmarks.public_tables import (
+    CURVE,
+    CURVE_CLAIMS,
+    FURTHER,
+    HOURS,
+    MEASURES,
+    measure_first_weeks,
+    print_curves,
+)
 from tests.helpers.repository import ROOT
 
 
@@ -65,3 +74,36 @@ def test_what_the_page_says_of_starts_is_in_their_table():
             assert bool(is_bold) == (row["verdict"] == "holds")
             told = [float(n.replace("−", "-")) for n in numbers]
             assert told == pytest.approx([row["gain"], row["low"], row["high"]], abs=6e-4)
+
+
+def test_curves_are_judged_at_both_sites_that_only_judge():
+    asked = {(c.site, c.model.sites, c.model.sizes.leaves) for c in curves(["homes"])}
+    for site in JUDGES_ONLY:
+        both = ("london", "sydney")
+        wanted = {(site, both, 8), (site, both, 31), (site, both, 63)}
+        assert asked >= wanted | {(site, (place,), 63) for place in both}
+
+
+def test_the_verdicts_of_curves_are_those_of_pairs_of_models(tmp_path, capsys):
+    rows = []
+    for sites, leaves, trees, error in (
+        ("london+sydney", 63, 300, 0.8), ("london+sydney", 31, 300, 0.804),
+        ("london+sydney", 31, 100, 0.83), ("london+sydney", 8, 300, 0.825),
+        ("london", 63, 300, 0.79), ("sydney", 63, 300, 0.81),
+    ):  # fmt: skip
+        model = dict(zip(CURVE, ("fontana", "day", sites, 30, leaves, trees, 1), strict=True))
+        for meter in "ab":
+            place = {"origin": 0, "meter": meter, "bytes": 9}
+            rows.append(model | place | {"error": error + (meter == "b") / 100})
+    fewer = rows[-2] | {"sites": "london", "meters": 10, "error": 0.7}  # no claim is about it
+    print_curves(pd.DataFrame([fewer, *rows]), tmp_path)
+    said = re.findall(r"^(K\d)\nday  fontana    (.*): .(0.\d+)", capsys.readouterr().out, re.M)
+    assert said == [
+        ("K1", "holds", "0.004"), ("K2", "does not hold", "0.025"),
+        ("K3", "does not hold", "0.005"), ("K4", "does not hold", "0.010"),
+        ("K5", "holds", "0.020"),
+    ]  # fmt: skip
+    assert len(CURVE_CLAIMS) == len(said)
+    table = pd.read_csv(tmp_path / "public_curves.csv")
+    assert table["tested"].to_list() == [1, 2, 2, 2, 2, 2, 2]
+    assert table["error"].to_list()[1:] == pytest.approx([0.805, 0.809, 0.835, 0.83, 0.795, 0.815])
