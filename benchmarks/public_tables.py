@@ -129,6 +129,7 @@ def draw_curves(curves: pd.DataFrame, path: Path) -> None:
     keys = ["site", "ahead", "sites"]
     is_whole = (rows["trees"] == rows["trees"].max()) & (rows["leaves"] == 63)
     is_largest = rows["meters"] == rows.groupby(keys)["meters"].transform("max")
+    is_largest &= rows["site"] != FURTHER  # whose lines are like those of Zonnedael
     lines = {
         "public meters": ("meters", rows[is_whole]),
         "size of the model as text, kB": ("kb", rows[is_largest]),

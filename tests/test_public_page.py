@@ -1,5 +1,6 @@
 """The tables of docs/public.md."""
 
+import itertools
 import re
 
 import pandas as pd
@@ -107,3 +108,28 @@ def test_the_verdicts_of_curves_are_those_of_pairs_of_models(tmp_path, capsys):
     table = pd.read_csv(tmp_path / "public_curves.csv")
     assert table["tested"].to_list() == [1, 2, 2, 2, 2, 2, 2]
     assert table["error"].to_list()[1:] == pytest.approx([0.805, 0.809, 0.835, 0.83, 0.795, 0.815])
+
+
+def test_what_the_page_says_of_sizes_and_places_is_in_the_curves():
+    text = (ROOT / "docs" / "public.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("### How much is enough?")
+    table = pd.read_csv(ROOT / "docs" / "public_curves.csv")
+    table = table[table["weeks"] == 1]
+    table = table[table["meters"] == table.groupby("sites")["meters"].transform("max")]
+    errors = table.set_index(["sites", "leaves", "trees", "site", "ahead"])["error"]
+    homes, buildings = "london+sydney", "fox+panther+bear"
+    places = [*itertools.product(("zonnedael", "fontana", "cambridge"), ("hour", "day"))]
+    rows = re.findall(r"^\| ([\d,]+) \| (\d+) of (\d+) \| (.*) \|$", section, re.MULTILINE)
+    assert len(rows) == 12
+    for _, trees, leaves, cells in rows:
+        sites = 4 * [homes] + 2 * [buildings]
+        wanted = [
+            errors[source, int(leaves), int(trees), *place]
+            for source, place in zip(sites, places, strict=True)
+        ]
+        assert list(map(float, cells.split(" | "))) == pytest.approx(wanted, abs=6e-4)
+    rows = re.findall(r"^\| (London's 200|Sydney's 30|both) \| (.*) \|$", section, re.MULTILINE)
+    assert len(rows) == 3
+    for (_, cells), source in zip(rows, ("london", "sydney", homes), strict=True):
+        wanted = [errors[source, 63, 300, *place] for place in places[:4]]
+        assert list(map(float, cells.split(" | "))) == pytest.approx(wanted, abs=6e-4)
