@@ -118,11 +118,11 @@ class WeightedMean(FittedBaseline):
 
 @dataclass(frozen=True)
 class RestoredMean(FittedBaseline):
-    """The same for later windows of one client."""
+    """A weighted mean that was read from a file, for later windows of one client."""
 
     members: Sequence[FittedBaseline]
     weights: Floats
-    """(K,)"""
+    """The weight (K,) of each member."""
 
     def predict(self, client: int, starts: Starts) -> Floats:
         return _mean(self.members, self.weights, client, starts)

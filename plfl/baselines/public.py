@@ -94,7 +94,7 @@ class Public(PretrainedElsewhere):
     has_quantiles: ClassVar[bool] = True
 
     kind: MeterKind
-    """Of the meters."""
+    """What the meters are: homes or buildings."""
     file: Path | Annotated[list[Path], Field(min_length=1)] | None = None
     """Of `benchmarks/starter.py`; of several the first whose training lacks a state's meters; null:
     plfl's."""

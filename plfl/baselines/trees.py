@@ -426,7 +426,7 @@ class TreesFit(FittedBaseline):
 
 
 def mean_of(models: Sequence[TreeModel], client: int, starts: Starts) -> Floats:
-    """The mean of forecasts."""
+    """The mean of the forecasts (W,) of several models of a client."""
     if len(models) == 1:
         return models[0].predict(client, starts)
     # Models that were read from a file have the same windows, and so the same features.

@@ -44,11 +44,11 @@ class SeriesTable:
     scale: NDArray[np.float64]
     """Load (M,) in kWh by which it grows by 1."""
     features: NDArray[np.float32]
-    """Those of the dataset (R, F)."""
+    """The scaled inputs of all rows of the dataset (R, F)."""
     load: NDArray[np.float64]
-    """That of the dataset (R,)."""
+    """The loads of all rows of the dataset (R,), in kWh."""
     stamps: NDArray[np.datetime64]
-    """Those of the dataset (R,)."""
+    """The stamps of all rows of the dataset (R,)."""
 
     def series(self, part: int) -> Series:
         """The series of a part."""

@@ -145,8 +145,8 @@ class ForecastServer(ThreadingHTTPServer):
             ) from None
 
     def document(self) -> dict[str, Any]:
-        """That of the forecasts, made anew if one of their files has changed; PlflError: see
-        `Forecasts.document`."""
+        """The document of the forecasts, made anew if one of their files has changed; PlflError:
+        see `Forecasts.document`."""
         with self._lock:
             versions = self.forecasts.versions
             if not self._document or versions != self._versions:

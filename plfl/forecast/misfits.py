@@ -25,19 +25,20 @@ QUANTILES = (0.1, 0.5, 0.9)
 SCALE_MULTIPLE = 5
 """Loads are on another scale if all quantiles are this multiple, or part, of the known ones."""
 LARGEST_SPREAD = 1.6
-"""The largest of these ratios is then at most this multiple of the least: heating and holidays
-change the nights and the peaks by different factors, a wrong unit does not."""
+"""On another scale, the largest ratio of the quantiles is at most this multiple of the least ratio:
+heating and holidays change the nights and the peaks by different factors, a wrong unit does not."""
 UNIT_MULTIPLE = 4
-"""kW of quarter hours that are taken for kWh, or the reverse: on another scale if all quantiles are
-nearly this multiple, or part,"""
+"""kW of quarter hours that are taken for kWh, or the reverse, make all quantiles about this
+multiple of the known ones, or this part."""
 UNIT_SPREAD = 1.2
-"""at most by this factor more or less."""
+"""The ratio of each quantile is `UNIT_MULTIPLE`, or its inverse, within this factor."""
 DOUBTED_MULTIPLE = 2
-"""The same of half hours. Winter does that, too, so it is only told,"""
+"""The multiple if kW of half hours are taken for kWh. Winter does that, too, so it is only told."""
 DOUBTED_SPREAD = 1.15
-"""if the median ratio is this multiple by at most this factor less, or larger, and"""
+"""Loads are doubted if their median ratio is at least `DOUBTED_MULTIPLE` divided by this factor."""
 DOUBTED_RANGE = 1.4
-"""the largest ratio is at most this multiple of the least: homes change from week to week."""
+"""Loads are doubted only if the largest ratio of the quantiles is at most this multiple of the
+least ratio: homes change from week to week."""
 DOUBTED_TIME = 14 * ONE_DAY
 """Loads of a Saturday or of a week of guests are often doubled, so there must be two weeks of them.
 Asked every day, this doubts a home about once in five years, and 86 % of those whose loads are
@@ -49,12 +50,14 @@ FAULT_MULTIPLE = 10
 EQUAL_PART = 0.01
 """Loads of the same time are equal if they differ by at most this part of the mean load."""
 MOST_CHANGED = 0.5
-"""New readings contradict known ones only if more than this part of them differs,"""
+"""New readings contradict known ones only if more than this part of them differs: replaced
+estimates are rarely most readings."""
 LEAST_PART = 0.1
-"""and by more, on average, than this part of the mean load,"""
+"""New readings contradict known ones only if their mean difference is more than this part of the
+mean load."""
 LEAST_CHANGE = 0.5
-"""and than this multiple of the change from one day to the next. Most other homes of a town differ
-by more, and replaced estimates are rarely most readings."""
+"""New readings contradict known ones only if their mean difference is more than this multiple of
+the mean change from one day to the next. Most other homes of a town differ by more."""
 FEWEST_CHANGED = 3 * ONE_DAY
 """In less time all readings may be estimates that are replaced later."""
 

@@ -61,9 +61,9 @@ class KnownTrees(MethodState):
     last: Tensor
     """The round (N,) whose tree is the last shared one that a client has."""
     crowd: Tensor | None = None
-    """The clients (n,) that have grown the last tree of masked sums,"""
+    """The clients (n,) that have grown the last tree of masked sums."""
     counts: Tensor | None = None
-    """and how many windows they have together in each bin."""
+    """How many windows the clients of `crowd` have together in each bin."""
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class ComparisonPlot:
-    """The plot."""
+    """What the template draws: the rows of comparisons, and their common axis."""
 
     scale: Scale
     groups: dict[str, list[dict[str, Any]]]

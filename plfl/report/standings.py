@@ -45,7 +45,7 @@ class ForecasterRow:
 
 @dataclass(frozen=True)
 class Standings:
-    """The table."""
+    """The table of forecasters, in groups."""
 
     other_columns: list[str]
     """The headings of numbers besides the test error and its interval."""

@@ -35,13 +35,13 @@ class LeafLimits(NamedTuple):
     """What the pairs of numbers (`slopes`) of the bins of a leaf have in common."""
 
     first: int
-    """Bits of the first number of all windows of the leaf,"""
+    """Bits of the sum of the first numbers over all windows of the leaf."""
     second: int
-    """and of the second one; 0 if all counts are known."""
+    """Bits of the sum of the second numbers; 0 if all counts are known."""
     less_first: int
-    """Bits by which first numbers are shorter than the widths,"""
+    """Bits by which the first numbers of bins are shorter than the widths."""
     less_second: int
-    """and second ones."""
+    """Bits by which the second numbers of bins are shorter than the widths."""
     has_flat: bool = True
     """Whether any window is at the target."""
 

@@ -34,8 +34,6 @@ ACCENT = "#d55e00"
 """Colour of highlights (vermilion of the palette by Okabe and Ito)."""
 SEQUENTIAL = "cividis_r"
 """Colour map of amounts: darker is more; its lightness decreases monotonically."""
-REFERENCE_LINE: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": ":", "zorder": 1}
-"""The line of persistence."""
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # ships with matplotlib, so a figure is the same everywhere
