@@ -178,7 +178,7 @@ class Meters(Section):
     its name."""
     interval: Literal[15, 30, 60] = 15
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
-    reading is a gap. `plfl init meters` writes that of the files."""
+    reading is a gap. `plfl init meters` writes the shortest of the files."""
     step: PositiveInt | dict[str, PositiveInt] | None = None
     """Minutes between the readings in the files, of all meters or by name (`*` and `?` are
     wildcards). A single reading in a later file is taken to be this long; null: it is refused.

@@ -66,11 +66,7 @@ def check_own_samples(name: str | None) -> None:
 
 def _read(name: str, is_own: bool, sample: FormatSample) -> SampleReading:
     path = (Path(name).parent if is_own else FORMATS_FOLDER) / sample.file
-    keys = {
-        "timezone": sample.timezone,
-        "interval": sample.interval,
-        "format": name if is_own else None,
-    }
+    keys = {"timezone": sample.timezone, "format": name if is_own else None}
     settings = Meters.model_validate({key: v for key, v in keys.items() if v is not None})
     exports, _ = recognise([path], settings)
     loads = {meter: series.load for meter, series in exports.meters.items()}

@@ -236,16 +236,27 @@ def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Exp
 # -- readings ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("minutes", [1, 5, 10])
-def test_short_intervals_are_summed(bring: Callable[..., Exports], minutes: int) -> None:
+@pytest.mark.parametrize(("minutes", "shortest"), [(1, 15), (5, 15), (10, 30), (20, 60)])
+def test_short_intervals_are_summed(
+    bring: Callable[..., Exports], minutes: int, shortest: int
+) -> None:
     stamps = pd.date_range("2020-01-01", periods=24 * 60, freq=f"{minutes}min")
     power = loads(len(stamps))
     lines = ["t,load", *text(stamps, power)]
-    with naming(DataError, f"are {minutes} minutes apart; ", "30 or 60"):
-        bring("a.csv", lines, unit="kW", stamp="start")
-    series = load(bring("a.csv", lines, unit="kW", stamp="start", interval=60))
-    per_hour = power.reshape(-1, 60 // minutes).mean(axis=1)
-    same(series, pd.date_range("2020-01-01 01:00", periods=len(per_hour), freq="h"), per_hour)
+    for keys, length in (({}, shortest), ({"interval": 60}, 60)):
+        exports = bring("a.csv", lines, unit="kW", stamp="start", **keys)
+        energy = power.reshape(-1, length // minutes).mean(axis=1) * length / 60
+        ends = pd.date_range("2020-01-01", periods=len(energy) + 1, freq=f"{length}min")[1:]
+        same(load(exports), ends, energy)
+        assert f"summed to intervals of {length} minutes: {len(energy)}" in exports.report()[-1]
+
+
+def test_short_intervals_that_do_not_make_longer_ones_are_refused(
+    bring: Callable[..., Exports],
+) -> None:
+    ends = pd.date_range("2020-01-01", periods=24 * 60, freq="10min")
+    with naming(DataError, "are 10 minutes apart and do not make intervals of 15", "30 or 60"):
+        bring("a.csv", ["t,load", *text(ends, loads(len(ends)))], unit="kW", interval=15)
 
 
 @pytest.mark.parametrize("minutes", [25, 45])

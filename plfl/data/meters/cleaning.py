@@ -48,7 +48,7 @@ _ENOUGH_STEPS = 12
 _USUAL_PART = 0.9
 """The part of the rises of a register that are usual."""
 _DIFFERENCES = "differences of a register"
-_SUMS = "summed to longer intervals"
+_SUMS = {minutes: f"summed to intervals of {minutes} minutes" for minutes in SERIES_MINUTES}
 _CONVERTED = "converted to kWh"
 REGISTER_SUMS = "sums of registers"
 FACTOR_CHANGE = "multiplied by a factor of the file"
@@ -58,7 +58,7 @@ EXPECTED = (
     "missing",
     "gaps",
     _DIFFERENCES,
-    _SUMS,
+    *_SUMS.values(),
     _CONVERTED,
     REGISTER_SUMS,
     FACTOR_CHANGE,
@@ -180,8 +180,9 @@ def clean(
     may_be_lone: bool = False,
     keeps_steps: bool = False,
 ) -> Meter:
-    """The series of a meter every `interval` minutes (None: at the steps of the readings). The
-    `weather` has further inputs, indexed by the time in UTC from which they are known.
+    """The series of a meter every `interval` minutes (None: at the steps of the readings, or the
+    shortest intervals that they make). The `weather` has further inputs, indexed by the time in UTC
+    from which they are known.
     `may_be_lone`: a single reading is enough if `keys` say how long it is (`step_of`).
     `keeps_steps`: loads without inputs that are as long as `keys` say are not summed.
 
@@ -542,14 +543,15 @@ class _Readings:
         self.raw = self._interval(
             _step_between(self.known_rows, keys.step_of(place.name), interval)
         )
-        self.target = interval or self.raw
-        if self.target not in SERIES_MINUTES or self.target % self.raw:
-            longer = [str(minutes) for minutes in SERIES_MINUTES if minutes % self.raw == 0]
+        lengths = [minutes for minutes in SERIES_MINUTES if minutes % self.raw == 0]
+        self.target = interval or next(iter(lengths), self.raw)
+        if self.target not in lengths:
             text = f"its readings are {self.raw:g} minutes apart"
             text += f" and do not make intervals of {interval}" if interval else ""
             remedy = (
-                f"set {Key('data.meters.interval', ' or '.join(longer))}; or {place.leave_out}"
-                if longer
+                f"set {Key('data.meters.interval', ' or '.join(map(str, lengths)))}; "
+                f"or {place.leave_out}"
+                if lengths
                 else f"{place.leave_out}, or {_EXPORT_AGAIN}"
             )
             raise place.refusal(self.known_rows, 0, OTHER_INTERVAL, text, remedy)
@@ -660,7 +662,7 @@ class _Readings:
         length, load = len(load), load.iloc[positions[0] : positions[-1] + 1].rename("load")
         changes["missing at the beginning or end"] += length - len(load)
         changes[_DIFFERENCES] += len(load) * self.keys.cumulative
-        changes[_SUMS] += len(load) * (self.raw != self.target)
+        changes[_SUMS[self.target]] += len(load) * (self.raw != self.target)
         changes[_CONVERTED] += len(load) * (_factor(self.keys, self.raw) != 1)
         self._check_values(load)
         index = pd.DatetimeIndex(load.index)

@@ -219,8 +219,6 @@ class FormatSample(Section):
     """Its name, beside that of the format."""
     timezone: Zone | None = None
     """The place."""
-    interval: int | None = None
-    """The interval that is asked for; needed only where readings are shorter than a study's."""
     minutes: int
     """Minutes between the rows of the series."""
     first: datetime
