@@ -38,6 +38,7 @@ from plfl.public.inputs import (
     LeadTime,
     inputs_of,
 )
+from plfl.public.making import MEDIANS, gather_places
 from plfl.public.training import TreeSizes, fit, gather
 
 TABLES = {
@@ -75,10 +76,9 @@ FIRST_DAYS = HOURS_PER_WEEK
 """Hours of the test of a meter that has one day of readings."""
 MOST_TESTED = 40
 """Meters of a site that are tested."""
-PUBLIC_ROWS = 400_000
 OTHERS_ROWS = 150_000
 OWN_ROWS = 6_000
-PUBLIC, OTHERS, OWN = TreeSizes(300, 63), TreeSizes(200, 63), TreeSizes(40, 15)
+PUBLIC, OTHERS, OWN = MEDIANS, TreeSizes(200, 63), TreeSizes(40, 15)
 DATA = Path("data")
 MODELS = Path("models")
 
@@ -147,13 +147,8 @@ class PublicModel:
     def train(self) -> str:
         """Train it and keep it."""
         if not self.file.exists():
-            parts = []
-            for number, site in enumerate(self.sites):
-                loads = self.loads(site)
-                count = PUBLIC_ROWS // len(self.sites) // len(loads)
-                parts.append(gather(loads, self.ahead, count, 1 + number))
-            features, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
-            booster = fit(features, targets, self.sizes)
+            windows = gather_places([self.loads(site) for site in self.sites], self.ahead)
+            booster = fit(*windows, self.sizes)
             self.file.parent.mkdir(parents=True, exist_ok=True)
             booster.save_model(str(self.file))
         return str(self.file)

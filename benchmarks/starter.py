@@ -8,8 +8,9 @@
 
 DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.public`
 reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
-same way on the other sites. docs/public.md has the claims. `--kinds` makes the file of a kind alone
-and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too.
+same way on the other sites. docs/public.md has the claims. The studies `config/starter-*.yaml` make
+the same files; the training is that of `plfl.public.making`. `--kinds` makes the file of a kind
+alone and says whether it is the one that comes with plfl; with `--judge` its sites are judged, too.
 `--shipped` trains nothing: it judges the files that come with plfl at the sites that only judge.
 `--without` only makes the medians of models for these sites, `OUT/without-SITE.xz`, as the baseline
 `public` reads them; with `--quantiles` also the ends of the intervals, for studies of quantiles.
@@ -18,7 +19,6 @@ and says whether it is the one that comes with plfl; with `--judge` its sites ar
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import lzma
 import time
@@ -33,16 +33,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks import public
-from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST
+from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, TEST
 from plfl.public.inputs import HOURS_PER_WEEK, LeadTime, inputs_of
-from plfl.public.models import DIGESTS, MeterKind, file_of
+from plfl.public.making import gather_places, train
+from plfl.public.models import PUBLIC_LEVELS, MeterKind, booster_name, file_of, is_shipped
 from plfl.public.packing import pack, unpack
 from plfl.public.seen import marks_of
-from plfl.public.training import TreeSizes, fit, gather
-
-LEVELS = (0.1, 0.5, 0.9)
-ENDS = TreeSizes(200, 31)
-"""The size of the models of the ends of the interval."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +52,12 @@ class Booster:
     @property
     def name(self) -> str:
         """Its name in the files."""
-        return f"{self.ahead}_{round(100 * self.level)}"
+        return booster_name(self.ahead, self.level)
 
     def text(self) -> str:
         """Train it; LightGBM's text."""
-        parts = []
-        for number, site in enumerate(self.sites):
-            loads = public.meters(site)[0]
-            count = PUBLIC_ROWS // len(self.sites) // len(loads)
-            parts.append(gather(loads, self.ahead, count, 1 + number))
-        features, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
-        sizes = PUBLIC if self.level == 0.5 else ENDS
-        return str(fit(features, targets, sizes, self.level).model_to_string())
+        places = [public.meters(site)[0] for site in self.sites]
+        return train(*gather_places(places, self.ahead), self.level)
 
 
 @dataclass(frozen=True)
@@ -144,8 +134,8 @@ def write_shipped(kind: MeterKind, texts: Mapping[Booster, str], out: Path) -> N
     (out / f"{kind}.json.xz").write_bytes(lzma.compress(json.dumps(texts_by_name).encode()))
     content = pack(texts_by_name, marks(shipped(kind)))
     (out / f"{kind}.xz").write_bytes(content)
-    is_same = hashlib.sha256(content).hexdigest() == DIGESTS[kind]
-    said = "the file that comes with plfl" if is_same else "not the file that comes with plfl"
+    said = "the file that comes with plfl"
+    said = said if is_shipped(kind, content) else f"not {said}"
     print(f"{kind}.xz: {len(content)} bytes, {said}", flush=True)
 
 
@@ -174,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     public.prepare(options.data, options.out / "models")
     if options.without:
         for site in options.without:
-            levels = LEVELS if options.quantiles else (0.5,)
+            levels = PUBLIC_LEVELS if options.quantiles else (0.5,)
             boosters = [Booster(left_out(site), ahead, q) for ahead in AHEADS for q in levels]
             content = pack({b.name: b.text() for b in boosters}, marks(left_out(site)))
             (options.out / f"without-{site}.xz").write_bytes(content)
@@ -183,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.shipped:
         models = {kind: unpack(file_of(kind).read_bytes())[0] for kind in options.kinds}
         judged = [
-            Judged(site, ahead, tuple(models[kind][f"{ahead}_{round(100 * q)}"] for q in LEVELS))
+            Judged(site, ahead, tuple(models[kind][booster_name(ahead, q)] for q in PUBLIC_LEVELS))
             for ahead in AHEADS
             for site in JUDGES_ONLY
             if (kind := public.kind_of(site)) in models
@@ -210,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         judged = [
             Judged(
-                site, ahead, tuple(texts[Booster(left_out(site), ahead, level)] for level in LEVELS)
+                site, ahead, tuple(texts[Booster(left_out(site), ahead, q)] for q in PUBLIC_LEVELS)
             )
             for site in everyone
             for ahead in AHEADS

@@ -35,6 +35,10 @@ FEATURE_UNITS = {
 """The units of all features by name, in the paper's order."""
 
 
+MeterKind = Literal["homes", "buildings"]
+"""The kinds of meters for which there are public models."""
+
+
 CALENDAR = ("time_index", "weekday")
 """The features that are derived from the timestamps, for every source."""
 

@@ -1,7 +1,7 @@
 """The models of public meters that come with plfl: one for homes, one for buildings.
 
-`python -m benchmarks.starter` makes their files. Each kind has a model of the next hour and one of
-the next 24 hours, for the quantiles `PUBLIC_LEVELS`. Its card says on which meters they were
+The studies `config/starter-*.yaml` make their files. Each kind has a model of the next hour and one
+of the next 24 hours, for the quantiles `PUBLIC_LEVELS`. Its card says on which meters they were
 trained, under which licences, and how they did at sites that took no part (docs/public.md).
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from lzma import LZMAError
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ from safetensors import SafetensorError
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
+from plfl.config.named import MeterKind as MeterKind
 from plfl.public.inputs import LEAD_HOURS, Floats, HourlyLoads, Integers, LeadTime, inputs_of
 from plfl.public.packing import MadeWhenRead, unpack
 from plfl.training.forest import Forest
 
-MeterKind = Literal["homes", "buildings"]
-"""The kinds of meters for which there is a model."""
 METER_KINDS: tuple[MeterKind, ...] = get_args(MeterKind)
+"""The kinds of meters for which a model comes with plfl."""
 PUBLIC_LEVELS = (0.1, 0.5, 0.9)
 """The quantiles that a model forecasts, the median in the middle."""
 MODELS_FOLDER = Path(__file__).parent / "files"
@@ -47,13 +47,18 @@ TRAINED_ON: dict[MeterKind, tuple[str, ...]] = {
 """The meters whose readings a kind was trained on. A score at one of them is none of a stranger."""
 
 
+def booster_name(lead_time: LeadTime, level: float) -> str:
+    """The name of a quantile's booster, as `hour_10` for the 0.1 quantile of the next hour."""
+    return f"{lead_time}_{round(100 * level)}"
+
+
 @dataclass(frozen=True)
 class PublicModel:
     """Models of public meters that forecast any meter of their kind."""
 
     kind: MeterKind
     boosters: Mapping[str, Any]
-    """LightGBM's boosters, as `hour_10` for the 0.1 quantile of the next hour."""
+    """LightGBM's boosters, by `booster_name`."""
     marks: NDArray[np.uint64]
     """Marks of the days that it was trained on, see `plfl.public.seen`."""
 
@@ -68,7 +73,7 @@ class PublicModel:
         return tuple(
             q
             for q in PUBLIC_LEVELS
-            if names.issuperset(f"{ahead}_{round(100 * q)}" for ahead in LEAD_HOURS)
+            if names.issuperset(booster_name(ahead, q) for ahead in LEAD_HOURS)
         )
 
     def predict(
@@ -82,7 +87,7 @@ class PublicModel:
         """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.
         NaN where too little is known."""
         inputs = inputs_of(loads, lead_time, last, lead)
-        names = [f"{lead_time}_{round(100 * level)}" for level in levels]
+        names = [booster_name(lead_time, level) for level in levels]
         outputs = [self._forests[name].predict(inputs.features) for name in names]
         return np.sort([inputs.loads_of_outputs(output) for output in outputs], axis=0).T
 
@@ -91,7 +96,7 @@ class PublicModel:
 def load(kind: MeterKind) -> PublicModel:
     """The model of a kind that comes with plfl; DataError if its file was changed."""
     content = file_of(kind).read_bytes()
-    if hashlib.sha256(content).hexdigest() != DIGESTS[kind]:
+    if not is_shipped(kind, content):
         raise DataError(
             Problem(
                 file_of(kind),
@@ -102,15 +107,23 @@ def load(kind: MeterKind) -> PublicModel:
     return _unpacked(kind, content)
 
 
+def is_shipped(kind: MeterKind, content: bytes) -> bool:
+    """Whether a file is the one of the kind that comes with plfl."""
+    return hashlib.sha256(content).hexdigest() == DIGESTS[kind]
+
+
 @cache
 def load_file(kind: MeterKind, path: Path) -> PublicModel:
-    """A model in a file of `benchmarks/starter.py`; DataError if it is missing or damaged."""
+    """A model in a file that a study made (`public`); DataError if it is missing or damaged."""
     try:
         return _unpacked(kind, path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             Problem(
-                path, "is missing", "`python -m benchmarks.starter` makes models of public meters"
+                path,
+                "is missing",
+                "a study with `public` makes models of public meters, and so does "
+                "`python -m benchmarks.starter`",
             )
         ) from None
     except (LZMAError, SafetensorError, KeyError):

@@ -187,7 +187,7 @@ def test_a_file_without_quantiles_forecasts_no_study_of_quantiles(tmp_path: Path
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.xz"
-    with pytest.raises(DataError, match=r"none\.xz: is missing; `python -m benchmarks\.starter`"):
+    with pytest.raises(DataError, match=r"none\.xz: is missing; a study with `public` makes"):
         Public(kind="homes", file=path).fit(dataset(), SETTINGS, {})
     path.write_bytes(b"text")
     with pytest.raises(DataError, match="is no model of public meters"):

@@ -1,0 +1,99 @@
+"""Makes files of public models from the meters of one or more places.
+
+Of each place a model reads equally many windows, whatever its number of meters; all quantiles of a
+lead time read the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.base.errors import DataError, Problem
+from plfl.base.job_state import JobState
+from plfl.base.lazy import pandas as pd
+from plfl.data.features import resampled
+from plfl.public.inputs import LEAD_HOURS, Floats, HourlyLoads, LeadTime
+from plfl.public.models import PUBLIC_LEVELS, booster_name
+from plfl.public.packing import pack
+from plfl.public.seen import marks_of
+from plfl.public.training import TreeSizes, fit, gather
+
+log = logging.getLogger(__name__)
+
+MEDIANS, ENDS = TreeSizes(300, 63), TreeSizes(200, 31)
+"""The sizes of the models of medians, and of the ends of the interval."""
+MOST_WINDOWS = 400_000
+"""Windows that a model is trained on, at most."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The meters of a place."""
+
+    meters: Sequence[HourlyLoads]
+    ends: NDArray[np.datetime64]
+    """The ends of their hours, in local standard time."""
+
+    @classmethod
+    def of_tables(cls, tables: Iterable[pd.DataFrame], minutes: int) -> Place:
+        """The loads in tables with a row every `minutes` minutes, a part of an hour, indexed by the
+        ends of the intervals."""
+        loads = [table[["load"]] for table in tables]
+        hours = [resampled(load, 60) if minutes < 60 else load for load in loads]
+        table = pd.concat([load["load"] for load in hours], axis=1, sort=True).asfreq("h")
+        ends = table.index.to_numpy("datetime64[s]")
+        return cls([HourlyLoads.ending_at(ends, load) for load in table.to_numpy().T], ends)
+
+
+def gather_places(
+    places: Sequence[Sequence[HourlyLoads]], lead_time: LeadTime
+) -> tuple[NDArray[np.float32], Floats]:
+    """Features (W, K) and targets (W,) of the meters of places. ValueError: see `gather`."""
+    parts = []
+    for number, meters in enumerate(places):
+        count = MOST_WINDOWS // len(places) // len(meters)
+        parts.append(gather(meters, lead_time, count, 1 + number))
+    features, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return features, targets
+
+
+def train(features: NDArray[np.float32], targets: Floats, level: float) -> str:
+    """The model of a quantile of `gather_places`, as LightGBM writes it."""
+    sizes = MEDIANS if level == 0.5 else ENDS
+    return str(fit(features, targets, sizes, level).model_to_string())
+
+
+def make(places: Mapping[str, Place]) -> bytes:
+    """The content of a file of models for all lead times and `PUBLIC_LEVELS`, trained on all
+    readings of the places.
+
+    Raises:
+        DataError: the readings of a place are too few to train on, or to know its meters again.
+    """
+    marks = {name: marks_of(place.meters, place.ends) for name, place in places.items()}
+    if unmarked := [name for name in marks if not len(marks[name])]:
+        raise DataError(
+            Problem(
+                ", ".join(unmarked),
+                "no day of the meters tells them apart, so that a study could not see that a "
+                "public model was trained on them",
+                "give eight weeks of readings or more, which are not rounded to a few values",
+            )
+        )
+    texts: dict[str, str] = {}
+    total = len(LEAD_HOURS) * len(PUBLIC_LEVELS)
+    for lead_time in LEAD_HOURS:
+        try:
+            windows = gather_places([place.meters for place in places.values()], lead_time)
+        except ValueError as error:
+            raise DataError(Problem(", ".join(places), str(error))) from None
+        for level in PUBLIC_LEVELS:
+            texts[booster_name(lead_time, level)] = train(*windows, level)
+            progress = JobState("model", len(texts), total)
+            log.info("%s is trained", progress, extra=progress.as_extra())
+    return pack(texts, np.unique(np.concatenate([*marks.values()])))
