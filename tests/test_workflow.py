@@ -357,6 +357,41 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, change, messa
     assert not project.results.exists()
 
 
+def test_a_study_makes_public_models_of_its_states_and_judges_each_by_the_others(tmp_path):
+    project = Project(tmp_path)
+    for seed, state in enumerate(("North", "South", "East")):
+        write_hours(tmp_path / "meters" / state, seed)
+    project.config["data"] |= {"states": ["North", "South", "East"], "clients": 2}
+    project.config["data"]["meters"] = {"interval": 60}
+    project.config["public"] = {"kind": "homes", "states": ["North", "South"]}
+    files = [f"results/own/public/{n}.xz" for n in ("homes", "without-North", "without-South")]
+    public = {"name": "public", "kind": "homes", "file": files}
+    project.config["baselines"]["further"] = [public]
+    project.make("results/own/baselines.parquet")
+    assert all((tmp_path / file).is_file() for file in files)
+    scores = pd.read_parquet(project.results / "baselines.parquet").query("baseline == 'public'")
+    assert set(scores["state"]) == {"North", "South", "East"}
+    assert (scores["failed"] == "").all()
+    assert scores["mase"].notna().all()
+    assert "public" not in project.jobs()
+    write_hours(tmp_path / "meters" / "South", 7)
+    jobs = project.jobs()
+    assert jobs["public"] == 2  # but not that which South did not train
+    assert jobs["baselines"] == 3
+
+
+def write_hours(folder: Path, seed: int) -> None:
+    """Write two meters of three weeks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.csv"):
+        old.unlink()
+    ends = pd.date_range("2024-01-01 01:00", periods=24 * 21, freq="h", name="timestamp")
+    random = np.random.default_rng(seed)
+    for name in "ab":
+        load = 2 + np.sin(ends.hour.to_numpy() / 4) + random.random(len(ends))
+        pd.DataFrame({"load": load.round(4)}, ends).to_csv(folder / f"{name}.csv")
+
+
 def test_variants_use_the_datasets_and_cells_that_exist(project: Project) -> None:
     name = "North-P2-fedopt-adam-fedavg-10.parquet"
     before = pd.read_parquet(project.results / "cells" / name)

@@ -42,6 +42,7 @@ from plfl.config.named import (
     Chain,
     ChosenBaseline,
     LeftOut,
+    MeterKind,
     added_blocks,
     available_sources,
     chain_of,
@@ -144,28 +145,27 @@ class Meters(Section):
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     exports: list[Path] | dict[str, list[Path]] = []
     """Raw exports to read instead of `folder`: files, or folders of them (docs/own-data.md).
-    `{state}` stands for the state; or those of each state, by its name."""
+    `{state}` stands for the state; or those of each state, by name."""
     format: str | None = None
     """Format of the exports: a name in docs/own-data.md, a file of your own that ends in `.toml`,
     or `plain` for none of them. null: the one in which a file is recognised, unless `columns`,
     `header`, `date_format`, `stamp`, `cumulative` or `add` say how it is read."""
     columns: dict[str, str] = {}
     """Columns of the files, by role. `timestamp` and `load`, and in exports `meter` (a column of
-    the meters' names) are detected if they are not named; `time_of_day` is a column of times beside
-    a `timestamp` of dates. Inputs of the model: `temperature` (°C), `wind_speed` (m/s),
-    `floor_area` (ft²), `wall_area` and `window_area` (m²), and other numbers under names of your
-    choice, such as a weather forecast, which `data.features` lists, too."""
+    the meters' names) are detected if not named; `time_of_day` is a column of times beside a
+    `timestamp` of dates. Inputs of the model: `temperature` (°C), `wind_speed` (m/s), `floor_area`
+    (ft²), `wall_area` and `window_area` (m²), and other numbers under names of your choice, such as
+    a weather forecast, which `data.features` lists, too."""
     units: dict[str, str] = {}
     """Units of these inputs, by role, where they are not those of `columns`: `temperature` may be
-    in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or `ft²`. They are
-    converted."""
+    in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or `ft²`."""
     timezone: Zone = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time. `plfl init meters` has no
-    default for such timestamps."""
+    default."""
     timezones: dict[str, Zone] = {}
     """Zones of single meters, by name (`*` and `?` are wildcards), where they are not `timezone`.
-    The first one that fits counts."""
+    The first that fits counts."""
     date_format: str | None = Field(None, pattern="%")
     """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: detected."""
     drop_skipped: bool = False
@@ -175,24 +175,23 @@ class Meters(Section):
     """Leave out readings beside gaps that may hold their energy."""
     stamp: Mark | dict[str, Mark] = "end"
     """Whether a timestamp marks the `end` or the `start` of its interval, or that of each state, by
-    its name."""
+    name."""
     interval: Literal[15, 30, 60] = 15
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
     reading is a gap. `plfl init meters` writes the shortest of the files."""
     step: PositiveInt | dict[str, PositiveInt] | None = None
     """Minutes between the readings in the files, of all meters or by name (`*` and `?` are
-    wildcards). A single reading in a later file is taken to be this long; null: it is refused.
-    `plfl init meters` writes it."""
+    wildcards). A single reading in a later file is taken to be this long; null: it is refused."""
     since: str | None = None
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None
     """Intervals that end after this local time are left out."""
     unit: Literal["kWh", "Wh", "MWh", "kW", "W", "MW"] | None = None
-    """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power (`kW`, `W`,
-    `MW`). null: the one that the file states, otherwise kWh."""
+    """Unit of the readings: energy in the interval, or mean power (`kW`, `W`, `MW`). null: the one
+    that the file states, otherwise kWh."""
     cumulative: bool = False
-    """The readings are those of a cumulative register: the load is their difference, spread evenly
-    over missing readings of up to `max_gap` minutes."""
+    """The readings are of a cumulative register: the load is their difference, spread evenly over
+    missing readings of up to `max_gap` minutes."""
     add: str | None = None
     """Registers whose names are equal without the match of this regular expression, such as
     ` T[12]$` for day and night, are added. Where one has no reading, the sum has none, unless they
@@ -202,10 +201,10 @@ class Meters(Section):
     missing: list[float | str] = []
     """Values that stand for a missing reading, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
-    """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
+    """Zero load for this many hours is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
     """A load is a gap if it differs by more than this multiple of the meter's median load from the
-    median of the five readings before it. null: no load is."""
+    median of the five readings before it. null: none."""
     duplicates: Literal["first", "last", "mean"] | None = None
     """Which of several different readings for a time counts; of several files, the `first` is in
     the one that ends first, the `last` in the one that ends last. null: an error."""
@@ -225,10 +224,9 @@ class Meters(Section):
     """Line of the header. null: the one before the first lines with a date."""
     encoding: str = "utf-8"
     """Encoding of text files. If none is named, text that is neither UTF-8 nor UTF-16 is read in
-    that of cp1250 to cp1255 and cp932 in which the most words are known, otherwise as cp1252."""
+    that in which the most words are known (docs/own-data.md)."""
     max_size: float = Field(300, gt=0)
-    """Largest size of a file in MB, decompressed; reading one needs about ten times as much
-    memory."""
+    """Largest file in MB, decompressed; reading takes about ten times as much memory."""
     weather: Path | None = None
     """Table of one weather station (CSV, Parquet or XLSX), joined to all meters by time. A value
     holds from its timestamp on; several in an interval are averaged. Its gaps are treated as those
@@ -237,7 +235,7 @@ class Meters(Section):
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
     weather_issued: str | None = None
     """Column of `weather` with the time at which a row, a forecast, was issued. For each time the
-    latest forecast counts that was issued at least `weather_ahead` hours before."""
+    latest counts that was issued at least `weather_ahead` hours before."""
     weather_ahead: float | None = Field(None, gt=0)
     """Hours from the issue of a forecast of the weather to its time: at least the farthest target
     of a window, so that none reads what was not yet known."""
@@ -373,11 +371,11 @@ class Data(Section):
     states: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]] = Field(
         ["CA", "IL", "NY"], min_length=1
     )
-    """States; each is a separate federation. With `meters`: any names, which are also those of the
+    """States; each is a separate federation. With `meters`: any names, also those of the
     sub-folders."""
     clients: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = 12
-    """Clients per state, the first of its list of buildings (paper: 12 of 42), or the number of
-    each state, by its name."""
+    """Clients per state, the first of its list of buildings (paper: 12 of 42), or those of each
+    state, by name."""
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURE_UNITS), min_length=1)
@@ -387,12 +385,12 @@ class Data(Section):
     """Minutes between rows, if longer than between readings; loads are summed, other values
     averaged. null: a row per reading."""
     origins: list[date] | Rolling = []
-    """Dates that cut the calendar: a list, or `{last: 2017-12-03, count: 4, step: 13}`, where
-    `step` is in weeks. The test set is the four weeks from such a date on, and only readings before
-    it train (docs/axes.md). Several dates are an axis. Empty: `windows.split` is used."""
+    """Dates that cut the calendar: a list, or `{last: 2017-12-03, count: 4, step: 13}`. The test
+    set is the four weeks from such a date on, and only readings before it train (docs/axes.md).
+    Several dates are an axis. Empty: `windows.split`."""
     federations: int | None = Field(None, ge=2)
     """Clients per federation: those of a state are divided at random into federations of about this
-    size. null: a state is one federation."""
+    size. null: a state is one."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -627,8 +625,8 @@ class Holidays(Section):
 
 
 class KnownFuture(Section):
-    """Features that are known in advance, at every target: a temperature, as if its forecast
-    were exact, or the calendar as an integer."""
+    """Features that are known in advance, at every target: a temperature, as if its forecast were
+    exact, or the calendar as an integer."""
 
     name: Literal["known_future"]
     """Selects this transform."""
@@ -668,8 +666,7 @@ class Windows(Section):
     code) or of each client (`per_client`)."""
     target: Literal["load", "change"] = "load"
     """What is predicted: the load, scaled (`load`, paper), or its change from the last input row,
-    in units of the client's mean absolute change (`change`). Loads among the inputs are given in
-    the same way."""
+    in units of the client's mean absolute change (`change`). Loads among the inputs likewise."""
     covariates: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, read once per window: a list of transforms such as `{name: lags, days: [1,
     7]}`. Statistics that a transform estimates are never sent. Empty (paper): none."""
@@ -1067,8 +1064,8 @@ class Tuning(Section):
     search: dict[str, TriedValues] = {}
     """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
     the values whose paths match its algorithms; a path with the name of an algorithm replaces the
-    one with `*`. Numbers of `federation.rounds` are tried within one
-    training; the best is trained again."""
+    one with `*`. Numbers of `federation.rounds` are tried within one training; the best is trained
+    again."""
     alone: dict[str, TriedValues] = {}
     """Values to try in cells without a server (P3), which must try equally many combinations.
     Empty: the `client_opt` paths of `search`."""
@@ -1252,6 +1249,18 @@ def as_label(value: Any) -> str:
     return str(value) if isinstance(value, str | date) else json.dumps(value, default=str)
 
 
+class PublicModels(Section):
+    """Models of public meters that the study makes (docs/public.md)."""
+
+    kind: MeterKind | None = None
+    """What the meters are; null: none is made."""
+    states: list[str] = []
+    """States that train `results/NAME/public/KIND.xz` and, all but one, `without-STATE.xz`; empty:
+    all."""
+
+    _are_different = field_validator("states")(refuse_repetitions)
+
+
 class Tracking(Section):
     """The study in MLflow."""
 
@@ -1268,10 +1277,10 @@ class Compute(Section):
     """Processor cores per job that trains."""
     engine: Literal["auto", "fused", "stacked"] = "auto"
     """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
-    CPU or GPU), or `auto`: `fused` if possible, otherwise `stacked`."""
+    CPU or GPU), or `auto`: `fused` if possible."""
     stack: Literal["auto", "study", "state", "sharing", "cell"] = "auto"
-    """What one training job trains: all cells of the study or variant (`study`), of a state
-    (`state`), of a state and sharing scheme (`sharing`), or one cell with all its seeds (`cell`).
+    """What a training job trains: all cells of the study or variant (`study`), of a state
+    (`state`), of a state and sharing scheme (`sharing`), or one cell with all seeds (`cell`).
     `auto`: `study` on a GPU, `state` for seconds of training, else `sharing`. What does not fit
     into a GPU is split by state, then by sharing scheme."""
     checkpoint_seconds: float = Field(20.0, ge=0)

@@ -46,9 +46,15 @@ class FilePatterns:
         word, lower, number = "[A-Za-z0-9_]+", "[a-z0-9_]+", "[0-9]+"
         return {
             **dict(zip(CELL_AXES, (word, word, lower, lower, lower, number), strict=True)),
+            "public": "|".join(re.escape(path.stem) for path in self.study.public_files),
             "variant": "|".join(map(re.escape, self.study.variants)),
             "inputs": "|".join(map(re.escape, set(self.study.plan.data_labels.values()))),
         }
+
+    @property
+    def public_files(self) -> list[str]:
+        """The public models that the study makes, which all variants share."""
+        return [*map(str, self.study.public_files)]
 
     def figure_files(self, ending: str) -> list[str]:
         """The figures of a variant, or of a study without variants, in the format of an ending."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl import plugins
+from plfl.config.sections import Baselines
 from plfl.data import sources
 from plfl.experiments.scoring import Scoring, scoring_of
 from plfl.pipeline.file_patterns import Wildcards
@@ -63,10 +64,26 @@ class JobParameters:
         return {
             "baselines": keys.model_dump(),
             "task": job.task.settings,
-            "files": digests_of(_files_of([keys.find(name) for name in keys.names])),
+            "files": digests_of(self._given_files(keys)),
             "divided": self.scoring.divided(job),
             "groups": self._groups(wildcards),
             "code": method_digest(self.scoring.baselines, *modules),
+        }
+
+    def _given_files(self, keys: Baselines) -> list[Path]:
+        """The files that keys of the baselines name, but for those that the study makes: these are
+        inputs of the jobs."""
+        files = _files_of([keys.find(name) for name in keys.names])
+        return [file for file in files if file not in self.study.public_files]
+
+    def public_states(self, wildcards: Wildcards) -> dict[str, Any]:
+        """What determines a public model of the study: the settings and the files of the states
+        that train it."""
+        states = self.study.public_files[self.study.paths.public / f"{wildcards['public']}.xz"]
+        source, data = sources.source_of(self.study.data), self.study.data
+        return {
+            state: [source.settings(data, state), digests_of(source.own_files(data, state))]
+            for state in states
         }
 
     def group_files(self, pattern: str) -> Callable[[Wildcards], list[str]]:

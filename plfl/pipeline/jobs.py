@@ -160,6 +160,11 @@ def results_message(study: Study) -> str:
     page = results / "index.html"
     if not page.is_file():
         return ""
+    public = ""
+    if study.public_files:
+        from plfl.pipeline.public_models import describe_public
+
+        public = f"  public   {text}\n" if (text := describe_public(study)) else ""
     match = _ANSWER.search(page.read_text(encoding="utf-8"))
     answer = f"  {html.unescape(re.sub('<[^>]+>', '', match[0]))}\n" if match else ""
     return (
@@ -167,5 +172,6 @@ def results_message(study: Study) -> str:
         f"{answer}"
         f"  page     {page}\n"
         f"  figures  {study.paths.figures}\n"
+        f"{public}"
         f"  tables   {results / 'summary.csv'}; all numbers are in records.parquet there\n"
     )

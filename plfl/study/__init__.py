@@ -127,6 +127,9 @@ class Study(StudyKeys):
         yield from checks.check_simulation(federation.simulation, data, joining)
         yield from checks.check_privacy(federation, data, algorithms)
         yield from checks.check_start(federation)
+        yield from checks.check_public(
+            self.public, data, self.baselines, self.paths.public, self.public_files
+        )
         yield from checks.check_calibration(federation, task)
         yield from checks.check_methods(methods, self.model, task, federation)
         yield from checks.check_channel(self.channel, methods)
@@ -195,6 +198,19 @@ class Study(StudyKeys):
     def paths(self) -> StudyPaths:
         """Where the files are."""
         return StudyPaths(self.name)
+
+    @property
+    def public_files(self) -> dict[Path, list[str]]:
+        """The states that train each file of public models that the study makes; none without
+        `public.kind`."""
+        if self.public.kind is None:
+            return {}
+        states = self.public.states or self.data.states
+        files = {self.paths.public / f"{self.public.kind}.xz": states}
+        for state in states if len(states) > 1 else ():
+            others = [other for other in states if other != state]
+            files[self.paths.public / f"without-{state}.xz"] = others
+        return files
 
     @property
     def written_keys(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ FIXED = {
     "plugins": "is imported once for the whole study",
     "grid": "lists its axes itself; write its keys directly under `grid`",
     "tuning": "gives every cell the same trials",
+    "public": "names models of the whole study",
     "baselines": "describes what all variants are compared with",
     "claims": "names comparisons of the whole study",
     "tracking": "does not affect the results",

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
+from pathlib import Path
 
 from plfl.base.errors import Problem, suggest_name
 from plfl.base.keys import Key
@@ -27,6 +28,7 @@ from plfl.config.sections import (
     KnownFuture,
     Meters,
     PrivacySettings,
+    PublicModels,
     Scheme,
     Simulation,
     Tuning,
@@ -322,6 +324,41 @@ def check_start(federation: FederationSettings) -> Iterator[Problem]:
             f"{federation.initial!r} has no effect, since all start from federation.start",
             "remove one of them",
         )
+
+
+def check_public(
+    public: PublicModels, data: Data, baselines: Baselines, folder: Path, files: Collection[Path]
+) -> Iterator[Problem]:
+    """Report public models that cannot be made of the study's meters, and baselines that name a
+    file in the `folder` of such models that is none of the study's `files`."""
+    for state in public.states:
+        if state not in data.states:
+            yield Problem(
+                Key("public.states"),
+                f"{state!r} is not one of data.states {data.states}",
+                "add or remove it",
+            )
+    if public.kind is None:
+        if public.states:
+            yield Problem(
+                Key("public.states"), "no model is made", "set public.kind, or remove them"
+            )
+    elif data.source_class.examples != "loads":
+        yield Problem(Key("public.kind"), f"data.source {data.source} has no meters", "remove it")
+    elif data.interval > 60 or 60 % data.interval:
+        yield Problem(
+            Key("public.kind"),
+            f"readings every {data.interval} minutes do not add up to hours",
+            "remove it",
+        )
+    for baseline in baselines.further:
+        named = getattr(baseline, "file", None)
+        for file in named if isinstance(named, list) else [named]:
+            if isinstance(file, Path) and file.parent == folder and file not in files:
+                remedy = f"name one of {', '.join(map(str, files))}" if files else "set public.kind"
+                yield Problem(
+                    Key("baselines.further"), f"{baseline.name}: the study makes no {file}", remedy
+                )
 
 
 def check_calibration(federation: FederationSettings, task: Task) -> Iterator[Problem]:

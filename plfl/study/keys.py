@@ -17,6 +17,7 @@ from plfl.config.sections import (
     FederationSettings,
     Grid,
     Patterns,
+    PublicModels,
     Scheme,
     Tracking,
     Tuning,
@@ -57,6 +58,7 @@ class StudyKeys(Section):
     federation: FederationSettings = FederationSettings()
     channel: ChannelSettings = ChannelSettings()
     tuning: Tuning = Tuning()
+    public: PublicModels = PublicModels()
     baselines: Baselines = Baselines()
     claims: list[Claim] = []
     """Comparisons to judge. Their p values are corrected for their number."""

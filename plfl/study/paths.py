@@ -22,6 +22,11 @@ class StudyPaths:
         return Path("results") / self.name.split("/")[0]
 
     @property
+    def public(self) -> Path:
+        """The folder of the public models that the study makes."""
+        return self.root / "public"
+
+    @property
     def figures(self) -> Path:
         """The folder of the study's figures."""
         return Path("figures") / self.name

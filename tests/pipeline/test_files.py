@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from plfl.base.errors import PlflError
 from plfl.base.files import hold
 from plfl.pipeline.damage import remove_damaged
 from plfl.pipeline.jobs import claim, replacement_warning, results_message
+from plfl.public.models import MeterKind, file_of
 from plfl.report import page
 from plfl.study import Study
 from tests.helpers import fake_results
@@ -100,3 +102,17 @@ def test_the_end_of_a_study_says_what_its_page_answers(
     assert answer.startswith("  Do not join: for forecasts")
     assert ". With the best federation, errors were " in answer
     assert answer.endswith(".") and "<" not in answer and "&" not in answer
+
+
+@pytest.mark.parametrize(("kind", "words"), [("homes", "the file"), ("buildings", "not the file")])
+def test_the_end_of_a_study_says_whether_its_public_model_is_that_of_plfl(
+    kind: MeterKind, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = small(public={"kind": kind})
+    assert results_message(study) == ""
+    study.paths.public.mkdir(parents=True)
+    (study.paths.results / "index.html").touch()
+    assert "public  " not in results_message(study)
+    shutil.copy(file_of("homes"), path := study.paths.public / f"{kind}.xz")
+    assert f"  public   {path}, {words} that comes with plfl\n" in results_message(study)

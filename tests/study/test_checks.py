@@ -18,6 +18,8 @@ def problems(raw: object) -> list[str]:
     return list(map(str, caught.value.problems))
 
 
+PUBLIC = {"name": "public", "kind": "homes"}
+"""A baseline."""
 COLUMNS = {"timestamp": "t", "load": "kWh"}
 """Columns of own meters."""
 
@@ -56,6 +58,26 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.meters.timezone": "Berlin"}, ("'Berlin'", "IANA")),
     ({"data.meters.timezones": {"a*": "Europe/Berln"}}, ("'Europe/Berln'", "IANA")),
     ({"grid.seeds": 10}, ("such as [10]",)),
+    ({"public.kind": "shops"}, ("public.kind", "homes", "buildings")),
+    ({"public.states": ["NY"]}, ("public.states", "set public.kind")),
+    (
+        {"public.kind": "homes", "public.states": ["TX"]},
+        ("public.states", "'TX' is not one of data.states", "add or remove it"),
+    ),
+    ({"public.kind": "homes", "public.states": ["NY", "NY"]}, ("'NY'", "list it once")),
+    (
+        {"baselines.further": [PUBLIC | {"file": "results/study/public/homes.xz"}]},
+        ("baselines.further", "the study makes no results/study/public/homes.xz", "public.kind"),
+    ),
+    (
+        {
+            "public.kind": "homes",
+            "data.states": ["NY", "CA"],
+            "baselines.further": [PUBLIC | {"file": ["results/study/public/without-TX.xz"]}],
+        },
+        ("without-TX.xz", "name one of results/study/public/homes.xz, results/study/public/with"),
+    ),
+    ({"grid.public.kind": ["homes"]}, ("grid.public:", "models of the whole study")),
     ({"windows.look_back": [4, 8]}, ("one value, not a list",)),
     ({"tuning": [0.1]}, ("search, alone, trials",)),
     (covariates("calendar"), ("{name: calendar}",)),  # type: ignore[arg-type]

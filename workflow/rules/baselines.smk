@@ -2,6 +2,7 @@
 rule common_baselines:
     input:
         dataset=rules.windows.output.dataset,
+        public=local(patterns.public_files),
     output:
         forecasts=temp(f"{INPUTS}/baselines/{{state}}.common.npz"),
         fitted=temp(f"{INPUTS}/baselines/{{state}}.common.safetensors"),
@@ -24,6 +25,7 @@ rule baseline_group:
     input:
         dataset=rules.windows.output.dataset,
         common=rules.common_baselines.output.forecasts,
+        public=local(patterns.public_files),
     output:
         scores=temp(f"{INPUTS}/baselines/{{state}}-{{group}}.parquet"),
         forecasts=temp(f"{INPUTS}/baselines/{{state}}-{{group}}.forecasts.parquet"),
@@ -47,6 +49,7 @@ rule baseline_group:
 rule baselines:
     input:
         dataset=rules.windows.output.dataset,
+        public=local(patterns.public_files),
         common=jobs.group_files(rules.common_baselines.output.fitted),
         scores=jobs.group_files(rules.baseline_group.output.scores),
         forecasts=jobs.group_files(rules.baseline_group.output.forecasts),
