@@ -34,8 +34,6 @@ from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, RawFile, RawTable
 from plfl.data.meters.words import WORDS
 
-_IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
-"""Names of columns with times in UTC."""
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?")
 _OF_QUERY = ("_start", "_stop")
 """Columns of InfluxDB with the span of the whole query."""
@@ -88,8 +86,6 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         "marks": layout.stamp,
     }
     time |= {"clock": layout.time[1:], "format": meters.date_format or []}
-    if _IN_UTC.search(layout.time[-1]):
-        time["zone"] = "UTC"
     content = {
         "name": "found out",
         "about": table.form,

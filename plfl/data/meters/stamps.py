@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import pandas as pd
@@ -44,9 +44,14 @@ _OFFSET = (
 )
 _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
 _ZONE_NAME = r"(?<![A-Za-z])([A-Z]{3,5})$"
+_IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
+"""Names of columns with times in UTC."""
+_PLACE = re.compile(r"[A-Z]\w+(?:/[A-Z][\w+-]+)+")
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 _HOUR = pd.Timedelta(hours=1)
+_LATENESS = pd.Timedelta(seconds=1)
+"""How far stamps may be from whole minutes that they stand for, as of programs that run on time."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,9 @@ def _parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
             f"{YEARS[0]} and {YEARS[1]} ({counted(int(wrong.sum()), f'such {table.unit}')})",
             f"fix or remove them, or name the format in {Key('data.meters.date_format')}",
         )
+    minutes = stamps.dt.round("min")
+    if ((stamps - minutes).abs() <= _LATENESS).all():
+        stamps = minutes
     if stamps.dt.tz is None:
         return _move_midnights(table, Times(stamps, form), meters)
     first, last = (_offset_of(str(text.iloc[int(n)])) for n in (stamps.argmin(), stamps.argmax()))
@@ -399,6 +407,13 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
             lone[repeated] &= ~steps_of_day.transform("any").to_numpy()
     utc += lag
     return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), lone, duplicates)
+
+
+def zone_in(name: str) -> str | None:
+    """The time zone that the name of a column of stamps states; None: none."""
+    if _IN_UTC.search(name):
+        return "UTC"
+    return next((place for place in _PLACE.findall(name) if place in available_timezones()), None)
 
 
 @cache  # thousands of meters have the same

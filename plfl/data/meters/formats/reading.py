@@ -73,9 +73,10 @@ class _Reader:
     """A file on the way from its own table to the readings of meters."""
 
     def __init__(self, recognised_file: Recognised, meters: Meters, lone_name: str | None):
-        self.recognised_file, self.form, self.meters = recognised_file, recognised_file.form, meters
+        self.recognised_file, self.meters = recognised_file, meters
         self.path, self.lone_name = recognised_file.raw.path, lone_name
         self.cells = recognised_file.cells
+        self.form = self._with_zone(recognised_file.form)
         self.values = recognised_file.cells
         """The columns of readings and inputs, in the rows of `_frame`."""
         self.left_out: dict[str, int] = {}
@@ -141,6 +142,14 @@ class _Reader:
             time = form.time.model_copy(update={"format": [stamp_format]})
             form = form.model_copy(update={"time": time})
         return FileReading(pieces, list(dict.fromkeys(names)), keys, needs_place, form, words)
+
+    def _with_zone(self, form: Format) -> Format:
+        """The format with the zone in the name of the column of its stamps, unless it says one."""
+        columns = find_columns([*form.time.column, *form.time.clock], self.cells)
+        zone = next(filter(None, map(stamps.zone_in, columns)), None)
+        if zone is None or form.time.zone != "place":
+            return form
+        return form.model_copy(update={"time": form.time.model_copy(update={"zone": zone})})
 
     # -- columns -----------------------------------------------------------------------------------
 
