@@ -457,6 +457,7 @@ def test_names_of_meters_are_not_asked_about(tmp_path: Path, names: list[str]) -
 @pytest.mark.parametrize("name", ["Load(kWh)", "Hausverbrauch [kWh]", "Total consumption (kWh)"])
 def test_a_consumption_beside_its_parts_is_the_load(tmp_path: Path, name: str) -> None:
     names = ["Purchased Energy (kWh)", "Batterie Laden [kWh]", "Self consumption (kWh)"]
+    names.append("Direkt verbraucht [kWh]")
     parts = dict.fromkeys(names, LOADS + 1)
     exports = read(tmp_path, pd.DataFrame({"start": HOURS, **parts, name: LOADS}))
     (meter,), (form,) = exports.meters.values(), exports.forms.values()
@@ -513,6 +514,43 @@ def test_a_header_may_say_that_times_are_in_utc(tmp_path: Path, name: str) -> No
     (meter,) = exports.meters.values()
     assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
     assert meter.zone.key == "America/Denver"
+
+
+def test_a_header_may_name_the_place_of_times(tmp_path: Path) -> None:
+    table = pd.DataFrame({"Date/Time (America/Denver)": HOURS, "kWh": LOADS})
+    (tmp_path / "a.csv").write_text(table.to_csv(index=False), encoding="utf-8")
+    exports, study = recognise([tmp_path / "a.csv"], Meters(stamp="start"), kind="homes")
+    assert exports.meters["a"].load.index[0] == pd.Timestamp("2023-01-02 08:00", tz="UTC")
+    assert study["data"]["meters"]["timezone"] == "America/Denver"
+
+
+def test_stamps_may_be_a_second_late(tmp_path: Path) -> None:
+    """As those of programs that write at whole hours."""
+    late = pd.to_timedelta(np.random.default_rng(1).integers(0, 100, len(HOURS)), unit="ms")
+    counts = pd.DataFrame({"time": (HOURS + late).as_unit("ms").asi8, "kWh": LOADS.cumsum()})
+    (meter,) = read(tmp_path, counts).meters.values()
+    np.testing.assert_allclose(meter.load, LOADS[1:])
+    assert meter.load.index[0] == HOURS[1].tz_localize("UTC")
+    # Those of an hour that is too late are not all.
+    late += pd.to_timedelta(np.where(np.arange(len(HOURS)) == 5, 60, 0), unit="s")
+    table = pd.DataFrame({"time": HOURS + late, "kWh": LOADS})
+    with naming(DataError, "off the grid of 60 minutes"):
+        read(tmp_path, table, stamp="end")
+
+
+def test_sums_of_days_are_refused_before_the_column_is_asked_for(tmp_path: Path) -> None:
+    days = pd.date_range("2025-03-01", "2025-03-31", tz="America/Denver")
+    table = {"Date time": [day.isoformat() for day in days], "Home (kWh)": LOADS[: len(days)]}
+    table |= {"Vehicle (kWh)": LOADS[: len(days)] / 9, "From Grid (kWh)": LOADS[: len(days)] / 2}
+    with naming(DataError, "1 problem", "a day apart", "every 15, 30 or 60 minutes"):
+        read(tmp_path, pd.DataFrame(table))
+
+
+def test_marks_of_readings_are_no_names_of_meters(tmp_path: Path) -> None:
+    flags = np.where(np.arange(len(HOURS)) == 0, "{start}", "{}")
+    table = pd.DataFrame({"Timestamp": HOURS, "Trend Flags": flags, "Value": LOADS})
+    (meter,) = read(tmp_path, table, unit="kWh").meters.values()
+    np.testing.assert_allclose(meter.load, LOADS)
 
 
 def test_a_long_number_is_that_of_the_meter(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -506,6 +507,16 @@ def _step_between(known_rows: pd.DataFrame, step: int | None, interval: int | No
     return step if step and is_doubtful and usual % step == 0 else usual
 
 
+def refusal_of_days(place: Place | Path, meter: str = "") -> DataError:
+    """The error about readings a day apart."""
+    text = "its readings are a day apart"
+    remedy = (
+        f"{_EXPORT_AGAIN}; if each row has the readings of a day, name its columns by times such "
+        "as 00:00 and 00:15"
+    )
+    return DataError(Problem(place, text, remedy, meter, text))
+
+
 def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     """Seconds since 1970."""
     return np.asarray(index.as_unit("us").asi8 / 1e6)
@@ -565,13 +576,7 @@ class _Readings:
     def _interval(self, step: float) -> int:
         """The step between readings in minutes, unless it is unusual."""
         if step == MINUTES_PER_DAY:
-            text = "its readings are a day apart"
-            remedy = (
-                "if each row has the readings of a day, name its columns by times such as 00:00 "
-                "and 00:15"
-            )
-            line = self.place.line(self.known_rows, 0)
-            raise DataError(Problem(line, text, remedy, self.place.name, text))
+            raise refusal_of_days(self.place.line(self.known_rows, 0), self.place.name)
         if step > max(SERIES_MINUTES) or step != round(step):
             text = f"its readings are {step:g} minutes apart"
             remedy = f"{self.place.leave_out}, or {_EXPORT_AGAIN}"

@@ -257,7 +257,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
             and is_chosen(meter_of(WITH_UNIT.sub("", column), meters.add), meters)
         ]
         ask_about_whole_numbers(table, chosen_readings)
-        ask_which_load(table, chosen_readings, meters)
+        ask_which_load(table, time, chosen_readings, meters)
     if len(readings) > 1 and (name is not None or not meters.exports):
         context = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise data_error(

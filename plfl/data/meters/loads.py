@@ -10,10 +10,12 @@ import pandas as pd
 
 from plfl.base.errors import DataError, data_error
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import is_register
 from plfl.data.meters import quantities
+from plfl.data.meters.cleaning import refusal_of_days, usual_step
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
 from plfl.data.meters.questions import choices, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
@@ -301,9 +303,12 @@ def ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
         )
 
 
-def ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> None:
+def ask_which_load(
+    table: RawTable, time: tuple[str, ...], columns: Sequence[str], meters: Meters
+) -> None:
     """Refuse several columns, unless their names are those of meters: the parts of one meter, such
-    as import, feed-in and net, are no meters, whatever the words for them."""
+    as import, feed-in and net, are no meters, whatever the words for them. `time`: the columns of
+    the stamps; no answer makes those of days usable."""
     if not 1 < len(columns) <= _NARROW:
         return
     names = [WITH_UNIT.sub("", column) for column in columns]
@@ -311,6 +316,8 @@ def ask_which_load(table: RawTable, columns: Sequence[str], meters: Meters) -> N
     is_added = bool(meters.add) and min(counts.values()) > 1
     if is_added or quantities.are_names_of_meters(list(counts) if meters.add else names):
         return
+    if usual_step(pd.DatetimeIndex(parse(table, time, meters).stamps)) == MINUTES_PER_DAY:
+        raise refusal_of_days(table.path)
     by_likelihood = sorted(columns, key=quantities.unlikeliness)
     raise question(
         table,
@@ -356,8 +363,9 @@ def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
 
 def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:
     """Refuse a column of words or whole numbers, beside one of readings, whose values may name
-    meters."""
-    for column in [*words, *readings] if len(readings) < 3 else ():
+    meters; columns of marks do not."""
+    columns = [*words, *readings] if len(readings) < 3 else []
+    for column in (column for column in columns if not WORDS.quality.has_word_of(column)):
         loads = [name for name in readings if name != column]
         if len(loads) == 1 and (blocks := _blocks(table, column)):
             choice = Key("data.meters.only", flow(blocks[:1]))
