@@ -121,8 +121,7 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
     ):
         for model in variant.models(sharing, method):
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
-            crosses = words.CROSSES.get(words.kind(study, sharing), "models")
-            row |= {"model": model, "crosses": crosses}
+            row |= {"model": model, "crosses": words.crossing(study, f"{sharing}-{method}")}
             forecaster = best(select(variant.scores[model][state], sharing=sharing, method=method))
             if forecaster is None:
                 yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, find, pretrained_names, send_open_sums
+from plfl.baselines import BASELINE, pretrained_names, send_open_sums
+from plfl.interfaces.baseline import Crosses
 from plfl.results import words
 from plfl.results.scores import AXES, Forecaster, select
 from plfl.results.tables import Tables
@@ -136,12 +137,9 @@ class Contender(NamedTuple):
     def crosses(self) -> str:
         """What clients send: nothing, models or raw data; of a mixture, what any of them sends."""
         if self.is_mixture:
-            crossings = ["nothing", "models", "raw data"]
-            return max((part.crosses for part, _ in self.parts), key=crossings.index)
+            return max((part.crosses for part, _ in self.parts), key=get_args(Crosses).index)
         sharing, method = self.forecaster.axes[:2]
-        if sharing == BASELINE:
-            return find(method).crosses
-        return words.CROSSES.get(words.kind(self.variant.tables.study, sharing), "models")
+        return words.crossing(self.variant.tables.study, f"{sharing}-{method}")
 
     @property
     def sends_open_sums(self) -> bool:

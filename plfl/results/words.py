@@ -246,6 +246,11 @@ def side(
     return f"the best of {join_words(words)}"
 
 
+def crossing(study: Study, name: str) -> str:
+    """What the clients of a forecaster send: models, nothing, or raw data; new ones use models."""
+    return CROSSES.get(kind(study, name), "models")
+
+
 def kind(study: Study, name: str) -> str:
     """What the clients of a forecaster exchange, one of `WHOLE_KINDS`: models, nothing, or raw
     data; empty if its name stands for several, or for new clients."""
