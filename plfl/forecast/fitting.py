@@ -99,10 +99,8 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
 def _with_held(dataset: Dataset) -> Dataset:
     """A meter's dataset with the last fifth of its training set held out, at least a day."""
     first, _, _, end = dataset.view.bounds[0].tolist()
-    held = held_out_rows(end - first, dataset.interval)
-    bounds = np.array([[first, max(first, end - held), end, end]])
-    view = replace(dataset.view, held=np.array([held]), bounds=bounds)
-    return replace(dataset, views={"train": view})
+    held = min(held_out_rows(end - first, dataset.interval), end - first)
+    return replace(dataset, views={"train": dataset.view.hold_out(np.array([held]))})
 
 
 @dataclass(frozen=True)
