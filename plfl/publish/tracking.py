@@ -34,7 +34,7 @@ from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
 from plfl.results.in_use import read_use
 from plfl.results.records import CELL, MODELS, read_about
-from plfl.results.tables import Tables, refuse_contradictions
+from plfl.results.tables import Tables, is_complete, refuse_contradictions
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:
@@ -466,7 +466,7 @@ def _baseline_points(scores: pd.DataFrame, last: int) -> Iterator[Point]:
     same columns; in charts by round they are a line from the first round to the last."""
     for split, rows in scores.groupby("split"):
         # A mean without the clients that have no forecast would be too good.
-        means = rows[["mase", "mae", "rmse"]].mean() * (1 if rows["mae"].notna().all() else np.nan)
+        means = rows[["mase", "mae", "rmse"]].mean() * (1 if is_complete(rows["mae"]) else np.nan)
         yield from _constant(str(split), means.to_dict(), last)
     yield "total/bytes_up", last, float(scores.loc[scores["split"] == "test", "bytes"].sum())
 
