@@ -192,7 +192,7 @@ def test_decimals_are_told_from_thousands(bring, values, expected):
     [
         *("%Y-%m-%dT%H:%M:%S", "%-m/%-d/%Y %-H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
         *("%m/%d/%y %I:%M %p", "%Y%m%d%H", "%d-%b-%Y %H:%M", "%Y/%m/%d %H:%M"),
-        *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00"),
+        *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00", "%b %d %Y %I:%M%p"),
     ],
 )
 def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: str) -> None:
