@@ -24,7 +24,7 @@ from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
-from plfl.public.inputs import HOURS_PER_DAY, LeadTime
+from plfl.public.inputs import LeadTime
 from plfl.public.models import MeterKind, load
 from plfl.public.seen import is_meter_seen
 from plfl.results.words import join_words
@@ -229,7 +229,7 @@ def is_seen_by_public(exports: Exports, kind: MeterKind) -> bool:
     """Whether the model of public meters of a kind was trained on one of the meters."""
     marks = load(kind).marks
     for meter in exports.meters.values():
-        if len(meter.load) * meter.minutes < HOURS_PER_DAY * 60:  # no whole day
+        if len(meter.load) * meter.minutes < MINUTES_PER_DAY:  # no whole day
             continue
         local = pd.DatetimeIndex(meter.load.index).tz_localize(None) + standard_offset(meter.zone)
         if is_meter_seen(meter.load.set_axis(local), meter.minutes, marks):

@@ -18,6 +18,7 @@ import torch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.data.dataset import EVALUATED_SPLITS
 from plfl.deploy.protocol.endpoints import (
     Message,
@@ -35,7 +36,7 @@ from plfl.study import Cell, Study
 LARGEST_READING = 1e6
 """Largest magnitude of a reading: a load in kWh per interval, or another feature in its own
 unit."""
-CENTURY = 100 * 366 * 24 * 60
+CENTURY = 100 * 366 * MINUTES_PER_DAY
 """Minutes; no series is longer."""
 ROOM = 1 << 20
 """Most bytes of an answer in addition to its arrays."""
