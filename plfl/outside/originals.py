@@ -19,7 +19,7 @@ from urllib.parse import quote, urljoin
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
-from plfl.base.text import counted
+from plfl.base.text import counted, readable_size
 from plfl.config.sections import Data
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
@@ -67,7 +67,8 @@ class Original:
 
     def describe(self, base: str = "") -> str:
         """What is downloaded from which address, with a line for each file."""
-        size = f"{counted(len(self.files), 'file')}, {self.size / 1e6:.1f} MB" if self.files else ""
+        count = counted(len(self.files), "file")
+        size = f"{count}, {readable_size(self.size)}" if self.files else ""
         facts = ", ".join(filter(None, [size, f"licence {self.licence}"]))
         address = base or self.base
         lines = [self.title, f"  {self.page}", f"  {facts}", *[f"  from {address}"] * bool(address)]

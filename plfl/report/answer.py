@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.text import format_percent, list_names
+from plfl.base.text import format_percent, list_names, readable_size
 from plfl.baselines import BASELINE, pretrained_names
 from plfl.baselines.public import Public
 from plfl.config.sections import Claim
@@ -371,8 +371,8 @@ class _Question:
         if crosses == {"nothing"} or not size:
             return "It costs nothing: nothing is sent."
         costs = (
-            f"Joining costs {_megabytes(size)} of messages for each {self.study.client_word}, once "
-            "for a training, and reveals"
+            f"Joining costs {readable_size(size).replace(' ', SPACE)} of messages for each "
+            f"{self.study.client_word}, once for a training, and reveals"
         )
         if "raw data" in crosses:
             return f"{costs} readings."
@@ -479,11 +479,6 @@ def _energy(amount: float) -> str:
     text = space_thousands(amount) if amount >= 10 else f"{max(amount, 0.1):.1f}"
     text = text if amount >= 0.05 else f"less than {text}"
     return f"{text}{SPACE}kWh"
-
-
-def _megabytes(count: float) -> str:
-    """Bytes in print: "2.4 MB"."""
-    return f"{count / 1e6:.1f}{SPACE}MB" if count >= 1e5 else f"{count / 1e3:.0f}{SPACE}kB"
 
 
 def _amount(percent: float) -> str:
