@@ -192,7 +192,7 @@ def _write_study_of_exports(
         print(
             f"{first_study.save_format(format_file, exports_read, meters)}: the format of the files"
         )
-    for line in exports_read.report():
+    for line in [*exports_read.report(), *first_study.utc_lines(exports_read, meters)]:
         print(line)
     print(first_study.describe_tests(exports_read, study))
     for name in first_study.too_short(exports_read):

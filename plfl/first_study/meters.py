@@ -176,16 +176,20 @@ def place_problem(exports: Exports, meters: Meters) -> Problem | None:
     )
 
 
+def utc_lines(exports: Exports, meters: Meters) -> list[str]:
+    """A line about meters whose zone was not named, and whose stamps are in UTC, if any."""
+    names = sorted(_of_default_zone(exports, meters) - {*exports.contradictory})
+    if not names:
+        return []
+    return [
+        f"{counted_names(names)}: the stamps are in UTC, and the meters' days are taken to go by "
+        f"it, which nothing says (should {Key('data.meters.timezone')} name the place?)"
+    ]
+
+
 def zone_lines(exports: Exports, meters: Meters) -> list[str]:
     """Lines about meters whose zone was not named, or whose stamps have offsets of another one."""
-    of_default_zone, contradictory = _of_default_zone(exports, meters), {*exports.contradictory}
-    lines = []
-    if of_default_zone:
-        lines.append(
-            f"{counted_names(sorted(of_default_zone))}: the stamps are in UTC, and the meters' "
-            f"days are taken to go by it, which nothing says (should "
-            f"{Key('data.meters.timezone')} name the place?)"
-        )
+    contradictory, lines = {*exports.contradictory}, utc_lines(exports, meters)
     if contradictory:
         zones = sorted({exports.keys[name].timezone_of(name) for name in contradictory})
         lines.append(

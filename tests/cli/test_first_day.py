@@ -197,6 +197,8 @@ def test_stamps_in_utc_are_taken_for_the_clock_of_the_days_and_a_line_says_so(
     table.assign(time=table["time"] + "Z").to_csv(path, index=False)
     line = "home: the stamps are in UTC, and the meters' days are taken to go by it"
     assert line in invoke("forecast", path, "--kind", "homes").err
+    assert line in invoke("init", "meters", path).out
+    assert line not in invoke("init", "meters", path, "--timezone", "UTC", "--name", "utc").out
     for zone in ("UTC", "Europe/Paris"):
         assert "UTC" not in invoke("forecast", path, "--kind", "homes", "--timezone", zone).err
 
