@@ -197,16 +197,11 @@ class Contender(NamedTuple):
     def mean(self, score: str) -> float:
         """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or
         `peak_error`; NaN if the tables lack it."""
-        if self.is_mixture:
+        if self.is_mixture or score == "peak_error":
             return float(self.by_client(score).mean())
-        tables, state, axes = self.variant.tables, self.forecaster.state, self.forecaster.axes
-        if score == "peak_error" and tables.has_peaks:
-            model = BASELINE if self.forecaster.is_baseline else self.forecaster.model
-            equal = dict(zip(AXES, axes, strict=True)) | {"state": state, "model": model}
-            errors = tables.errors(["client", score], **equal)
-            return float(errors.groupby("client")[score].mean().mean())
         if self.forecaster.is_baseline:
-            rows = tables.baseline_scores.loc[[(state, axes[1])]]
+            place = self.forecaster.state, self.forecaster.axes[1]
+            rows = self.variant.tables.baseline_scores.loc[[place]]
         else:
             rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
         return float(rows[f"{score}_mean"].mean()) if f"{score}_mean" in rows else np.nan
