@@ -20,7 +20,7 @@ import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem
-from plfl.deploy.protocol.client import CLIENT_MODEL_FILE, LATEST
+from plfl.deploy.protocol.client import CLIENT_MODEL_FILE, LATEST, read_latest
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
@@ -95,9 +95,9 @@ class Forecasts:
         Raises:
             PlflError: there is no model, the readings are unusable, or the last one is in a gap.
         """
-        if (latest := self.model / LATEST).is_file():
-            run, _ = json.loads(latest.read_text(encoding="utf-8"))
-            model, forecasts = self._from_file(self.model / str(run) / CLIENT_MODEL_FILE)
+        run, _ = read_latest(self.model)
+        if run:
+            model, forecasts = self._from_file(self.model / run / CLIENT_MODEL_FILE)
         elif is_results_folder(self.model):
             model, forecasts = self._from_results()
         else:

@@ -1,6 +1,5 @@
 """A complete federation on this machine, and its comparison with the simulator, bit by bit."""
 
-import json
 import shutil
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.host import GRACE, PROCESS_PAUSE, Processes, ending_in_order, free_port
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.client import LATEST
+from plfl.deploy.protocol.client import read_latest
 from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.recorder import Recorder
@@ -182,7 +181,7 @@ def compare_with_simulation(
         rounds = [summary.t for summary in folders.history if name in summary.took_part]
         if not rounds:
             continue
-        run, _ = json.loads((folder / LATEST).read_text(encoding="utf-8"))
+        run, _ = read_latest(folder)
         held = safetensors.torch.load_file(folder / run / f"round-{max(rounds)}.safetensors")
         if not are_equal(held["local"][0], f.local[i]):
             yield f"the parameters of client {name}"

@@ -65,6 +65,16 @@ LATEST = "latest.json"
 """File of a client's folder: run and epoch of the server that the client follows."""
 
 
+def read_latest(folder: Path) -> tuple[str, int]:
+    """The run and the epoch of the server that the client with this folder follows; "" and 0 if it
+    has not met one."""
+    file = folder / LATEST
+    if not file.exists():
+        return "", 0
+    run, epoch = json.loads(file.read_text(encoding="utf-8"))
+    return str(run), int(epoch)
+
+
 class _Talk:
     """A round in which clients train together: a thread that sends messages, and at last a reply.
 
@@ -123,10 +133,7 @@ class DeployedClient:
         self.windows = {name: table}
         torch.set_num_threads(study.compute.threads)
         private_folder(folder)
-        self._run: tuple[str, int] = ("", 0)
-        if self._latest.exists():
-            run, epoch = json.loads(self._latest.read_text(encoding="utf-8"))
-            self._run = (run, epoch)
+        self._run = read_latest(folder)
         self._answered_numbers = self._numbers_answered()
         self._f: Federation | None = None
         self._round = 0
@@ -190,7 +197,7 @@ class DeployedClient:
             private_folder(self.folder / run[0])
             self._run = run
             self._answered_numbers = self._numbers_answered()
-            with private(self._latest) as temporary:
+            with private(self.folder / LATEST) as temporary:
                 temporary.write_text(json.dumps(run), encoding="utf-8")
 
     def _answer_once(self, number: str) -> None:
@@ -369,10 +376,6 @@ class DeployedClient:
             if file not in (self._file(t), self._file(last_round)):
                 file.unlink()
         self._f, self._round = f, t
-
-    @property
-    def _latest(self) -> Path:
-        return self.folder / LATEST
 
     @property
     def _answered_file(self) -> Path:
