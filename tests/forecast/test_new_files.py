@@ -115,6 +115,19 @@ def test_the_first_days_of_a_month_are_read_in_the_date_order_of_the_study(
     np.testing.assert_allclose(found["forecast"], day_before, rtol=1e-5)
 
 
+def test_the_first_days_of_a_month_in_another_date_order_are_refused(
+    results: Path, invoke: Callable
+) -> None:
+    other = "%m/%d/%Y %H:%M"
+    export("april", "2024-04-01", "2024-04-10", other)
+    refusal = invoke("forecast", results, "april/attic.csv", "--with", "naive_day", status=2).err
+    (line,) = refusal.splitlines()
+    assert "follow each other if day and month are exchanged" in line
+    assert f"--date-format '{other}'" in line
+    options = ("april", "--date-format", other)
+    assert len(print_forecasts(invoke, results, *options)) == 3 * 24
+
+
 def test_over_a_change_of_clocks_and_the_turn_of_a_month_times_are_local(
     results: Path, invoke: Callable
 ) -> None:

@@ -50,6 +50,8 @@ _PLACE = re.compile(r"[A-Z]\w+(?:/[A-Z][\w+-]+)+")
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 _HOUR = pd.Timedelta(hours=1)
+_FEWEST_DAYS = 3
+"""Fewer may be months apart."""
 _LATENESS = pd.Timedelta(seconds=1)
 """How far stamps may be from whole minutes that they stand for, as of programs that run on time."""
 
@@ -148,7 +150,7 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
             "some stamps have a UTC offset and some have none",
             "write all of them in the same way",
         )
-    form = form or _find(table, text)
+    given, form = form, form or _find(table, text)
     if "%Z" in form:
         raise data_error(
             Key("data.meters.date_format"),
@@ -163,7 +165,27 @@ def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series
             f"{form!r} cannot be read ({error})",
             "write it as in '%d/%m/%Y %H:%M'",
         ) from None
+    if given and "%d" in form and "%m" in form:
+        _refuse_other_order(table, stamps, form)
     return stamps.mask(late, stamps + pd.Timedelta(days=1)), form
+
+
+def _refuse_other_order(table: RawTable, stamps: pd.Series, form: str) -> None:
+    """Refuse stamps of days that are months apart in a given format, but follow each other with day
+    and month exchanged."""
+    days = stamps.dropna().dt.normalize().drop_duplicates()
+    months = days.dt.year * 12 + days.dt.month
+    is_monthly = len({*days.dt.day}) == 1 and {*months.diff().iloc[1:]} in ({1.0}, {-1.0})
+    if not is_monthly or not _FEWEST_DAYS <= len(days) <= len(stamps) / 2:
+        return
+    exchanged = form.translate({ord("d"): "m", ord("m"): "d"})
+    raise data_error(
+        table.place_of(days.index[0]),
+        f"the days are months apart in the format {form}, and follow each other if day and month "
+        "are exchanged",
+        f"name its format ({Key('data.meters.date_format', repr(exchanged))}), or export it like "
+        "the others",
+    )
 
 
 def _with_offsets(table: RawTable, text: pd.Series, meters: Meters) -> pd.Series:
