@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,31 @@ from plfl.study import FORMAT, Study
 from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
+
+
+class ForecastWindows(NamedTuple):
+    """The windows of a client's readings that its model can forecast from."""
+
+    table: pd.DataFrame
+    """The readings and inputs up to the last target, by stamp."""
+    dataset: Dataset
+    """Their windows."""
+    last_rows: NDArray[np.int64]
+    """Row numbers (W,) of the last readings of those windows that can be used."""
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Row numbers (W,) of their first readings."""
+        return self.last_rows - (self.dataset.look_back - 1)
+
+    @property
+    def made_at(self) -> pd.DatetimeIndex:
+        """Stamps (W,) of their last readings."""
+        return pd.DatetimeIndex(self.table.index[self.last_rows])
+
+    def where(self, is_meant: NDArray[np.bool_]) -> Self:
+        """Some of the windows."""
+        return self._replace(last_rows=self.last_rows[is_meant])
 
 
 @dataclass(frozen=True)
@@ -108,14 +134,14 @@ class ForecastModel(MeterFiles):
         self._check(frame, client)
         windows = self._windows(frame, client, early, fills_lags)
         history = self._without_known_future(frame)
-        is_read = np.full(len(windows[2]), True)
+        is_read = np.full(len(windows.last_rows), True)
         if since is not None and not self.has_adaptive_widths:
-            is_read = windows[0].index[windows[2]] >= since
+            is_read = windows.made_at >= since
         forecasts = self._forecasts_where(client, model, windows, is_read)
         if since is not None:
             forecasts = forecasts[forecasts["made_at"] >= since]
         if reports:
-            self._report(windows[0].loc[: history.index[-1]], forecasts, client, since)
+            self._report(windows.table.loc[: history.index[-1]], forecasts, client, since)
         return forecasts
 
     def predict_next(
@@ -132,18 +158,13 @@ class ForecastModel(MeterFiles):
         self._check(frame, client)
         windows = self._windows(frame, client, fills_lags=True)
         history = self._without_known_future(frame)
-        last = windows[2]
-        is_upcoming = last >= len(history) - self._new_rows
-        is_read = is_upcoming
+        is_read = windows.last_rows >= len(history) - self._new_rows
         if self.has_adaptive_widths:  # they follow the errors since the validation set
-            dataset = windows[1]
-            is_tested = (
-                last - (dataset.look_back - 1) >= dataset.view.bounds[0, SPLITS.index("test")]
-            )
-            is_read = is_upcoming | is_tested
+            first_test_row = windows.dataset.view.bounds[0, SPLITS.index("test")]
+            is_read |= windows.starts >= first_test_row
         forecasts = self._forecasts_where(client, model, windows, is_read)
         upcoming = self.upcoming(history, forecasts)
-        self._report(windows[0].loc[: history.index[-1]], upcoming, client, reported_from)
+        self._report(windows.table.loc[: history.index[-1]], upcoming, client, reported_from)
         return upcoming
 
     @property
@@ -162,31 +183,22 @@ class ForecastModel(MeterFiles):
         self,
         client: str,
         model: ModelKind,
-        windows: tuple[pd.DataFrame, Dataset, NDArray[np.int64]],
+        windows: ForecastWindows,
         is_read: NDArray[np.bool_],
     ) -> pd.DataFrame:
         """The result of `_forecasts` for some of the windows; for all if these have none, so that
         its error says whether there are others."""
-        last = windows[2]
         if is_read.any():
             with suppress(DataError):
-                return self._forecasts(client, model, windows, last[is_read])
-        return self._forecasts(client, model, windows, last)
+                return self._forecasts(client, model, windows.where(is_read))
+        return self._forecasts(client, model, windows)
 
-    def _forecasts(
-        self,
-        client: str,
-        model: ModelKind,
-        windows: tuple[pd.DataFrame, Dataset, NDArray[np.int64]],
-        last: NDArray[np.int64],
-    ) -> pd.DataFrame:
-        """The result of `predict` for the windows whose last input rows are `last`, given the
-        result of `_windows`."""
-        frame_after, dataset, _ = windows
+    def _forecasts(self, client: str, model: ModelKind, windows: ForecastWindows) -> pd.DataFrame:
+        """The result of `predict` for these windows."""
+        table, dataset, _ = windows
         horizons, task = self.study.windows.horizons, self.study.task
-        starts = last - (dataset.look_back - 1)
-        predictions = self._predictions(dataset, client, model, starts)
-        is_finite = np.isfinite(predictions).reshape(len(starts), -1).all(axis=1)
+        predictions = self._predictions(dataset, client, model, windows.starts)
+        is_finite = np.asarray(np.isfinite(predictions).reshape(len(predictions), -1).all(axis=1))
         if not is_finite.any():
             raise DataError(
                 Problem(
@@ -196,16 +208,17 @@ class ForecastModel(MeterFiles):
                     "add earlier ones",
                 )
             )
-        last, starts, predictions = last[is_finite], starts[is_finite], predictions[is_finite]
+        windows, predictions = windows.where(is_finite), predictions[is_finite]
+        starts = windows.starts
         if (widths := self._widths(client, model)) is not None:
             predictions = task.widened(dataset, 0, starts, predictions, widths)
         assert isinstance(task, LoadTask)  # of other tasks no models are kept
         loads = task.columns("forecast", predictions)
         columns = {
             **{name: values.ravel() for name, values in loads.items()},
-            "made_at": frame_after.index[last.repeat(horizons)],
+            "made_at": windows.made_at.repeat(horizons),
         }
-        return pd.DataFrame(columns, index=frame_after.index[dataset.target_rows(starts).ravel()])
+        return pd.DataFrame(columns, index=table.index[dataset.target_rows(starts).ravel()])
 
     def _predictions(
         self, dataset: Dataset, client: str, model: ModelKind, starts: NDArray[np.int64]
@@ -278,12 +291,13 @@ class ForecastModel(MeterFiles):
         """
         client = self._client(client)
         self._check(frame, client)
-        table, dataset, last = self._windows(frame, client)
+        windows = self._windows(frame, client)
+        table, dataset, last = windows
         values, rows = table.to_numpy(float), self.look_back
         values = np.concatenate([np.full((rows, values.shape[1]), np.nan), values])
         read = last[:, None] + 1 + np.arange(rows + self._count_later_rows)
         stamps = table.index.to_numpy("datetime64[s]")
-        targets = dataset.target_rows(last - (dataset.look_back - 1))
+        targets = dataset.target_rows(windows.starts)
         monday = np.datetime64("2024-01-01", "m")
         minutes = (stamps[last].astype("datetime64[m]") - monday).astype(
             np.int64
@@ -332,9 +346,8 @@ class ForecastModel(MeterFiles):
 
     def _windows(
         self, frame: pd.DataFrame, client: str, early: bool = False, fills_lags: bool = False
-    ) -> tuple[pd.DataFrame, Dataset, NDArray[np.int64]]:
-        """The table up to the last target, its windows, and the last input rows of those to use;
-        `early` and `fills_lags` as in `predict`."""
+    ) -> ForecastWindows:
+        """The windows of a client's readings; `early` and `fills_lags` as in `predict`."""
         rows_ahead = self.study.windows.farthest
         step, known_rows = pd.Timedelta(minutes=self.interval), self._without_known_future(frame)
         stamps = pd.date_range(
@@ -369,7 +382,7 @@ class ForecastModel(MeterFiles):
                     "add rows" if self._future_features else "add readings",
                 )
             )
-        return assembled, dataset, last
+        return ForecastWindows(assembled, dataset, last)
 
     def _check_model(self, model: ModelKind) -> None:
         if self.baseline and model != "local":
