@@ -214,14 +214,14 @@ def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Pa
     result = train(STUDY, [cell], DATASET)[cell]
     trained = CellCache(tmp_path / "trained")
     targets = RecordFiles.in_folder(tmp_path, "a")
-    assert not trained.get("d1", targets)
+    assert not trained.restore("d1", targets)
     trained.store("d1", result, targets)
     pd.testing.assert_frame_equal(pd.read_parquet(targets.records), result.records)
     pd.testing.assert_frame_equal(pd.read_parquet(targets.errors), result.errors)
     for target in targets:
         target.unlink()
-    assert not trained.get("d2", targets)
-    assert trained.get("d1", targets)
+    assert not trained.restore("d2", targets)
+    assert trained.restore("d1", targets)
     assert cell_digest(targets[0]) == "d1"
 
 
