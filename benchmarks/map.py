@@ -19,8 +19,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from scipy.stats import t as student
 
+from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests
-from plfl.results.selection import NotInStudyError
 from plfl.results.variants import Variant
 from plfl.study import Study
 

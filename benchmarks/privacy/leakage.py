@@ -192,7 +192,7 @@ class _Attack:
     def _federation(
         self, settings: FederationSettings, client_opt: ClientOpt | None = None
     ) -> Federation:
-        candidate = self.trainer.study.plan.combinations.untuned(*self.cell.combination)
+        candidate = self.trainer.study.plan.combinations.untuned(self.cell.combination)
         data = self.trainer.client_data(self.cell.seed, settings=settings)
         candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)
         f = self.trainer.federation(self.cell, candidate, data)

@@ -119,10 +119,10 @@ class Forecasts:
 def _version(file: Path) -> tuple[int, int]:
     """The time of the last change of a file and its size; zeros if it is missing."""
     try:
-        about = file.stat()
+        status = file.stat()
     except OSError:
         return 0, 0
-    return about.st_mtime_ns, about.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 class ForecastServer(ThreadingHTTPServer):
@@ -164,10 +164,10 @@ class ForecastServer(ThreadingHTTPServer):
 
 def serve(forecasts: Forecasts, port: int, say: Callable[[str], None]) -> None:
     """Answer until this process is interrupted. PlflError: see `Forecasts.document`."""
-    about = forecasts.document()
+    document = forecasts.document()
     with ForecastServer(forecasts, port) as server:
         address = f"http://{HOST}:{server.server_port}{RESOURCE}"
-        say(f"forecasts of {forecasts.name} by {about['cell']} at {address}")
+        say(f"forecasts of {forecasts.name} by {document['cell']} at {address}")
         server.serve_forever()
 
 

@@ -336,7 +336,7 @@ def tables(
     cell: Cell,
     trained_models: Mapping[ModelKind, tuple[Candidate, Recorder]],
     is_alone: bool,
-    trials: int,
+    trial_count: int,
     steps: float,
 ) -> CellResult:
     """The tables of a cell: each model's scores, from the training that was chosen for it, and the
@@ -352,7 +352,7 @@ def tables(
             for model, (candidate, recorder) in trained_models.items()
         ],
         ignore_index=True,
-    ).assign(trials=trials, trial_steps=steps)
+    ).assign(trials=trial_count, trial_steps=steps)
     week, other_week = (trained_models[model][1].week for model in MODELS)
     if other_week is not week and len(week):
         # The forecast itself and the ends of its intervals, see `LoadTask.columns`.

@@ -172,10 +172,12 @@ def rows_of(
     yield from _baseline_entries(variants, metric)
 
 
-def trials_of(study: Study, candidates: Sequence[Forecaster]) -> int:
+def trials_of(study: Study, forecasters: Sequence[Forecaster]) -> int:
     """How many settings are compared on validation if the best of some cells of a study, each with
     its own trials, is chosen there."""
-    return sum(study.plan.combinations.trials(*candidate.axes) for candidate in candidates)
+    return sum(
+        study.plan.combinations.count_trials(candidate.combination) for candidate in forecasters
+    )
 
 
 def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict[str, Any]]:

@@ -184,10 +184,10 @@ def _folder(board: Path) -> Path:
 def find_kept(board: Path, digest: str) -> Path | None:
     """The predictions of a row, beside its leaderboard or among those that come with plfl."""
     boards = (board, root() / BOARDS / board.name)
-    candidates = (
+    possible_files = (
         _kept_file(place, digest, suffix) for place in boards for suffix in (PARQUET, CSV)
     )
-    return next(filter(Path.is_file, candidates), None)
+    return next(filter(Path.is_file, possible_files), None)
 
 
 def _read_verified(file: Path) -> pd.DataFrame:

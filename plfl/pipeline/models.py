@@ -42,6 +42,7 @@ from plfl.results.records import (
 from plfl.results.tables import Tables
 from plfl.results.totals import Totals
 from plfl.study import Cell, Study
+from plfl.study.combinations import Combination
 from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
@@ -251,7 +252,7 @@ def keep_baseline(
     widths: ConformalWidths = {}
     if (local := widths_of(packed, name)) is not None:
         widths["local"] = local
-    labels = Cell(state, BASELINE, name, "none", "none", 0)  # those of summary.csv
+    labels = Cell(state, *Combination.from_baseline(name), 0)  # those of summary.csv
     saved = unpack(study.baselines, name, packed, len(dataset.clients))
     write_models(file, join_clients(saved), describe(study, labels, dataset, widths))
 

@@ -233,8 +233,8 @@ def _describe(
 
     crate = ROCrate(version="1.1")
 
-    def add(id: str, kind: str, **about: Any) -> Any:
-        return crate.add(ContextEntity(crate, id, {"@type": kind, **about}))
+    def add(id: str, kind: str, **properties: Any) -> Any:
+        return crate.add(ContextEntity(crate, id, {"@type": kind, **properties}))
 
     def licence(url: str) -> Any:
         return add(url, "CreativeWork", name=Path(url).name, description="A licence")

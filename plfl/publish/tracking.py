@@ -337,18 +337,18 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
             baselines = tables.baselines[tables.baselines["state"] == state]
             for name, scores in baselines.groupby("baseline", sort=False):
                 label = find(str(name)).label
-                about = {"sharing": BASELINE, "method": name, "model": label}
+                labels = {"sharing": BASELINE, "method": name, "model": label}
                 yield Run(
                     subject=f"{prefix}{state}-{BASELINE}-{name}",
                     name=f"{prefix}{state}-{BASELINE} {name}",
-                    params=_texts({**common_tags, **about}),
+                    params=_texts({**common_tags, **labels}),
                     points=list(_baseline_points(scores, federation.rounds)),
                     tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
                 )
             records = dict(list(tables.records([*CELL, *columns], state=state).groupby(CELL)))
             for cell in study.cells:
                 key = astuple(cell)
-                if key not in records or study.plan.combinations.repeats(*cell.combination):
+                if key not in records or study.plan.combinations.repeats(cell.combination):
                     continue
                 rows, summary = records[key], summaries[key]
                 trains_alone = study.plan.is_alone(cell)
@@ -380,13 +380,13 @@ def _runs_in_use(
     their rows of summary.csv and the last round."""
     for row in rows.to_dict("records"):
         state, name = common_tags["state"], str(row["sharing"])
-        about = {"sharing": name, "method": row["method"]}
+        labels = {"sharing": name, "method": row["method"]}
         test = {score: float(row[f"{score}_mean"]) for score in ("mase", "mae", "rmse")}
         means = {"test": test, "validation": {"mase": float(row["validation_mase"])}}
         yield Run(
             subject=f"{prefix}{state}-{name}",
             name=f"{prefix}{state}-{name}",
-            params=_texts({**common_tags, **about}),
+            params=_texts({**common_tags, **labels}),
             points=[
                 *(point for split in means for point in _constant(split, means[split], last)),
                 *(

@@ -30,9 +30,10 @@ from plfl.report.rendering import with_interval
 from plfl.results import words
 from plfl.results.claims import name_of_claim
 from plfl.results.comparisons import contest_of, gains
+from plfl.results.contenders import Contender, NotInStudyError
 from plfl.results.contest import Contest
 from plfl.results.dominance import deciding
-from plfl.results.selection import Contender, NotInStudyError, find_contenders
+from plfl.results.selection import find_contenders
 from plfl.results.statistics import needed_levels, open_level, too_few
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant

@@ -25,11 +25,10 @@ from plfl.base.files import user_cache, write_text
 from plfl.data.meters.stamps import zone_of
 from plfl.forecast.output import localise_stamps
 from plfl.results.records import CELL, MODELS
-from plfl.results.scores import AXES
 from plfl.results.selection import best_baselines, contender_in_use, shown_cell
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
-from plfl.results.words import baseline_label, client_side, scheme
+from plfl.results.words import baseline_label, client_side, word_scheme
 from plfl.study import Cell, Study
 
 MOST_ROUNDS = 60
@@ -154,7 +153,7 @@ def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         params.append(_choice("state", states, states, "State"))
         row_filter = "datum.state === state"
     if len(schemes) > 1:
-        labels = [scheme(study, name) for name in schemes]
+        labels = [word_scheme(study, name) for name in schemes]
         params.append(_choice("scheme", schemes, labels, "Sharing scheme"))
         scheme_filter = "datum.sharing === scheme"
     picked = alt.selection_point("picked", fields=["optimiser"], bind="legend")
@@ -188,7 +187,7 @@ def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         .mark_rule(color="var(--ink)", strokeDash=[8, 3, 2, 3])
         .encode(y="mase:Q", tooltip=[_tip("label", "Rival", "N"), _tip("mase", "Validation MASE")])
     )
-    about = (
+    caption = (
         f"Validation MASE over the rounds, mean over {tables.study.client_word}s and seeds, of each"
         " ClientOpt with the ServerOpt of lowest validation MASE at the last round. Solid: local"
         " models; dashed: global models; dash-dotted: the best baseline; dotted: persistence. A "
@@ -197,7 +196,7 @@ def _convergence(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     )
     rule = alt.Chart(alt.NamedData("persistence")).mark_rule(strokeDash=[1, 3])
     layers = [rival, curve, rule.encode(y="mase:Q", color=alt.value("var(--quiet)"))]
-    return _chart(layers, params, about, 300), {"curves": rows, "rivals": lines}
+    return _chart(layers, params, caption, 300), {"curves": rows, "rivals": lines}
 
 
 def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
@@ -268,13 +267,13 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     is_local = study.data.source == "meters"
     clock = "local, by the clock as the week begins" if is_local else "local standard time"
     shaded = f" Shaded: the interval of {ends[0]} %." if ends else ""
-    about = (
+    caption = (
         "First week of the test set: load, forecast of the forecaster in use, and the best baseline"
         " that sends no data. Where a window has several"
         f" targets, forecasts follow each other without overlap. Times are {clock}.{shaded}"
     )
     params = [_choice("client", clients, clients, study.client_word.capitalize())]
-    return _chart(layers, params, about, 280), {"weeks": rows}
+    return _chart(layers, params, caption, 280), {"weeks": rows}
 
 
 def _local_start(study: Study, client: str, stamps: pd.Series) -> pd.Timestamp:
@@ -359,12 +358,12 @@ def forecasts(variant: Variant, cell: Cell, baseline: str | None) -> pd.DataFram
     for part, clients in use.parts if (use := contender_in_use(variant, cell.state)) else ():
         place, is_meant = ["client", "stamp"], week["client"].isin(clients)
         if part.forecaster.is_baseline:
-            name = part.forecaster.axes[1]
+            name = part.forecaster.combination.method
             rows = tables.baseline_forecasts(
                 [*place, "forecast"], state=cell.state, baseline=name
             ).rename(columns={"forecast": "local"})
         else:
-            equal = asdict(cell) | dict(zip(AXES, part.forecaster.axes, strict=True))
+            equal = asdict(cell) | part.forecaster.combination._asdict()
             rows = tables.forecasts([*place, "local", *columns], **equal)
         lines = ["local", *columns]
         new = (

@@ -15,7 +15,7 @@ import pandas as pd
 
 from plfl.base.text import capitalise
 from plfl.config.claim_scores import COUNTED, LOADS_SCORE
-from plfl.results.words import estimate, scope
+from plfl.results.words import estimate, word_scope
 from plfl.study import Study
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
@@ -89,7 +89,7 @@ def plot_comparisons(study: Study, comparisons: pd.DataFrame) -> ComparisonPlot 
         return None
     scored_rows = comparisons[~comparisons["score"].isin((*COUNTED, LOADS_SCORE))]
     scale = Scale.from_numbers(scored_rows[["difference", "low", "high"]].to_numpy(float).ravel())
-    data = comparisons.apply(scope, axis=1, are_meters=study.client_word == "meter")
+    data = comparisons.apply(word_scope, axis=1, are_meters=study.client_word == "meter")
     commonest = str(data.mode().iloc[0])
     comparisons = comparisons.assign(data=data.where(data != commonest, ""))
     groups = {

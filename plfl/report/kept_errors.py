@@ -114,14 +114,14 @@ def describe_as_new(results: Path, study: Study) -> str:
 
 def _with_label(name: str) -> str:
     """The name of a baseline in files and commands, with its label."""
-    return f"{name} ({words.baseline(name)})"
+    return f"{name} ({words.word_baseline(name)})"
 
 
 def _label(study: Study, name: str) -> str:
     """The label of a baseline, a sharing scheme with what it shares, or what is in use."""
     if name in words.USE_WORDS:
         return words.USE_WORDS[name].capitalize()
-    return words.scheme(study, name) if name in study.sharing else baseline_label(name)
+    return words.word_scheme(study, name) if name in study.sharing else baseline_label(name)
 
 
 def _in_words(minutes: int) -> str:

@@ -91,7 +91,7 @@ def draw(overview: Overview) -> Figure:
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
         _lines(study, panel, axis, part, codecs)
         titles = [
-            words.value(one_axis, str(label), study.client_word)
+            words.word_value(one_axis, str(label), study.client_word)
             for one_axis, label in zip(apart, place[1:], strict=True)
         ]
         panel.set_title(fit(", ".join([str(place[0]), *titles]), 34, lines=2), fontsize=7)
@@ -215,7 +215,7 @@ def _kind(study: Study, cell_rows: pd.DataFrame, sharing: str, method: str) -> s
     rows = cell_rows[cell_rows["sharing"] == sharing]
     same_kind = rows if not rows["bytes"].any() else cell_rows
     has_several_methods = len(same_kind["method"].unique()) > 1
-    scheme = words.scheme(study, sharing)
+    scheme = words.word_scheme(study, sharing)
     return f"{scheme}, {method_label(method)}" if has_several_methods else scheme
 
 
@@ -333,6 +333,6 @@ def _map(overview: Overview) -> list[dict[Any, Any]]:
     """The best way of forecasting at each place on the axes, with its lead, price and bytes."""
     rows = overview.table(MAP_FILE).fillna({"best": "n/a"}).to_dict("records")
     for row in rows:
-        place = words.place(overview.study, {str(name): label for name, label in row.items()})
+        place = words.word_place(overview.study, {str(name): label for name, label in row.items()})
         row |= {"place": place, "decided": row["lead_low"] > 0 or row["lead_high"] < 0}
     return rows

@@ -112,16 +112,16 @@ def source_of(study: Study) -> str:
     return f"{capitalise(data.source_words)}, {detail}"
 
 
-def describe_tuning(study: Study, trials: int) -> str:
+def describe_tuning(study: Study, count: int) -> str:
     """How the hyperparameters of a study were chosen, given the trials of a cell."""
-    if trials < 2:
+    if count < 2:
         return "as configured"
-    trials_text = f"{trials} trials each, each trained for all rounds"
+    trials_text = f"{count} trials each, each trained for all rounds"
     if rounds := study.tuning.rounds:
-        choices = counted(trials // len(rounds), "choice")
+        choices = counted(count // len(rounds), "choice")
         tried_rounds = words.join_words([*map(str, rounds)])
         trials_text = (
-            f"{trials} trials each: {choices}, scored after {tried_rounds} rounds of one training"
+            f"{count} trials each: {choices}, scored after {tried_rounds} rounds of one training"
         )
     return (
         "selected for each cell by validation MASE, mean over all seeds, separately for local and "

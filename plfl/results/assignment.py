@@ -7,21 +7,21 @@ comparisons can have a row of it. Only errors on validation sets choose.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.baselines import BASELINE, pretrained_names
+from plfl.baselines import pretrained_names
 from plfl.baselines.storage import storable_names
 from plfl.config.sections import TESTED_WEEKS
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
 from plfl.study import Cell
 from plfl.study.checks import USE_NAMES
-from plfl.study.combinations import overrides
+from plfl.study.combinations import Combination, overrides
 
 IN_USE, IN_USE_ALONE = USE_NAMES
 """What a mixture is called in place of a sharing scheme."""
@@ -40,8 +40,8 @@ class Assignment:
 
     forecaster: str
     """The name of a sharing scheme or of a baseline."""
-    axes: tuple[str, ...]
-    """Its values on `AXES`: those of the best cell of the scheme, or of the baseline."""
+    combination: Combination
+    """That of the best cell of the scheme, or of the baseline."""
     validation: float
     """Its MASE on the client's validation set; NaN without one."""
     reason: str
@@ -57,12 +57,16 @@ def assign(
     `names`: the forecasters to choose from, in order of preference if errors are equal; None: all
     of `assignable_forecasters`.
     """
-    axes_of = assignable_forecasters(tables, state)
-    names = list(axes_of) if names is None else [name for name in names if name in axes_of]
+    combination_of = assignable_forecasters(tables, state)
+    names = (
+        list(combination_of)
+        if names is None
+        else [name for name in names if name in combination_of]
+    )
     clients = [str(c) for c in tables.clients.loc[tables.clients["state"] == state, "client"]]
     errors_of = {
         score: errors.reindex(clients, columns=names)
-        for score, errors in validation_errors(tables, state, axes_of).items()
+        for score, errors in validation_errors(tables, state, combination_of).items()
     }
     mase = errors_of["mase"].dropna(how="all")
     chosen_names, reasons = _choose(mase, _validation_days(tables, state).reindex(mase.index))
@@ -75,7 +79,7 @@ def assign(
         )
     mase_of: dict[Any, dict[Any, float]] = errors_of["mase"].to_dict()
     return {
-        client: Assignment(name, axes_of[name], mase_of[name][client], reasons[client])
+        client: Assignment(name, combination_of[name], mase_of[name][client], reasons[client])
         for client in clients
         if (name := chosen_names.get(client)) is not None
     }
@@ -148,24 +152,24 @@ def _validation_days(tables: Tables, state: str) -> pd.Series[float]:
     return (days / 5).clip(lower=1)
 
 
-def assignable_forecasters(tables: Tables, state: str) -> dict[str, tuple[str, ...]]:
-    """The forecasters of a state that can be kept for use, by name, with their values on `AXES`:
-    the best cell of each sharing scheme but those `for_new` clients, and the baselines for which
-    no client sends its readings, and whose pre-training did not include them."""
+def assignable_forecasters(tables: Tables, state: str) -> dict[str, Combination]:
+    """The forecasters of a state that can be kept for use, by name, with their combinations: those
+    of the best cell of each sharing scheme but those `for_new` clients, and of the baselines for
+    which no client sends its readings, and whose pre-training did not include them."""
     study = tables.study
-    axes_of: dict[str, tuple[str, ...]] = {}
+    combination_of: dict[str, Combination] = {}
     for sharing in study.grid.sharing:
         if sharing not in study.plan.schemes.for_new and (
             cell := best_kept_cell(tables, state, sharing)
         ):
-            axes_of[sharing] = astuple(cell)[1:-1]
+            combination_of[sharing] = cell.combination
     baselines = tables.baselines
     scored_names = {*baselines.loc[baselines["state"] == state, "baseline"]}
     pretrained = pretrained_names(study.baselines.further)
     for name in storable_names(study.baselines):
         if name in scored_names and name not in pretrained:
-            axes_of[name] = (BASELINE, name, "none", "none")
-    return axes_of
+            combination_of[name] = Combination.from_baseline(name)
+    return combination_of
 
 
 def best_kept_cell(tables: Tables, state: str, sharing: str) -> Cell | None:
@@ -182,7 +186,7 @@ def best_kept_cell(tables: Tables, state: str, sharing: str) -> Cell | None:
 
 
 def validation_errors(
-    tables: Tables, state: str, axes_of: Mapping[str, tuple[str, ...]]
+    tables: Tables, state: str, combination_of: Mapping[str, Combination]
 ) -> dict[str, pd.DataFrame]:
     """Each of the `CHOICE_SCORES` of the validation sets of a state: a row per client, a column for
     each of the forecasters, given by name with their values on `AXES`; mean over seeds, NaN without
@@ -196,14 +200,14 @@ def validation_errors(
     baseline_means = baselines.groupby(["baseline", "client"])[[*CHOICE_SCORES]].mean()
 
     def errors(score: str) -> pd.DataFrame:
-        by_axes = cell_means[score].unstack(AXES)
+        by_combination = cell_means[score].unstack(AXES)
         by_name = baseline_means[score].unstack("baseline")
         columns = {
-            name: by_name.get(name) if axes[0] == BASELINE else by_axes.get(axes)
-            for name, axes in axes_of.items()
+            name: by_name.get(name) if combination.is_baseline else by_combination.get(combination)
+            for name, combination in combination_of.items()
         }
         known_columns = {name: column for name, column in columns.items() if column is not None}
-        return pd.DataFrame(known_columns, dtype=float).reindex(columns=[*axes_of])
+        return pd.DataFrame(known_columns, dtype=float).reindex(columns=[*combination_of])
 
     return {score: errors(score) for score in CHOICE_SCORES}
 
@@ -214,11 +218,13 @@ def mixture(
     """The scores of the assigned forecasters as those of one, whose place on `AXES` is `name`: of
     the clients that have an assignment. `forecasters`: those of the state, see `scores`; None
     if one that is assigned is not among them."""
-    by_axes = {forecaster.axes: forecaster for forecaster in forecasters}
+    by_combination = {forecaster.combination: forecaster for forecaster in forecasters}
     clients = tuple(client for client in assignments if client in forecasters[0].clients)
-    if not clients or any(assignments[client].axes not in by_axes for client in clients):
+    if not clients or any(
+        assignments[client].combination not in by_combination for client in clients
+    ):
         return None
-    parts = [by_axes[assignments[client].axes] for client in clients]
+    parts = [by_combination[assignments[client].combination] for client in clients]
     weekly = np.concatenate(
         [part.select([client]) for part, client in zip(parts, clients, strict=True)]
     )
@@ -228,7 +234,7 @@ def mixture(
         forecasters[0],
         clients=clients,
         weekly=weekly,
-        axes=(name, *["none"] * (len(AXES) - 1)),
+        combination=Combination(name, "none", "none", "none"),
         validation=float(np.nanmean(errors)) if np.isfinite(errors).any() else np.nan,
         persistence=forecasters[0].persistence[numbers],
         model="local",

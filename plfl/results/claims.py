@@ -23,9 +23,9 @@ from plfl.base.lazy import special
 from plfl.config.claim_scores import COUNTED, LOADS_SCORE
 from plfl.config.sections import Claim
 from plfl.results import words
+from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests
 from plfl.results.scores import AXES
-from plfl.results.selection import NotInStudyError
 from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm, open_level
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -70,7 +70,7 @@ def judge_claims(study: Study, variants: Sequence[Variant]) -> list[dict[str, An
         rows.append(
             {
                 "claim": name_of_claim(i),
-                "text": words.claim(study, claim),
+                "text": words.word_claim(study, claim),
                 "better": ", ".join(claim.better),
                 "than": ", ".join(claim.than),
                 "score": claim.score,
@@ -88,7 +88,7 @@ def judge_claims(study: Study, variants: Sequence[Variant]) -> list[dict[str, An
 def _judge_claim(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     columns = {axis.key: axis.column for axis in study.plan.axes}
     keys = [key for key in claim.where if key in columns]
-    about = [v for v in variants if all(v.place[columns[k]] in claim.labels(k) for k in keys)]
+    variants = [v for v in variants if all(v.place[columns[k]] in claim.labels(k) for k in keys)]
     states = claim.labels("data.states") if "data.states" in claim.where else ()
     if absent := claim.absent_states(study.data.states):
         reason = f"data.states does not have {', '.join(absent)}"
@@ -98,11 +98,18 @@ def _judge_claim(claim: Claim, study: Study, variants: Sequence[Variant]) -> Ver
         keys_each = ["state", "variant", *AXES]
     try:
         if claim.score == LOADS_SCORE:
-            if len(about) != 1 or claim.share is None:  # as `check_claims` says
+            if len(variants) != 1 or claim.share is None:  # as `check_claims` says
                 raise NotInStudyError("the claim does not name one variant and a share")
-            return _judge_load_spread(about[0], claim.share, states)
+            return _judge_load_spread(variants[0], claim.share, states)
         pairs = contests(
-            study, about, claim.better, claim.than, keys_each, claim.score, claim.margin, states
+            study,
+            variants,
+            claim.better,
+            claim.than,
+            keys_each,
+            claim.score,
+            claim.margin,
+            states,
         )
         return _judge_counted(claim, pairs) if claim.score in COUNTED else judge(pairs)
     except NotInStudyError as lacking:
@@ -184,14 +191,15 @@ def _undecided(verdict: Verdict, level: float, client_word: str) -> Verdict:
     return replace(verdict, answer="undecided", remedy=remedy)
 
 
-def _judge_counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
+def _judge_counted(claim: Claim, contests: Sequence[Contest]) -> Verdict:
     """A claim about a counted quantity, in every pair of cells that differ only as it says."""
-    pairs = [pair for contest in compared for pair in contest.pairs]
+    contender_pairs = [pair for contest in contests for pair in contest.pairs]
     if claim.score == "bytes":
-        counts = [tuple(candidate.bytes for candidate in pair) for pair in pairs]
+        counts = [tuple(contender.bytes for contender in pair) for pair in contender_pairs]
     else:
         counts = [
-            tuple(candidate.counted_cost(claim.score) for candidate in pair) for pair in pairs
+            tuple(contender.counted_cost(claim.score) for contender in pair)
+            for pair in contender_pairs
         ]
     table = np.array(counts, float).reshape(-1, 2)
     if not np.isfinite(table).all():

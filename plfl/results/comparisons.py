@@ -29,10 +29,11 @@ from plfl.base.spreadsheets import write_csv
 from plfl.config.sections import BASELINE
 from plfl.results import claims, words
 from plfl.results.checksums import write_sums
+from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests
 from plfl.results.records import read_csv, refuse_damage
 from plfl.results.scores import pooled
-from plfl.results.selection import NotInStudyError, scheme_method_pairs
+from plfl.results.selection import scheme_method_pairs
 from plfl.results.tables import refuse_contradictions
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
@@ -64,7 +65,7 @@ MONTH = 30
 BEST_ALONE = "the best without one"
 
 
-def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
+def compute_comparisons(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
     """The comparisons of a study, given its variants."""
     with refuse_contradictions(*(variant.tables.folder for variant in variants)):
         rows = [row | {"about": "claim"} for row in claims.judge_claims(study, variants)]
@@ -82,9 +83,9 @@ def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
         return table.astype(COLUMN_TYPES)
 
 
-def write(study: Study, variants: Sequence[Variant], folder: Path) -> None:
+def write_comparisons(study: Study, variants: Sequence[Variant], folder: Path) -> None:
     """Write the comparisons of a study into its results folder, and the checksums of all tables."""
-    write_csv(table(study, variants), folder / COMPARISONS_FILE)
+    write_csv(compute_comparisons(study, variants), folder / COMPARISONS_FILE)
     write_sums(folder)
 
 
@@ -93,7 +94,7 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
     deployed study. `variants`: those of another kind than of forecasts."""
     path = folder / COMPARISONS_FILE
     if not path.is_file():
-        return table(study, variants or Variant.all_of(study, folder))
+        return compute_comparisons(study, variants or Variant.all_of(study, folder))
     with refuse_damage(path):
         rows = read_csv(path, COLUMN_TYPES)[COMPARISON_COLUMNS]
         return rows.fillna(dict.fromkeys(TEXT_COLUMNS, ""))
@@ -102,7 +103,7 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
 def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:
     """The variants at each place on the axes, whose origins are pooled, with the place in words."""
     for group in grouped(variants, [ORIGINS]):
-        yield words.place(study, group[0].place, [ORIGINS]), group
+        yield words.word_place(study, group[0].place, [ORIGINS]), group
 
 
 def contest_of(
@@ -120,7 +121,7 @@ def contest_of(
     return contest if contest.comparison.scored else None
 
 
-def lead(study: Study, group: Sequence[Variant]) -> Contest | None:
+def find_lead(study: Study, group: Sequence[Variant]) -> Contest | None:
     """The best federation against the best without one; None if the study lacks one of them."""
     return contest_of(study, group, [words.FEDERATION], [words.LOCAL])
 
@@ -190,10 +191,9 @@ def _kwh_of_error(variant: Variant, state: str) -> "pd.Series[float]":
     """The kWh of errors in 30 days of each client of a state for a MASE of 1, which is in units of
     the error of persistence, in kWh per interval."""
     clients = variant.tables.clients
-    about = clients[clients["state"] == state].set_index("client")
-    energy: pd.Series[float] = (
-        about["persistence_mae_test"] * MINUTES_PER_DAY / about["interval"] * MONTH
-    )
+    clients_of_state = clients[clients["state"] == state].set_index("client")
+    error, interval = clients_of_state["persistence_mae_test"], clients_of_state["interval"]
+    energy: pd.Series[float] = error * MINUTES_PER_DAY / interval * MONTH
     return energy
 
 
@@ -229,9 +229,8 @@ def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dic
     ]
     for scheme in study.plan.schemes.for_new if naive else ():
         if contest := contest_of(study, group, [scheme], naive):
-            text = (
-                f"{words.scheme(study, scheme)}: the others' model against the best naive forecast"
-            )
+            name = words.word_scheme(study, scheme)
+            text = f"{name}: the others' model against the best naive forecast"
             sides = {"better": scheme, "than": ", ".join(naive)}
             yield {"text": words.capitalised(study, text), **sides, **contest.row}
 
@@ -242,7 +241,7 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
     for axis in (axis for axis in study.plan.axes if axis.key != ORIGINS):
         first, *other_labels = axis.choices
         for group in grouped(variants, [axis.column, ORIGINS]):
-            place = words.place(study, group[0].place, [ORIGINS, axis.key])
+            place = words.word_place(study, group[0].place, [ORIGINS, axis.key])
             pairs = dict.fromkeys(
                 pair for variant in group for pair in scheme_method_pairs(variant.tables.study)
             )
@@ -252,7 +251,8 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
                     sides = [[f"{axis.short}={label}/{name}"] for label in (value, first)]
                     if contest := contest_of(study, group, *sides):
                         labels = [
-                            words.value(axis, label, study.client_word) for label in (value, first)
+                            words.word_value(axis, label, study.client_word)
+                            for label in (value, first)
                         ]
                         yield {
                             "about": "axis",

@@ -19,8 +19,9 @@ import numpy as np
 
 from plfl.results import words
 from plfl.results.best import best
+from plfl.results.contenders import Contender, NotInStudyError
 from plfl.results.scores import AXES, WeeklyScores, pooled
-from plfl.results.selection import Contender, NotInStudyError, find_contenders
+from plfl.results.selection import find_contenders
 from plfl.results.statistics import Comparison
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
@@ -92,11 +93,11 @@ class Contest:
     @property
     def row(self) -> dict[str, Any]:
         """The columns of `plfl.results.comparisons` that follow from it."""
-        about = {"chosen": self.label(0), "chosen_than": self.label(1)}
+        labels = {"chosen": self.label(0), "chosen_than": self.label(1)}
         if not self.comparison.scored:
-            return about
+            return labels
         return (
-            about
+            labels
             | {"error": self.error(0), "error_than": self.error(1)}
             | comparison_columns(self.comparison)
         )
@@ -139,7 +140,7 @@ def contests(
                 find_contenders(study, group, state, names, score) for names in (better, than)
             )
             if not (first and second):
-                missing = missing or words.side(study, than if first else better)
+                missing = missing or words.word_side(study, than if first else better)
                 continue
             _comparable([*first, *second])
             for key, *sides in _split(keys_each, first, second):
@@ -167,8 +168,9 @@ def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: f
 
 def _comparable(among: Sequence[Contender]) -> None:
     first = among[0].forecaster
-    for _, contender in among:
-        if {*contender.clients} != {*first.clients} or not contender.is_comparable(first):
+    for contender in among:
+        forecaster = contender.forecaster
+        if {*forecaster.clients} != {*first.clients} or not forecaster.is_comparable(first):
             client_word = among[0].variant.tables.study.client_word
             raise NotInStudyError(
                 f"the variants that it compares have other {client_word}s or test sets"
@@ -180,14 +182,14 @@ def _split(
 ) -> Iterator[tuple[tuple[str, ...], list[Contender], list[Contender]]]:
     """The sides for each value of some axes. On an axis without a value in common, every value of
     one side is paired with every one of the other."""
-    axes = [AXES.index(axis) for axis in keys_each if axis in AXES]
+    axes = [axis for axis in keys_each if axis in AXES]
 
     def by_key(side: list[Contender]) -> dict[tuple[str, ...], list[Contender]]:
         groups: dict[tuple[str, ...], list[Contender]] = {}
         for contender in side:
-            groups.setdefault(tuple(contender.forecaster.axes[i] for i in axes), []).append(
-                contender
-            )
+            combination = contender.forecaster.combination
+            key = tuple(getattr(combination, axis) for axis in axes)
+            groups.setdefault(key, []).append(contender)
         return groups
 
     first_side, second_side = by_key(first), by_key(second)

@@ -41,10 +41,10 @@ def _rows(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
         for use in contenders_in_use(variant, state):
-            name = use.forecaster.axes[0]
+            name = use.forecaster.combination.sharing
             assignments = variant.assignments[name, state]
             names = [assignments[client].forecaster for client in use.forecaster.clients]
-            method = words.mixture(names, tables.study.client_word)
+            method = words.word_mixture(names, tables.study.client_word)
             scores = {score: use.by_client(score) for score in MEAN_SCORES}
             means = {f"{score}_mean": by_client.mean() for score, by_client in scores.items()}
             yield {

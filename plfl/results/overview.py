@@ -28,12 +28,13 @@ from plfl.results.checksums import write_sums
 from plfl.results.comparisons import (
     COMPARISONS_FILE,
     ORIGINS,
+    compute_comparisons,
     contest_of,
-    lead,
+    find_lead,
     places,
     read,
-    table,
 )
+from plfl.results.contenders import Contender, contender_of
 from plfl.results.records import (
     CELL,
     installed_versions,
@@ -42,8 +43,8 @@ from plfl.results.records import (
     read_csv,
     write_about,
 )
-from plfl.results.scores import AXES, select
-from plfl.results.selection import Contender, contenders_in_use, scheme_method_pairs
+from plfl.results.scores import select
+from plfl.results.selection import contenders_in_use, scheme_method_pairs
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.variants import Variant
@@ -63,7 +64,7 @@ def compare_variants(study: Study, variants: list[Variant]) -> dict[str, pd.Data
     best = pd.concat(map(best_cells, variants), ignore_index=True)
     return {
         BEST_FILE: best,
-        COMPARISONS_FILE: table(study, variants),
+        COMPARISONS_FILE: compute_comparisons(study, variants),
         MAP_FILE: _map(study, variants),
     }
 
@@ -124,15 +125,13 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             row |= {"model": model, "crosses": words.crossing(study, f"{sharing}-{method}")}
             forecaster = best(select(variant.scores[model][state], sharing=sharing, method=method))
             if forecaster is None:
-                yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}
+                yield row | {"forecaster": words.word_forecaster(study, f"{sharing}-{method}")}
                 continue
             means = variant.summarised(model, forecaster.name)
-            labels = {"state": state, "model": model} | dict(
-                zip(AXES, forecaster.axes, strict=True)
-            )
+            labels = {"state": state, "model": model} | forecaster.combination._asdict()
             covered = _covered(tables)
             by_client = tables.records(["client", *covered], **last, **labels) if covered else None
-            contender = Contender(variant, replace(forecaster, model=model))
+            contender = contender_of(variant, replace(forecaster, model=model))
             row |= {"forecaster": contender.label}
             row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
             row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
@@ -143,7 +142,7 @@ def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
     tables = variant.tables
     for state in tables.study.data.states:
         for use in contenders_in_use(variant, state):
-            name = use.forecaster.axes[0]
+            name = use.forecaster.combination.sharing
             row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
             row |= {"forecaster": f"{words.USE_WORDS[name]}: {use.label}", "crosses": use.crosses}
             row |= {"bytes": use.bytes} | _score_columns(use) | {"cell": ""}
@@ -159,14 +158,14 @@ def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
 
 def _baseline_rows(variant: Variant) -> Iterator[dict[str, Any]]:
     tables, table = variant.tables, variant.tables.baselines
-    for about in tables.baseline_scores.reset_index().to_dict("records"):
-        state, name = about["state"], about["baseline"]
+    for means in tables.baseline_scores.reset_index().to_dict("records"):
+        state, name = means["state"], means["baseline"]
         rows = table[(table["state"] == state) & (table["baseline"] == name)]
         rows = rows[rows["split"] == "test"]
         (forecaster,) = select(variant.scores["local"][state], sharing=BASELINE, method=name)
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
-        row |= {"forecaster": words.baseline_label(name), "crosses": about["crosses"]}
-        row |= {"bytes": about["bytes"]} | _score_columns(Contender(variant, forecaster))
+        row |= {"forecaster": words.baseline_label(name), "crosses": means["crosses"]}
+        row |= {"bytes": means["bytes"]} | _score_columns(contender_of(variant, forecaster))
         yield row | _other_scores(rows, rows[["client", *_covered(tables)]])
 
 
@@ -230,7 +229,7 @@ def _place_columns(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
         row[f"bytes_{name}"] = contest.bytes(0) if contest else np.nan
     price = contest_of(study, group, sides["raw"], sides["best"])
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
-    for name, difference in (("lead", lead(study, group)), ("price", price)):
+    for name, difference in (("lead", find_lead(study, group)), ("price", price)):
         values = difference.row if difference else {}
         row |= {f"{name}{end}": values.get(column, np.nan) for end, column in columns.items()}
     if best := contests_of["best"]:
@@ -269,7 +268,7 @@ class Overview:
 
     def table(self, name: str) -> pd.DataFrame:
         """A table that compares the variants, by the name of its file."""
-        about = [
+        text_columns = [
             "variant",
             "state",
             "model",
@@ -280,7 +279,7 @@ class Overview:
             *EXCHANGE_KINDS,
         ]
         axes = [axis.column for axis in self.study.plan.axes]
-        return read_csv(self.folder / name, dict.fromkeys([*about, *axes], str))
+        return read_csv(self.folder / name, dict.fromkeys([*text_columns, *axes], str))
 
 
 def is_overview(folder: Path) -> bool:

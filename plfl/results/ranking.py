@@ -34,7 +34,7 @@ def mase_by_client(
     for forecasters in scores_by_state.values():
         columns = {}
         for forecaster in forecasters:
-            values = {a: v for a, v in zip(AXES, forecaster.axes, strict=True) if a in axes}
+            values = {axis: getattr(forecaster.combination, axis) for axis in axes}
             best_cells = best(select(forecasters, **values))
             mase = np.nan if best_cells is None else best_cells.mase.mean(axis=1)
             words = [VALUE_LABELS.get(axis, str)(value) for axis, value in values.items()]

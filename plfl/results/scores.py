@@ -15,6 +15,7 @@ from plfl.baselines import BASELINE
 from plfl.results.records import CELL, ModelKind
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import Tables
+from plfl.study.combinations import Combination
 
 DAYS = 7
 """Fewest days of a block of the test set; see `plfl.results.statistics`."""
@@ -88,8 +89,7 @@ class Forecaster(WeeklyScores):
     is the share of each week of the test set in the MASE; NaN for clients whose persistence error
     is zero, and for all if any seed diverged."""
 
-    axes: tuple[str, ...]
-    """Values on `AXES`."""
+    combination: Combination
     seeds: tuple[int, ...]
     validation: float
     """Validation MASE, mean over clients and seeds; NaN if any seed diverged."""
@@ -101,12 +101,12 @@ class Forecaster(WeeklyScores):
     @property
     def name(self) -> str:
         """The name, such as `CA-P2-fedopt-adam-fedyogi`: a cell without its seed."""
-        return "-".join([self.state, *self.axes])
+        return "-".join([self.state, *self.combination])
 
     @property
     def is_baseline(self) -> bool:
         """Whether it is a baseline."""
-        return self.axes[AXES.index("sharing")] == BASELINE
+        return self.combination.is_baseline
 
     @property
     def label(self) -> str:
@@ -141,15 +141,18 @@ class Forecaster(WeeklyScores):
 
 
 def forecasters(
-    combinations: Sequence[tuple[str, ...]], weekly: Array, validation: Array, **common: Any
+    combinations: Sequence[Combination], weekly: Array, validation: Array, **common: Any
 ) -> list[Forecaster]:
-    """The forecasters of a state, given their values on `AXES`, `weekly` of shape (K, seeds,
+    """The forecasters of a state, given their combinations, `weekly` of shape (K, seeds,
     clients, weeks), `validation` (K,), and the other fields of `Forecaster`, which are `common`."""
     return [
         Forecaster(
-            axes=axes, weekly=weekly[k].swapaxes(0, 1), validation=float(validation[k]), **common
+            combination=combination,
+            weekly=weekly[k].swapaxes(0, 1),
+            validation=float(validation[k]),
+            **common,
         )
-        for k, axes in enumerate(combinations)
+        for k, combination in enumerate(combinations)
     ]
 
 
@@ -158,7 +161,7 @@ def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
     return [
         forecaster
         for forecaster in among
-        if all(forecaster.axes[AXES.index(axis)] == value for axis, value in equal.items())
+        if all(getattr(forecaster.combination, axis) == name for axis, name in equal.items())
     ]
 
 
@@ -207,7 +210,7 @@ def _baseline_forecasters(
     shares = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
     shape = len(state_means), 1, len(common["clients"]), shares.shape[1]
     by_seed = shares.to_numpy(float).reshape(shape).repeat(len(common["seeds"]), axis=1)
-    combinations = [(BASELINE, str(name), "none", "none") for name in state_means.index]
+    combinations = [Combination.from_baseline(str(name)) for name in state_means.index]
     return forecasters(
         combinations, by_seed, state_means["validation_mase"].to_numpy(float), **common
     )
@@ -227,7 +230,7 @@ def _cell_forecasters(
     wide = weekly(errors, days, keys).reindex(rows)
     shares = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
     shares = np.where(diverged.to_numpy()[:, None, None, None], np.nan, shares)
-    combinations = [tuple(map(str, values)) for values in diverged.index]
+    combinations = [Combination(*map(str, names)) for names in diverged.index]
     return forecasters(combinations, shares, validation.to_numpy(float), **common)
 
 

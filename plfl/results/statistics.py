@@ -312,21 +312,21 @@ def describe_power(study: Study, weeks: int | None = None) -> str:
     ]
     names = [f"{length}{' (this study)' * (length == weeks)}" for length in lengths]
     pairs = [f"{share:.1f} % with {name}" for share, name in zip(shares, names, strict=True)]
-    about = f"{join_words(pairs)} weeks of test"
+    power = f"{join_words(pairs)} weeks of test"
     if max(shares) < ABOUT_EQUAL * min(shares):
         level = levels | {"weeks": lengths[0]}
         limiting = min(
             levels,
             key=lambda name: smallest_difference(level | {name: 2 * levels[name]}, claims, states),
         )
-        about = f"{max(shares):.1f} % with {join_words(names, 'or')} weeks of test: the number of "
-        about += f"{_levels_of(limiting, study.client_word)} limits it"
+        power = f"{max(shares):.1f} % with {join_words(names, 'or')} weeks of test: the number of "
+        power += f"{_levels_of(limiting, study.client_word)} limits it"
     few = ""
     if weeks is not None and weeks < 2:
         few = f"{('no', 'one')[weeks]} whole week of test decides nothing; "
     return (
         f"{few}the smallest difference between two forecasters that {clients} {study.client_word}s "
-        f"could confirm, in percent of the error, is about {about} (docs/claims.md)"
+        f"could confirm, in percent of the error, is about {power} (docs/claims.md)"
     )
 
 

@@ -12,8 +12,14 @@ import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.results import words
-from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign, mixture
-from plfl.results.assignment import assignable_forecasters as find_candidates
+from plfl.results.assignment import (
+    IN_USE,
+    IN_USE_ALONE,
+    Assignment,
+    assign,
+    assignable_forecasters,
+    mixture,
+)
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, scores
 from plfl.results.tables import Tables
@@ -57,8 +63,8 @@ class Variant:
         for state in study.data.states:
             names_alone = [
                 name
-                for name, (sharing, *_) in find_candidates(self.tables, state).items()
-                if words.kind(study, f"{BASELINE}-{name}" if sharing == BASELINE else name)
+                for name, (sharing, *_) in assignable_forecasters(self.tables, state).items()
+                if words.find_kind(study, f"{BASELINE}-{name}" if sharing == BASELINE else name)
                 == words.LOCAL
             ]
             assignments[IN_USE, state] = assign(self.tables, state)

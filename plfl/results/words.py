@@ -94,17 +94,17 @@ def join_words(words: Iterable[str], conjunction: str = "and") -> str:
     return f"{', '.join(first_words)} {conjunction} {last}" if first_words else last
 
 
-def place(study: Study, labels: Mapping[str, str], excluded_keys: Iterable[str] = ()) -> str:
+def word_place(study: Study, labels: Mapping[str, str], excluded_keys: Iterable[str] = ()) -> str:
     """A place on the axes, given its labels by column: "1 week of history, 12 clients". Axes with a
     single value, and those whose keys are in `excluded_keys`, are not mentioned."""
     return ", ".join(
-        value(axis, labels[axis.column], study.client_word)
+        word_value(axis, labels[axis.column], study.client_word)
         for axis in study.plan.axes
         if len(axis.choices) > 1 and axis.key not in excluded_keys and axis.column in labels
     )
 
 
-def value(axis: Axis, label: str, client_word: str = "client") -> str:
+def word_value(axis: Axis, label: str, client_word: str = "client") -> str:
     """A value of an axis: "1 week of history"."""
     if axis.key == "windows.history":
         plural = "" if label == "1" else "s"
@@ -120,7 +120,7 @@ def value(axis: Axis, label: str, client_word: str = "client") -> str:
     return f"{axis.short} {label}".replace("_", " ")
 
 
-def scheme(study: Study, sharing: str) -> str:
+def word_scheme(study: Study, sharing: str) -> str:
     """A sharing scheme with what it shares: "P1 (everything shared)", "P3 (local training)"."""
     return f"{sharing} ({describe_shared(study, sharing)})"
 
@@ -153,7 +153,7 @@ def describe_training(study: Study, sharing: str) -> str:
     return f"{sharing}: all {study.client_word}s train {shared} together{own_part}."
 
 
-def baseline(name: str) -> str:
+def word_baseline(name: str) -> str:
     """A baseline within a sentence: "ridge", "LightGBM"."""
     label = baseline_label(name)
     return (
@@ -161,16 +161,16 @@ def baseline(name: str) -> str:
     )
 
 
-def forecaster(study: Study, name: str, names_scheme: bool = True) -> str:
+def word_forecaster(study: Study, name: str, names_scheme: bool = True) -> str:
     """A forecaster as claims name it, without a value of an axis; global models are not told from
     local ones. `names_scheme`: whether to name the sharing scheme beside a method."""
     if name in _KINDS | _USES:
         return (_KINDS | _USES)[name].format(client_word=study.client_word)
     sharing, *algorithms = name.removesuffix("-global").split("-")
     if sharing == BASELINE:
-        return baseline("-".join(algorithms))
+        return word_baseline("-".join(algorithms))
     method, client, server, *_ = [*algorithms, "*", "*", "*"]
-    words = [] if sharing == "*" else [scheme(study, sharing)]
+    words = [] if sharing == "*" else [word_scheme(study, sharing)]
     if method != "*" and not (names_scheme and len(study.grid.sharing) > 1):
         words = []
     servers = [server] if server != "*" else study.grid.server_opt
@@ -185,7 +185,7 @@ def forecaster(study: Study, name: str, names_scheme: bool = True) -> str:
     return ", ".join(words) or "any forecaster"
 
 
-def mixture(labels: Sequence[str], client_word: str = "client") -> str:
+def word_mixture(labels: Sequence[str], client_word: str = "client") -> str:
     """What is in use, given the label of the forecaster of each client: "LightGBM" or "LightGBM for
     50 of 56 meters, for 4 ridge, for 2 others"."""
     (first, count), *other_labels = Counter(labels).most_common()
@@ -210,7 +210,7 @@ def usual_forecaster(labels: Sequence[str]) -> str:
     return f"{'mostly ' * (2 * count > len(labels))}{first}, sometimes {join_words(others, 'or')}"
 
 
-def side(
+def word_side(
     study: Study,
     names: Sequence[str],
     rival_names: Sequence[str] = (),
@@ -227,8 +227,8 @@ def side(
     words = []
     for full in names:
         labels, name = parse_place(full, study.plan.axes)
-        parts = [value(by_key[key], label, study.client_word) for key, label in labels.items()]
-        text = forecaster(study, name, len(schemes) > 1)
+        parts = [word_value(by_key[key], label, study.client_word) for key, label in labels.items()]
+        text = word_forecaster(study, name, len(schemes) > 1)
         if name.startswith(BASELINE) and len(names) > 1:
             text = text.partition(",")[0]
         is_told = full.removesuffix("-global") in names or len(models) == 1
@@ -240,7 +240,7 @@ def side(
         return words[0]
     if means_every_name:
         return f"each of {join_words(words)}"
-    kinds = {kind(study, parse_place(name, study.plan.axes)[1]) for name in names}
+    kinds = {find_kind(study, parse_place(name, study.plan.axes)[1]) for name in names}
     if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
         return f"{_KINDS[kinds.pop()]} among {join_words(words)}"
     return f"the best of {join_words(words)}"
@@ -248,10 +248,10 @@ def side(
 
 def crossing(study: Study, name: str) -> str:
     """What the clients of a forecaster send: models, nothing, or raw data; new ones use models."""
-    return CROSSES.get(kind(study, name), "models")
+    return CROSSES.get(find_kind(study, name), "models")
 
 
-def kind(study: Study, name: str) -> str:
+def find_kind(study: Study, name: str) -> str:
     """What the clients of a forecaster exchange, one of `WHOLE_KINDS`: models, nothing, or raw
     data; empty if its name stands for several, or for new clients."""
     if name in _KINDS:
@@ -267,7 +267,7 @@ def kind(study: Study, name: str) -> str:
     return RAW if study.plan.schemes.joins(sharing) == "raw" else FEDERATION
 
 
-def claim(study: Study, named_claim: Claim) -> str:
+def word_claim(study: Study, named_claim: Claim) -> str:
     """A claim of a study in words."""
     if named_claim.text:
         return named_claim.text
@@ -276,7 +276,10 @@ def claim(study: Study, named_claim: Claim) -> str:
         join_words(named_claim.labels(key), "or")
         if key not in by_key
         else join_words(
-            (value(by_key[key], label, study.client_word) for label in named_claim.labels(key)),
+            (
+                word_value(by_key[key], label, study.client_word)
+                for label in named_claim.labels(key)
+            ),
             "or",
         )
         for key in named_claim.where
@@ -294,7 +297,7 @@ def claim(study: Study, named_claim: Claim) -> str:
         # Where the sides differ in something that the claim is made for each of, all are meant.
         has_every_name = bool({"method", "client_opt"} & {*named_claim.each})
         pairs = (named_claim.better, named_claim.than), (named_claim.than, named_claim.better)
-        side_texts = [side(study, *pair, has_every_name) for pair in pairs]
+        side_texts = [word_side(study, *pair, has_every_name) for pair in pairs]
         if named_claim.share is not None:
             amount = (
                 f"{100 * named_claim.share:.4g} %"
@@ -329,7 +332,7 @@ def capitalised(study: Study, text: str) -> str:
 # -- numbers of comparisons ------------------------------------------------------------------------
 
 
-def number(value: float | None, score: str) -> str:
+def word_number(value: float | None, score: str) -> str:
     """A difference, or for counted quantities a ratio, in print; a dash if it is unknown."""
     if value is None or pd.isna(value):
         return "–"
@@ -344,11 +347,13 @@ def estimate(row: Any) -> str:
     """The difference of a row with its interval: "+0.12 [+0.05, +0.2]"; empty if there is none."""
     if pd.isna(row.get("difference")):
         return ""
-    effect, low, high = (number(row[end], row["score"]) for end in ("difference", "low", "high"))
+    effect, low, high = (
+        word_number(row[end], row["score"]) for end in ("difference", "low", "high")
+    )
     return effect if low == high == "–" else f"{effect} [{low}, {high}]"
 
 
-def scope(row: Any, are_meters: bool) -> str:
+def word_scope(row: Any, are_meters: bool) -> str:
     """The data that a row is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds". A
     single state or origin is not mentioned."""
     client, state = ("meter", "site") if are_meters else ("client", "state")
@@ -362,12 +367,12 @@ def scope(row: Any, are_meters: bool) -> str:
     )
 
 
-def claims_as_text(study: Study, rows: Iterable[Any], about: str) -> str:
-    """The claims as text: a line `about` them, then each with its verdict and evidence."""
-    lines = [f"{study.name}{study.data.sample_suffix}: {about}"]
+def claims_as_text(study: Study, rows: Iterable[Any], heading: str) -> str:
+    """The claims as text: a line `heading` them, then each with its verdict and evidence."""
+    lines = [f"{study.name}{study.data.sample_suffix}: {heading}"]
     for row in rows:
         p = "" if pd.isna(row["p"]) else f"p = {row['p']:.2g}"
-        told_of = filter(None, [estimate(row), p, scope(row, study.client_word == "meter")])
+        told_of = filter(None, [estimate(row), p, word_scope(row, study.client_word == "meter")])
         lines += ["", f"({row['claim']}) {row['text']}"]
         lines.append(f"  {row['verdict'].upper()}" + "".join(f"; {fact}" for fact in told_of))
         lines += [f"      {row[column]}" for column in ("reason", "needed") if row[column]]

@@ -1,23 +1,23 @@
 """The combinations of a grid: their algorithms, the hyperparameters that they try, which
 combinations methods refuse, and which repeat others.
 
-A combination is a sharing scheme, a method, a ClientOpt and a ServerOpt. Its cells differ in state
-and seed. A search names hyperparameters by dotted path, `KIND.NAME.KEY`: KIND is `client_opt`,
-`server_opt` or `method`; NAME is an algorithm, or `*` for all that have the KEY and are not named
-with it. Every cell tries the same number of choices of their values, so no side of a comparison has
-a larger budget.
+The cells of a combination differ in state and seed. A search names hyperparameters by dotted path,
+`KIND.NAME.KEY`: KIND is `client_opt`, `server_opt` or `method`; NAME is an algorithm, or `*` for
+all that have the KEY and are not named with it. Every cell tries the same number of choices of
+their values, so no side of a comparison has a larger budget.
 """
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from pydantic import ValidationError
 
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.sections import Grid, Tuning
+from plfl.config.sections import BASELINE, Grid, Tuning
 from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -28,6 +28,26 @@ Values = tuple[tuple[str, Value], ...]
 """Paths with the name of the algorithm, such as `client_opt.adam.lr`, and their values."""
 Search = Mapping[str, Sequence[Value]]
 """Values to try, by path."""
+
+
+class Combination(NamedTuple):
+    """The names of a sharing scheme, a method, a ClientOpt and a ServerOpt. Something else that
+    forecasts, such as a baseline, has a combination, too, so that tables have the same columns."""
+
+    sharing: str
+    method: str
+    client_opt: str
+    server_opt: str
+
+    @classmethod
+    def from_baseline(cls, name: str) -> Self:
+        """That of a baseline, as in summary.csv."""
+        return cls(BASELINE, name, "none", "none")
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is that of a baseline."""
+        return self.sharing == BASELINE
 
 
 @dataclass(frozen=True)
@@ -69,14 +89,14 @@ def refusal(method: Method, client_opt: ClientOpt, server_opt: ServerOpt) -> str
     return None
 
 
-def candidates(base: Candidate, search: Search, trials: int | None = None) -> list[Candidate]:
-    """The combinations of values whose paths match the algorithms of `base`, at most `trials` (see
-    `sample`). A value outside the bounds of its hyperparameter raises a ValueError with the path.
-    """
+def candidates(base: Candidate, search: Search, most_trials: int | None = None) -> list[Candidate]:
+    """The combinations of values whose paths match the algorithms of `base`, at most `most_trials`
+    (see `sample`). A value outside the bounds of its hyperparameter raises a ValueError with the
+    path."""
     axes = _find_axes(base, search)
     combinations = list(itertools.product(*axes.values()))
-    if trials is not None and trials < len(combinations):
-        combinations = sample(list(axes.values()), trials)
+    if most_trials is not None and most_trials < len(combinations):
+        combinations = sample(list(axes.values()), most_trials)
     return [_replace_values(base, dict(zip(axes, values, strict=True))) for values in combinations]
 
 
@@ -109,18 +129,18 @@ def _find_axes(base: Candidate, search: Search) -> dict[str, Sequence[Value]]:
     }
 
 
-def sample(axes: Sequence[Sequence[Value]], trials: int) -> list[tuple[Value, ...]]:
-    """A fixed selection of `trials` combinations of the values of `axes`. It is a Latin hypercube:
+def sample(axes: Sequence[Sequence[Value]], count: int) -> list[tuple[Value, ...]]:
+    """A fixed selection of `count` combinations of the values of `axes`. It is a Latin hypercube:
     the values of an axis occur equally often, up to a difference of one. Duplicate combinations are
     replaced by random others."""
     random = np.random.default_rng(0)
     all_combinations = list(itertools.product(*(range(len(values)) for values in axes)))
-    columns = [random.permutation(np.resize(np.arange(len(a)), trials)).tolist() for a in axes]
+    columns = [random.permutation(np.resize(np.arange(len(a)), count)).tolist() for a in axes]
     drawn_combinations = dict.fromkeys(zip(*columns, strict=True))
     other_combinations = [
         combination for combination in all_combinations if combination not in drawn_combinations
     ]
-    order = random.permutation(len(other_combinations))[: trials - len(drawn_combinations)]
+    order = random.permutation(len(other_combinations))[: count - len(drawn_combinations)]
     chosen_indices = sorted([*drawn_combinations, *(other_combinations[i] for i in order)])
     return [tuple(a[i] for a, i in zip(axes, indices, strict=True)) for indices in chosen_indices]
 
@@ -227,9 +247,10 @@ class Combinations:
         ignores = self.hyperparameters.find_method(method).ignores_sharing
         return self.schemes.shares_nothing(sharing) and not ignores
 
-    def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
+    def repeats(self, combination: Combination) -> bool:
         """Whether a combination trains exactly like an earlier one. Without a server, for example,
         all ServerOpts train the same."""
+        sharing, method, client_opt, server_opt = combination
         if not self.trains_alone(sharing, method):
             return False
         is_repeated = (
@@ -239,9 +260,10 @@ class Combinations:
         )
         return next(is_repeated) != (method, server_opt)
 
-    def untuned(self, sharing: str, method: str, client_opt: str, server_opt: str) -> Candidate:
+    def untuned(self, combination: Combination) -> Candidate:
         """The algorithms of a combination with the study's own hyperparameters; without the method
         where clients train alone, because it has no effect there."""
+        sharing, method, client_opt, server_opt = combination
         return self._untuned(method, client_opt, server_opt, self.trains_alone(sharing, method))
 
     def _untuned(
@@ -253,17 +275,17 @@ class Combinations:
             None if trains_alone else self.hyperparameters.find_method(method),
         )
 
-    def candidates(
-        self, sharing: str, method: str, client_opt: str, server_opt: str
-    ) -> list[Candidate]:
+    def candidates(self, combination: Combination) -> list[Candidate]:
         """The algorithms of a combination, with each choice of hyperparameters that is tried."""
-        untuned = self.untuned(sharing, method, client_opt, server_opt)
-        search = self.tuning.find_search(self.trains_alone(sharing, method))
+        untuned, search = self.untuned(combination), self._search(combination)
         return candidates(untuned, search, self.tuning.trials)
 
-    def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
+    def count_trials(self, combination: Combination) -> int:
         """The number of trials of a combination: its `candidates`, with all numbers of rounds."""
-        untuned = self.untuned(sharing, method, client_opt, server_opt)
-        search = self.tuning.find_search(self.trains_alone(sharing, method))
+        untuned, search = self.untuned(combination), self._search(combination)
         trials_each = self.tuning.trials or count(untuned, search)
         return trials_each * max(1, len(self.tuning.rounds))
+
+    def _search(self, combination: Combination) -> Search:
+        is_alone = self.trains_alone(combination.sharing, combination.method)
+        return self.tuning.find_search(is_alone)

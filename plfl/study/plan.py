@@ -16,7 +16,7 @@ from plfl.layout import ParameterLayout, WindowShape
 from plfl.plugins.registry import Algorithm
 from plfl.study import axes
 from plfl.study.axes import Axis
-from plfl.study.combinations import Candidate, Combinations
+from plfl.study.combinations import Candidate, Combination, Combinations
 from plfl.study.keys import StudyKeys
 from plfl.study.schemes import SharingSchemes
 
@@ -33,9 +33,9 @@ class Cell:
     seed: int
 
     @property
-    def combination(self) -> tuple[str, str, str, str]:
-        """The cell without its state and seed; see `plfl.study.combinations`."""
-        return self.sharing, self.method, self.client_opt, self.server_opt
+    def combination(self) -> Combination:
+        """The cell without its state and seed."""
+        return Combination(self.sharing, self.method, self.client_opt, self.server_opt)
 
     def __str__(self) -> str:
         """The name of the cell, as in file names: `CA-P2-fedopt-adam-fedyogi-10`."""
@@ -173,7 +173,7 @@ class StudyPlan:
         """The first cell of each combination: its algorithms, and whether clients train alone."""
         untuned = self.combinations.untuned
         first = {cell.combination: cell for cell in reversed(self.cells)}
-        return {str(c): (untuned(*names), self.is_alone(c)) for names, c in first.items()}
+        return {str(c): (untuned(names), self.is_alone(c)) for names, c in first.items()}
 
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
         """These cells and, if they are tuned, those that differ from them only in their seeds:
@@ -188,11 +188,11 @@ class StudyPlan:
 
     def candidates(self, cell: Cell) -> list[Candidate]:
         """The algorithms of a cell, with each choice of hyperparameters that it tries."""
-        return self.combinations.candidates(*cell.combination)
+        return self.combinations.candidates(cell.combination)
 
     def trials(self, cell: Cell) -> int:
         """The number of trials of a cell."""
-        return self.combinations.trials(*cell.combination)
+        return self.combinations.count_trials(cell.combination)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """The part of the configuration that determines the numbers of `cell`, and nothing else."""

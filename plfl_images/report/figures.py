@@ -126,7 +126,7 @@ def ends(overview: Overview) -> Figure:
 def _place(study: Study, part: pd.DataFrame, excluded_keys: Sequence[str] = ()) -> str:
     """The place of a panel on the axes, in words."""
     labels = {axis.column: str(part[axis.column].iloc[0]) for axis in study.plan.axes}
-    text = words.place(study, labels, excluded_keys)
+    text = words.word_place(study, labels, excluded_keys)
     return fit(text, 40, lines=2) if text else ""
 
 

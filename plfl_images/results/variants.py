@@ -23,6 +23,7 @@ from plfl.results.records import MODELS, ModelKind, read_table
 from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.variants import Variant
 from plfl.study import Study
+from plfl.study.combinations import Combination
 from plfl_images.results import classification
 from plfl_images.results.classification import STANDING_COLUMNS
 
@@ -97,7 +98,7 @@ class Results(Variant):
             errors[diverged] = np.nan
             validation = 1 - wide["validation_accuracy"].to_numpy(float).mean(axis=1)
             scores[str(state)] = forecasters(
-                [tuple(map(str, row)) for row in wide.index],
+                [Combination(*map(str, names)) for names in wide.index],
                 errors[..., None, None],
                 np.where(diverged, np.nan, validation),
                 state=str(state),
@@ -115,7 +116,7 @@ def compare_variants(study: Study, variants: Sequence[Variant]) -> dict[str, pd.
     parts = [variant.with_labels(variant.curves) for variant in image_results]
     return {
         BEST_FILE: best(image_results),
-        comparisons.COMPARISONS_FILE: comparisons.table(study, image_results),
+        comparisons.COMPARISONS_FILE: comparisons.compute_comparisons(study, image_results),
         CURVES_FILE: pd.concat(parts, ignore_index=True),
     }
 

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import yaml
 
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import catalogue
 from plfl.results import claims
 from plfl.results.records import CELL, MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, forecasters
@@ -16,6 +16,7 @@ from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Study
+from plfl.study.combinations import Combination
 from tests.helpers.fake_results import Level
 from tests.helpers.repository import ROOT
 
@@ -93,8 +94,8 @@ def judged(study: Study, level: Level, **chance: Any) -> list[dict[str, Any]]:
     return claims.judge_claims(study, [variant(study, made_up)])
 
 
-def _combinations(study: Study) -> tuple[tuple[str, ...], ...]:
-    return tuple(dict.fromkeys(tuple(getattr(c, axis) for axis in AXES) for c in study.cells))
+def _combinations(study: Study) -> list[Combination]:
+    return list(dict.fromkeys(cell.combination for cell in study.cells))
 
 
 def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[Forecaster]:
@@ -109,7 +110,7 @@ def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[Fo
     diverged = np.asarray(np.isnan(mase).any(axis=(1, 2)))
     mase = np.where(diverged[:, None, None], np.nan, mase)
     return forecasters(
-        [*_combinations(study), *((BASELINE, name, "none", "none") for name in catalogue())],
+        [*_combinations(study), *map(Combination.from_baseline, catalogue())],
         mase[..., None].repeat(5, axis=-1) / 5,
         validation,
         state=state,

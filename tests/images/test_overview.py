@@ -12,7 +12,7 @@ from scipy import stats
 
 from plfl.cli.main import main
 from plfl.config.sections import Claim
-from plfl.results.comparisons import table
+from plfl.results.comparisons import compute_comparisons
 from plfl.results.overview import Overview, gather, study_of
 from plfl.study import Cell, Study
 from plfl_images.reporting import ImageReporting
@@ -109,7 +109,7 @@ def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
         {"better": "all-fedadc", "than": "all-fedopt", "score": "bytes", "share": 1},
     ]
     study = swept().model_copy(update={"claims": [Claim(**claim) for claim in named]})
-    found = table(study, Results.all_of(study, folder))
+    found = compute_comparisons(study, Results.all_of(study, folder))
     rows = found[found["about"] == "claim"].to_dict("records")
     assert [row["verdict"] for row in rows] == ["holds", "does not hold", "holds", "holds"]
     first = rows[0]

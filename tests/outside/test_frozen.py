@@ -69,9 +69,9 @@ def test_trials_are_those_of_all_optimisers_among_which_one_is_chosen() -> None:
     optimisers = {"client_opt": ["adam", "sgd"], "server_opt": ["fedavg", "fedyogi"]}
     raw = {"name": "x", "grid": {"sharing": ["P1"]} | optimisers}
     study = Study.parse(raw | {"tuning": {"search": {"federation.rounds": [2, 8, 40]}}}, "x")
-    candidates: list[Any] = [SimpleNamespace(axes=cell.combination) for cell in study.cells]
+    candidates: list[Any] = [SimpleNamespace(combination=c.combination) for c in study.cells]
     of_state = candidates[: len(candidates) // len(study.data.states) // len(study.grid.seeds)]
-    assert len({candidate.axes for candidate in of_state}) == len(of_state) == 4
+    assert len({candidate.combination for candidate in of_state}) == len(of_state) == 4
     assert trials_of(study, of_state) == 12
 
 

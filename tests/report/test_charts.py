@@ -14,7 +14,6 @@ from plfl.baselines import BASELINE
 from plfl.report import charts
 from plfl.report.charts import as_script, library
 from plfl.results.assignment import assign
-from plfl.results.scores import AXES
 from plfl.results.selection import shown_cell
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -103,11 +102,11 @@ def test_weeks_are_those_of_the_tables(tables: Tables, found: dict[str, Any]) ->
     assert row["start"] == f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"
     np.testing.assert_allclose(row["load"], week["truth"], rtol=1e-3)
     assignment = assign(tables, "IL")["il137"]
-    if assignment.axes[0] == BASELINE:
+    if assignment.combination.sharing == BASELINE:
         names = {"state": "IL", "baseline": assignment.forecaster}
         used = tables.baseline_forecasts(["forecast"], client="il137", **names)["forecast"]
     else:
-        names = asdict(cell) | dict(zip(AXES, assignment.axes, strict=True))
+        names = asdict(cell) | assignment.combination._asdict()
         used = tables.forecasts(["local"], client="il137", **names)["local"]
     np.testing.assert_allclose(row["forecast"], used, rtol=1e-3)
     other = tables.baseline_forecasts(

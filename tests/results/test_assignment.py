@@ -137,9 +137,9 @@ def test_the_mixture_has_the_scores_of_what_each_client_is_assigned(tmp_path: Pa
     for (client, one), name in zip([*found.items()], names, strict=True):
         found[client] = type(one)(name, axes_of[name], 0.5, "")
     mixed = mixture(forecasters, found)
-    assert mixed is not None and mixed.axes[0] == IN_USE and mixed.validation == 0.5
+    assert mixed is not None and mixed.combination.sharing == IN_USE and mixed.validation == 0.5
     for number, (client, name) in enumerate(zip(found, names, strict=True)):
-        (part,) = (one for one in forecasters if one.axes == axes_of[name])
+        (part,) = (one for one in forecasters if one.combination == axes_of[name])
         np.testing.assert_array_equal(mixed.weekly[number], part.select([client])[0])
         assert mixed.persistence[number] == part.persistence[part.clients.index(client)]
     assert mixture(forecasters[:1], found) is None

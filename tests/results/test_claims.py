@@ -10,8 +10,8 @@ from scipy import stats
 from plfl.base.errors import ConfigError
 from plfl.results import claims, words
 from plfl.results.comparisons import read
+from plfl.results.contenders import Contender
 from plfl.results.scores import select
-from plfl.results.selection import Contender
 from plfl.results.statistics import ALPHA, holm
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -194,9 +194,9 @@ def test_a_pair_in_which_only_the_better_side_costs_something_refutes_a_claim(
     """In every other pair of cells P2 is cheaper."""
 
     def counted(contender: Contender, _column: str) -> float:
-        if contender.forecaster.axes[1] == "moon":
-            return cost[contender.forecaster.axes[0]]
-        return {"P1": 7.0, "P2": 5.0}[contender.forecaster.axes[0]]
+        if contender.forecaster.combination.method == "moon":
+            return cost[contender.forecaster.combination.sharing]
+        return {"P1": 7.0, "P2": 5.0}[contender.forecaster.combination.sharing]
 
     monkeypatch.setattr(Contender, "counted_cost", counted)
     claim = {"better": "P2", "than": "P1", "score": "waiting", "each": ["method"]}
@@ -282,13 +282,15 @@ def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
 )
 def test_claims_are_said_in_words(file: str, said: str) -> None:
     of = Study.load(ROOT / file)
-    assert any(said in words.claim(of, claim) for claim in of.claims)
+    assert any(said in words.word_claim(of, claim) for claim in of.claims)
 
 
 def test_a_claim_may_have_words_of_its_own() -> None:
     of = study()
     named = of.model_copy(update={"claims": paper().claims})
-    assert words.claim(named, named.claims[1]).startswith("In each state the best cell is PL-FL")
+    assert words.word_claim(named, named.claims[1]).startswith(
+        "In each state the best cell is PL-FL"
+    )
 
 
 def test_claims_about_what_the_study_lacks_are_refused() -> None:
@@ -313,7 +315,7 @@ def test_claims_about_what_the_study_lacks_are_refused() -> None:
 def test_a_claim_can_be_about_the_whole_history() -> None:
     claim = {"better": "P1", "than": "P2", "where": {"windows.history": None}}
     of = Study.parse(config(grid={"windows.history": [1, None]}) | {"claims": [claim]}, "of")
-    assert words.claim(of, of.claims[0]).startswith("With the whole history: ")
+    assert words.word_claim(of, of.claims[0]).startswith("With the whole history: ")
 
 
 def test_claims_have_scores_of_the_task_and_numbers_of_the_score() -> None:

@@ -17,7 +17,14 @@ from plfl.report.answer import _Question, answer
 from plfl.report.overview import describe_places
 from plfl.report.reporting import make
 from plfl.results import words
-from plfl.results.comparisons import COMPARISONS_FILE, MONTH, gains, lead, read, table
+from plfl.results.comparisons import (
+    COMPARISONS_FILE,
+    MONTH,
+    compute_comparisons,
+    find_lead,
+    gains,
+    read,
+)
 from plfl.results.overview import Overview, gather
 from plfl.results.scores import WeeklyScores, pooled
 from plfl.results.selection import contender_in_use
@@ -165,7 +172,7 @@ def test_variants_with_other_test_sets_or_clients_are_not_compared(study, change
                 variant.tables.__dict__["clients"] = clients.groupby("state").head(2)
             else:
                 clients["persistence_mae_test"] *= 2
-    whole = table(study, found)
+    whole = compute_comparisons(study, found)
     verdicts = whole.loc[whole["about"] == "claim", "verdict"]
     assert [verdict == "not in this study" for verdict in verdicts] == 5 * [False] + 3 * [True]
     assert "axis" not in set(whole["about"])
@@ -327,7 +334,7 @@ def weekly(tables: Tables, client: str, **labels: str) -> Any:
 
 def test_gains_and_their_intervals(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS)
-    found = lead(tables.study, [Variant("", {}, tables)])
+    found = find_lead(tables.study, [Variant("", {}, tables)])
     assert found is not None
     assert (found.label(0), found.label(1)) == ("P2 (body shared)", "LightGBM, day and week lags")
     rows = list(gains(found))
@@ -351,7 +358,7 @@ def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
     errors = pd.read_parquet(tmp_path / "errors.parquet")
     early = errors["day"] < errors["day"].min() + pd.Timedelta(weeks=3)
     errors[early].to_parquet(tmp_path / "errors.parquet")
-    found = lead(tables.study, [Variant("", {}, tables)])
+    found = find_lead(tables.study, [Variant("", {}, tables)])
     assert found is not None
     assert all(np.isnan(row["low"]) for row in gains(found))
 

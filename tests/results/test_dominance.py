@@ -55,7 +55,9 @@ def test_the_note_names_the_client_and_why_it_decides(tables: Tables) -> None:
 def test_medians_lead_on_the_page(tables: Tables) -> None:
     variant = Variant("", {}, tables)
     found = answer(
-        tables.study, [variant], comparisons.read(tables.folder, tables.study, [variant])
+        tables.study,
+        [variant],
+        comparisons.read(tables.folder, tables.study, [variant]),
     )
     assert found is not None
     sides = pd.DataFrame(found.states["CA"])[["mase_federated", "mase_alone"]]
@@ -91,7 +93,9 @@ def test_nothing_is_said_of_meters_that_are_alike(tmp_path: Path) -> None:
     assert not list(notes(tables))
     variant = Variant("", {}, tables)
     found = answer(
-        tables.study, [variant], comparisons.read(tables.folder, tables.study, [variant])
+        tables.study,
+        [variant],
+        comparisons.read(tables.folder, tables.study, [variant]),
     )
     assert found is not None and found.details[0].startswith("In MASE: the mean error was ")
     (rows,) = standings(best_cells(variant)).groups

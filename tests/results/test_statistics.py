@@ -56,10 +56,10 @@ def test_scores_are_those_of_the_summary(tables: Tables) -> None:
         for forecaster in forecasters:
             assert forecaster.mase.shape == (6, 3)
             assert np.isnan(forecaster.mase[2]).all()
-            summary_row = means.loc[forecaster.axes]
+            summary_row = means.loc[forecaster.combination]
             assert np.nanmean(forecaster.mase) == pytest.approx(summary_row["mase_mean"])
             assert forecaster.validation == pytest.approx(summary_row["validation_mase"])
-            assert forecaster.name == "-".join([state, *forecaster.axes])
+            assert forecaster.name == "-".join([state, *forecaster.combination])
 
 
 def test_the_interval_is_that_of_three_crossed_factors(rng: np.random.Generator) -> None:

@@ -13,11 +13,12 @@ from plfl.publish.tracking import runs
 from plfl.results import words
 from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign
 from plfl.results.collect import with_baselines
+from plfl.results.contenders import contender_of
 from plfl.results.contest import Contest
 from plfl.results.in_use import read_use, summarise_use
 from plfl.results.overview import best_cells
-from plfl.results.scores import AXES, select
-from plfl.results.selection import Contender, contenders_in_use
+from plfl.results.scores import select
+from plfl.results.selection import contenders_in_use
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from tests.helpers import fake_results
@@ -61,10 +62,10 @@ def test_bytes_are_counted_by_direction(tables: Tables) -> None:
     variant = Variant("", {}, tables)
     for sharing in ("P1", IN_USE):
         for forecaster in select(variant.scores["local"]["CA"], sharing=sharing):
-            contender = Contender(variant, forecaster)
+            contender = contender_of(variant, forecaster)
             total = {"bytes_down": 0.0, "bytes_up": 0.0}
             for part, _ in contender.parts if sharing == IN_USE else [(contender, [])]:
-                name = dict(zip(AXES, part.forecaster.axes, strict=True))
+                name = part.forecaster.combination._asdict()
                 if part.forecaster.is_baseline:
                     total["bytes_up"] += tables.baseline_scores["bytes"]["CA", name["method"]]
                     continue
@@ -127,7 +128,7 @@ def test_bytes_that_differ_between_seeds_are_rounded(tmp_path: Path) -> None:
     in_use = rows[rows["sharing"] == IN_USE]
     assert in_use["method"].str.contains("head").any()
     use = select(variant.scores["local"][str(in_use["state"].iloc[0])], sharing=IN_USE)
-    assert Contender(variant, use[0]).bytes_up % 1 == 0.5
+    assert contender_of(variant, use[0]).bytes_up % 1 == 0.5
     table = with_baselines(summary, rows)
     assert table["bytes_up"].dtype == "Int64" and table["bytes_up"].notna().all()
 
@@ -153,10 +154,10 @@ def test_mlflow_has_a_run_of_it_after_those_of_cells(tables: Tables) -> None:
 
 def test_forecasters_that_differ_from_time_to_time_are_named_by_how_often() -> None:
     labels = ["combination"] * 3 + ["LightGBM, bagged"] * 2
-    assert words.mixture(labels, "meter") == (
+    assert words.word_mixture(labels, "meter") == (
         "combination for 3 of 5 meters, for 2 LightGBM, bagged"
     )
-    assert words.mixture([*labels, "ridge"], "meter").endswith("bagged, for 1 other")
+    assert words.word_mixture([*labels, "ridge"], "meter").endswith("bagged, for 1 other")
     assert words.usual_forecaster(labels[:3]) == "combination"
     assert words.usual_forecaster(labels) == "mostly combination, sometimes LightGBM, bagged"
     more_labels = [*labels, "ridge", "P1"]

@@ -7,7 +7,7 @@ from plfl.report.figures.style import COLOURS, COLUMN_WIDTH, fit, panels
 from plfl.results.tables import Tables
 from plfl.results.traffic import mean_traffic
 from plfl.results.words import method_label, space_thousands
-from plfl.results.words import scheme as scheme_label
+from plfl.results.words import word_scheme as scheme_label
 
 
 def draw(tables: Tables) -> dict[str, Figure]:

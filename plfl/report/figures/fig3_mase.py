@@ -21,7 +21,7 @@ from plfl.report.figures.style import ACCENT, PAGE_WIDTH, SEQUENTIAL, fit, panel
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, client_side, server_label
-from plfl.results.words import scheme as scheme_label
+from plfl.results.words import word_scheme as scheme_label
 
 _ROW, _LABELS, _LETTER = 0.21, 3.4, 0.058
 """Inches: height of a row of the grid, width of all labels beside it, width of a letter."""
