@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks import machine
 from plfl.public.models import load
-from plfl.training.forest import Forest
+from plfl.training.tree_kernel import Forest
 
 ROWS, TURNS = 20_000, 3
 

@@ -35,7 +35,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.server import SumNoise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets
-from plfl.federated.trees import ClientWindows, RootCounts, binned, grow, releases
+from plfl.federated.tree_growth import ClientWindows, RootCounts, binned, grow, releases
 from plfl.study import Study
 from plfl.training.batches import stream
 

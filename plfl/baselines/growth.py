@@ -15,7 +15,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.trees import ClientWindows, RootCounts, binned, grow
+from plfl.federated.tree_growth import ClientWindows, RootCounts, binned, grow
 from plfl.interfaces.baseline import FitSettings
 
 

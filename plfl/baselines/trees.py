@@ -25,7 +25,7 @@ from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.program import ProgramPart, ProgramParts
-from plfl.training.forest import Forest
+from plfl.training.tree_kernel import Forest
 
 PARAMETERS: dict[str, Any] = {
     "objective": "l1",

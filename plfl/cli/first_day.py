@@ -34,7 +34,7 @@ from plfl.forecast.backtest import FORECASTS, describe_all, score_pairs
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, score_meter, summary
 from plfl.forecast.kept_errors import warn_of_sum
 from plfl.forecast.output import Form
-from plfl.forecast.remembered import READING_FILE, read_remembered
+from plfl.forecast.reading_keys import READING_FILE, read_remembered
 from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
 from plfl.public.inputs import LeadTime
 from plfl.public.models import METER_KINDS

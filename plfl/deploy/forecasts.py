@@ -24,8 +24,8 @@ from plfl.deploy.protocol.client import CLIENT_MODEL_FILE, LATEST, read_latest
 from plfl.forecast.choice import Forecasters, is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
-from plfl.forecast.recent import RECENT_FILE
-from plfl.forecast.remembered import READING_FILE, read_remembered
+from plfl.forecast.reading_keys import READING_FILE, read_remembered
+from plfl.forecast.recent_readings import RECENT_FILE
 
 log = logging.getLogger(__name__)
 

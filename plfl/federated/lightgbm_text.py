@@ -103,8 +103,8 @@ def _booster_of(text: str) -> lightgbm.Booster:
 
 
 def check_model(text: str, name: str) -> None:
-    """Check a text before LightGBM, or `plfl.federated.trees.Tree`, reads it; `name`: what messages
-    call the text.
+    """Check a text before LightGBM, or `plfl.federated.tree_growth.Tree`, reads it; `name`: what
+    messages call the text.
 
     The trees are as long as stated, each node but the first is the child of one earlier node, each
     leaf the child of one node, and all numbers are finite.

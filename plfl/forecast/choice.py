@@ -30,7 +30,7 @@ from plfl.forecast.misfits import (
     describe_scale,
 )
 from plfl.forecast.model import ForecastModel, count_rows_read, load
-from plfl.forecast.recent import RECENT_FILE, keep_recent, read_recent
+from plfl.forecast.recent_readings import RECENT_FILE, keep_recent, read_recent
 from plfl.forecast.repeated_hour import place_lone
 from plfl.results.assignment import Assignment, assign, list_errors
 from plfl.results.records import read_about, read_csv

@@ -26,7 +26,7 @@ from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named, zone_of
 from plfl.forecast.contents import Contents
 from plfl.forecast.output import localise, localise_stamps
-from plfl.forecast.recent import LENGTH_COLUMN
+from plfl.forecast.recent_readings import LENGTH_COLUMN
 
 log = logging.getLogger(__name__)
 
@@ -200,9 +200,9 @@ class MeterFiles(Contents):
         return intervals
 
     def join_lengths(self, kept_readings: pd.DataFrame) -> pd.DataFrame:
-        """Readings of a meter that `plfl.forecast.recent` keeps, every `attrs["minutes"]`: over the
-        intervals of the study if some are shorter than others. An older plfl kept sums, and not how
-        long they are."""
+        """Readings of a meter that `plfl.forecast.recent_readings` keeps, every `attrs["minutes"]`:
+        over the intervals of the study if some are shorter than others. An older plfl kept sums,
+        and not how long they are."""
         lengths = kept_readings.get(
             LENGTH_COLUMN, pd.Series(index=kept_readings.index, dtype=float)
         )

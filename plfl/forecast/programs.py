@@ -33,13 +33,13 @@ from plfl.data import covariates
 from plfl.data.arrays import arrays_under
 from plfl.data.features import SMALLEST, time_of_day, weekday
 from plfl.data.windows import Scaling
-from plfl.federated.trees import Tree
+from plfl.federated.tree_growth import Tree
 from plfl.forecast.contents import Contents
 from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
-from plfl.training.forest import fields_of_text
+from plfl.training.tree_kernel import fields_of_text
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from plfl.data.examples import Examples as Examples
     from plfl.federated.client_data import ClientData as ClientData
     from plfl.federated.federation import Federation as Federation
-    from plfl.federated.forest import TreeGrower as TreeGrower
     from plfl.federated.instructions import TrainInstructions as TrainInstructions
     from plfl.federated.instructions import TrainResult as TrainResult
     from plfl.federated.session import Session as Session
-    from plfl.federated.trees import RootCounts as RootCounts
+    from plfl.federated.tree_grower import TreeGrower as TreeGrower
+    from plfl.federated.tree_growth import RootCounts as RootCounts
     from plfl.interfaces.program import ProgramPart as ProgramPart
     from plfl.interfaces.program import ProgramParts as ProgramParts
     from plfl.networks.network import Network as Network

@@ -256,14 +256,14 @@ class Boosting(Method):
     def sums(self, layout: ParameterLayout, shared: NDArray[np.bool_]) -> int:
         """The most sums over clients that any window is in, given the mask (P,) of the shared
         parameters."""
-        from plfl.federated.trees import releases
+        from plfl.federated.tree_growth import releases
 
         sizes = [layout.shapes[f"{g}.value"] for g in GROUPS if shared[layout.mask([g])].any()]
         trees = sum(outputs * trees for outputs, trees, _ in sizes)
         return trees * releases(self.leaves or sizes[0][2])
 
     def tree_grower(self, data: ClientData, layout: ParameterLayout) -> TreeGrower:
-        from plfl.federated.forest import TreeGrower
+        from plfl.federated.tree_grower import TreeGrower
 
         leaves = self.leaves or layout.shapes["body.value"][2]
         return TreeGrower(data, layout, leaves, self.rate, self.bins)

@@ -24,7 +24,7 @@ from plfl.base.lazy import lightgbm
 from plfl.config.named import MeterKind as MeterKind
 from plfl.public.inputs import LEAD_HOURS, Floats, HourlyLoads, Integers, LeadTime, inputs_of
 from plfl.public.packing import MadeWhenRead, unpack
-from plfl.training.forest import Forest
+from plfl.training.tree_kernel import Forest
 
 METER_KINDS: tuple[MeterKind, ...] = get_args(MeterKind)
 """The kinds of meters for which a model comes with plfl."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from safetensors.numpy import load, save
 
-from plfl.training.forest import fields_of_text
+from plfl.training.tree_kernel import fields_of_text
 
 Value = TypeVar("Value")
 

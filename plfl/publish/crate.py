@@ -22,7 +22,7 @@ from plfl.experiments.scoring import scoring_of
 from plfl.federated.privacy.statement import state_for_readers
 from plfl.forecast.kept_errors import LEADS_FILE, NEW_FILE, SUMS_FILE
 from plfl.plugins import digests_of
-from plfl.report import overview, page
+from plfl.report import page, variants_page
 from plfl.report.rendering import as_yaml
 from plfl.report.reporting import figures_of, make
 from plfl.results.overview import study_of
@@ -41,7 +41,7 @@ OF_OWN_METERS = (
 """What the publisher of results of own meters has to know."""
 LOADS_ENDING = "forecasts.parquet"
 """Endings of the names of tables with loads, or with forecasts that repeat them."""
-TABLES = {**overview.OVERVIEW_FILES, **page.STUDY_FILES}
+TABLES = {**variants_page.OVERVIEW_FILES, **page.STUDY_FILES}
 """What the tables of a study contain, by name."""
 DESCRIPTIONS = {
     **TABLES,

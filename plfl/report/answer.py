@@ -25,7 +25,7 @@ from plfl.data.dataset import NEGLIGIBLE
 from plfl.forecast.kept_errors import warn_of_sums
 from plfl.public.models import card
 from plfl.report.comparison_plot import Scale
-from plfl.report.kept_errors import describe_as_new
+from plfl.report.error_tables import describe_as_new
 from plfl.report.rendering import with_interval
 from plfl.results import words
 from plfl.results.claims import name_of_claim

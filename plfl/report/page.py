@@ -18,7 +18,7 @@ from plfl.forecast.kept_errors import warn_of_sums
 from plfl.report.answer import answer
 from plfl.report.charts import as_script, charts, library
 from plfl.report.comparison_plot import plot_comparisons
-from plfl.report.kept_errors import lead_time_errors, sum_rows
+from plfl.report.error_tables import lead_time_errors, sum_rows
 from plfl.report.rendering import figures_of, format_peak, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words

@@ -21,7 +21,7 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.overview import draw_lines, positions
+from plfl.report.variants_page import draw_lines, positions
 from plfl.results import words
 from plfl.results.overview import BEST_FILE, Overview, longest_axis
 from plfl.results.tables import Tables, refuse_contradictions

@@ -28,7 +28,7 @@ from plfl.federated.collectives.messages import add_up_packed, packed
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import Server, SumNoise
 from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.trees import (
+from plfl.federated.tree_growth import (
     ClientWindows,
     GrowingClient,
     RootCounts,

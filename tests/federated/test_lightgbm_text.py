@@ -11,7 +11,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.federated.lightgbm_text import check_model, load_booster
-from plfl.federated.trees import ClientWindows, binned, grow
+from plfl.federated.tree_growth import ClientWindows, binned, grow
 from tests.helpers.refusals import naming
 
 DRAWS = np.random.default_rng(1)

@@ -24,7 +24,7 @@ from plfl.federated.collectives.widths import (
 )
 from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
 from plfl.federated.secure.masks import Fields, Lanes
-from plfl.federated.trees import ClientWindows, RootCounts, binned, grow
+from plfl.federated.tree_growth import ClientWindows, RootCounts, binned, grow
 
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 15))[:, None], 4, axis=1)
 BINS = binned(GRID, 15)

@@ -19,7 +19,7 @@ from plfl.forecast.model import load
 from plfl.forecast.new_meters import score_as_new
 from plfl.pipeline.models import keep_models
 from plfl.pipeline.training import train_cells
-from plfl.report.kept_errors import describe_as_new
+from plfl.report.error_tables import describe_as_new
 from plfl.results.assignment import IN_USE
 from plfl.results.collect import JobFiles, collect, write_tables
 from plfl.results.records import RecordFiles, read_arrays, write_models, write_table

@@ -19,9 +19,9 @@ from plfl.experiments.trainer import Trainer, place_computation
 from plfl.experiments.workload import workload
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.layout import SETTINGS
-from plfl.federated.forest import TreeGrower
 from plfl.federated.privacy.statement import remarks_outside, statements
-from plfl.federated.trees import GrowingClient, Tree, binned
+from plfl.federated.tree_grower import TreeGrower
+from plfl.federated.tree_growth import GrowingClient, Tree, binned
 from plfl.forecast.model import load
 from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult

@@ -14,8 +14,8 @@ from plfl.base.errors import ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.report.answer import _Question, answer
-from plfl.report.overview import describe_places
 from plfl.report.reporting import make
+from plfl.report.variants_page import describe_places
 from plfl.results import words
 from plfl.results.comparisons import (
     COMPARISONS_FILE,

@@ -9,7 +9,7 @@ import pytest
 
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
-from plfl.report import overview as page
+from plfl.report import variants_page as page
 from plfl.report.figures.style import colour
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables

@@ -68,7 +68,7 @@ class LoadReporting(Reporting):
         write(results, figures, page)
 
     def write_overview(self, results: Path, figures: Path, page: Path) -> None:
-        from plfl.report.overview import illustrate, write
+        from plfl.report.variants_page import illustrate, write
 
         illustrate(results, figures)
         write(results, figures, page)

@@ -1,4 +1,4 @@
-// Forecasts by LightGBM's trees, to the bits of LightGBM: see plfl/training/forest.py.
+// Forecasts by LightGBM's trees, to the bits of LightGBM: see plfl/training/tree_kernel.py.
 
 #include <algorithm>
 #include <cmath>

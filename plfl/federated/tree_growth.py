@@ -33,7 +33,7 @@ from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
-from plfl.training.forest import fields_of_text
+from plfl.training.tree_kernel import fields_of_text
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from plfl.forecast.kept_errors import (
 )
 from plfl.forecast.sums import add_up as add_up_readings
 from plfl.pipeline.models import add_up_mixture
-from plfl.report.kept_errors import lead_time_errors, sum_rows
+from plfl.report.error_tables import lead_time_errors, sum_rows
 from plfl.results.assignment import IN_USE
 from plfl.results.records import read_arrays, write_models
 from plfl.results.totals import Totals

@@ -16,7 +16,7 @@ from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.server import SumNoise
-from plfl.federated.trees import ClientWindows, Loss, RootCounts, Tree, binned, grow
+from plfl.federated.tree_growth import ClientWindows, Loss, RootCounts, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.training.stacked import Stacked
 
@@ -31,7 +31,7 @@ class ClientTable(NamedTuple):
     data: lightgbm.Dataset
     """The windows in bins."""
     learners: dict[Any, lightgbm.Booster]
-    """See `plfl.federated.trees.ClientWindows`."""
+    """See `plfl.federated.tree_growth.ClientWindows`."""
     scores: dict[bytes, Tensor]
     """Forecasts (W, O) by the last rows, by their digests."""
 

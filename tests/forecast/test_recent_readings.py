@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from plfl.forecast import recent
-from plfl.forecast.recent import keep_recent, read_recent
+from plfl.forecast import recent_readings
+from plfl.forecast.recent_readings import keep_recent, read_recent
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.kept_baselines import write_results
@@ -25,7 +25,8 @@ def make_hours(days: int) -> pd.DataFrame:
 def test_two_calls_at_once_keep_the_readings_of_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, is_writing, second_ends = recent.write_table, threading.Event(), threading.Event()
+    write = recent_readings.write_table
+    is_writing, second_ends = threading.Event(), threading.Event()
 
     def write_slowly(table: pd.DataFrame, path: Path, form: str) -> None:
         if not is_writing.is_set():
@@ -33,7 +34,7 @@ def test_two_calls_at_once_keep_the_readings_of_both(
             second_ends.wait(0.5)
         write(table, path, form)
 
-    monkeypatch.setattr(recent, "write_table", write_slowly)
+    monkeypatch.setattr(recent_readings, "write_table", write_slowly)
     first = threading.Thread(target=keep_recent, args=(tmp_path, {"a": make_hours(2)}))
     first.start()
     assert is_writing.wait(60)

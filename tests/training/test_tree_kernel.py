@@ -6,8 +6,8 @@ import lightgbm
 import numpy as np
 import pytest
 
-from plfl.training import forest
-from plfl.training.forest import Floats, Forest
+from plfl.training import tree_kernel
+from plfl.training.tree_kernel import Floats, Forest
 
 RANDOM = np.random.default_rng(1)
 
@@ -36,7 +36,7 @@ def grown(has_gaps: bool = False, trees: int = 20, **parameters: Any) -> lightgb
 def check(booster: lightgbm.Booster, is_known: bool = True) -> None:
     many = Forest(booster)
     assert (many.trees is not None) == is_known
-    for count in (forest.FEWEST_ROWS, 1, 7, 64, 65, 500):
+    for count in (tree_kernel.FEWEST_ROWS, 1, 7, 64, 65, 500):
         x = rows(count, has_gaps=True)
         np.testing.assert_array_equal(many.predict(x), booster.predict(x))
     np.testing.assert_array_equal(many.predict(np.asfortranarray(x)), booster.predict(x))
@@ -83,12 +83,12 @@ def test_what_the_kernel_does_not_know_is_left_to_lightgbm(parameters: dict[str,
 
 def test_without_a_compiler_lightgbm_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(*_: str) -> None:
-        raise forest.CompileError("there is no C++ compiler")
+        raise tree_kernel.CompileError("there is no C++ compiler")
 
-    monkeypatch.setattr(forest, "build_kernel", unavailable)
-    forest.load_forest.cache_clear()
-    assert forest.load_forest() is None
+    monkeypatch.setattr(tree_kernel, "build_kernel", unavailable)
+    tree_kernel.load_forest.cache_clear()
+    assert tree_kernel.load_forest() is None
     check(grown())
-    forest.load_forest.cache_clear()
+    tree_kernel.load_forest.cache_clear()
     monkeypatch.undo()
-    assert forest.load_forest() is not None
+    assert tree_kernel.load_forest() is not None
