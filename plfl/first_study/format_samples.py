@@ -76,7 +76,7 @@ def _read(name: str, is_own: bool, sample: FormatSample) -> SampleReading:
         expected_kwh = dict.fromkeys(loads if len(loads) == 1 else ["(one meter)"], expected_kwh)
     rows = max(map(len, loads.values()))
     found_and_expected = {
-        "format": (exports.format_names[path], name),
+        "format": (exports.forms[path].name, name),
         "meters": (sorted(kwh), sorted(expected_kwh)),
         "minutes": ({m.minutes for m in exports.meters.values()}, {sample.minutes}),
         "first": (min(load.index[0] for load in loads.values()), pd.Timestamp(sample.first)),
@@ -93,7 +93,7 @@ def _read(name: str, is_own: bool, sample: FormatSample) -> SampleReading:
         for meter, expected in expected_kwh.items()
         if meter in kwh and not np.isclose(kwh[meter], expected, rtol=1e-6, atol=1e-12)
     ]
-    words = exports.forms[path]
+    words = exports.forms[path].words
     differences += [
         f"left_out: {kind!r} was not left out"
         for kind in sample.left_out

@@ -97,10 +97,11 @@ def recognise(
 def _column_of_all(exports: Exports, meters: Meters) -> str | None:
     """The column of readings that each of several files has as its only one, though its name is
     like that of a meter; None if there is none, or the files are parts of one meter."""
-    forms = [*exports.formats.values()]
-    if meters.join_files or len(forms) < 2 or {*exports.format_names.values()} != {None}:
+    forms = [*exports.forms.values()]
+    if meters.join_files or len(forms) < 2 or {form.name for form in forms} != {None}:
         return None
-    columns = {(*form.load.columns,) if form.meters.by_column else () for form in forms}
+    formats = [form.format for form in forms]
+    columns = {(*form.load.columns,) if form.meters.by_column else () for form in formats}
     shared_columns = columns.pop()
     return str(shared_columns[0]) if len(shared_columns) == 1 and not columns else None
 
@@ -148,8 +149,9 @@ def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
     unzoned = _unzoned(exports.names, meters)
     local = [
         path
-        for path, names in exports.files_without_offset.items()
-        if unzoned & {*names} or not (names or path == meters.weather or is_given)
+        for path, form in exports.forms.items()
+        if form.unzoned is not None
+        and (unzoned & {*form.unzoned} or not (form.unzoned or is_given))
     ]
     if not local:
         return None
@@ -217,10 +219,8 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
     problems, keys_given = exports.problems, meters.model_fields_set
     if problem := zone_problem(exports, meters):  # the zone may be all that repeated hours lack
         problems[:] = [problem, *(p for p in problems if p.kind != REPEATED_HOUR)]
-    if meters.weather in exports.files_without_offset and not keys_given & {
-        "timezone",
-        "weather_timezone",
-    }:
+    is_told = keys_given & {"timezone", "weather_timezone"}
+    if meters.weather and exports.station and exports.station.needs_place and not is_told:
         remedy = f"set {Key('data.meters.weather_timezone')}"
         problems.append(Problem(meters.weather, "the stamps have no UTC offset", remedy))
     with collect_problems(problems):
@@ -451,7 +451,7 @@ def _judge_at(study: dict[str, Any], origins: dict[str, Any]) -> None:
 def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
     """Write the format of the first file, as it was found out and as the keys say, into a new file
     that reads files like it without these keys."""
-    form = next(iter(exports.formats.values()))
+    form = next(iter(exports.forms.values())).format
     keys = next(iter(exports.keys.values()))
     place = meters.timezone if "timezone" in meters.model_fields_set else form.time.place
     load_keys = {"missing": [*map(str, meters.missing)], "unit": form.load.unit or keys.unit}
@@ -465,9 +465,9 @@ def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
     """The keys that the files state, or that were found out, so that a study says them and later
     files are read alike: the format, the format of the stamps, and the zones of the meters."""
     stated: dict[str, Any] = {**exports.settled_keys}
-    names = {*exports.format_names.values()}
+    names = {form.name for form in exports.forms.values()}
     is_one_format = len(names) == 1
-    columns = {(*form.meters.column,) for form in exports.formats.values()}
+    columns = {(*form.format.meters.column,) for form in exports.forms.values()}
     if names == {None} and len(columns) == 1 and (column := columns.pop()):
         # The rows of one time, a row for each meter, do not tell which column names them.
         stated["columns"] = meters.columns | {"meter": column[0]}
@@ -491,9 +491,10 @@ def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
 def _format_of_stamps(exports: Exports) -> str:
     """The format of the stamps of all files, which a few days of them may not tell; empty if it was
     not found out, or differs."""
-    stamp_formats = {text for form in exports.formats.values() for text in form.time.format}
+    forms = exports.forms.values()
+    stamp_formats = {text for form in forms for text in form.format.time.format}
     is_found_out = not any(
-        name is not None and load_format(name).time.format for name in exports.format_names.values()
+        form.name is not None and load_format(form.name).time.format for form in forms
     )
     stamp_format = stamp_formats.pop() if len(stamp_formats) == 1 and is_found_out else ""
     return stamp_format if "%" in stamp_format else ""

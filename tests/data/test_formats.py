@@ -41,7 +41,7 @@ def keys_for(sample: FormatSample) -> Meters:
 def test_a_sample_is_recognised_and_read_without_options(name: str, sample: FormatSample) -> None:
     path = schema.FORMATS_FOLDER / sample.file
     exports, study = recognise([path], keys_for(sample))
-    assert exports.format_names[path] == name
+    assert exports.forms[path].name == name
     assert study["data"]["meters"]["format"] == name
     loads = {meter: series.load for meter, series in exports.meters.items()}
     expected = sample.kwh if isinstance(sample.kwh, dict) else dict.fromkeys(loads, sample.kwh)
@@ -52,7 +52,7 @@ def test_a_sample_is_recognised_and_read_without_options(name: str, sample: Form
     assert max(map(len, loads.values())) == sample.rows
     assert sum(int(load.isna().sum()) for load in loads.values()) == sample.missing
     for what in sample.left_out:
-        assert what in exports.forms[path].partition("left out: ")[2]
+        assert what in exports.forms[path].words.partition("left out: ")[2]
 
 
 @pytest.mark.parametrize("name", shipped_formats())
@@ -82,8 +82,8 @@ def test_the_format_on_the_page_reads_its_export(here: Path) -> None:
     (meter,) = exports.meters.values()
     assert meter.load.iloc[0] == told.kwh
     assert meter.load.index[0] == pd.Timestamp(told.first)
-    (words,) = exports.forms.values()
-    assert words.endswith("left out: money, feed-in (1 row)")
+    (form,) = exports.forms.values()
+    assert form.words.endswith("left out: money, feed-in (1 row)")
     assert study["data"]["meters"]["timezone"] == "Europe/Vienna"
 
 
@@ -229,7 +229,7 @@ def test_columns_of_readings_are_not_left_out(tmp_path: Path, circuit: str, word
     rows = [f"2023-01-01 0{hour}:00,{hour},1" for hour in range(3)]
     content = "\n".join([f"Time,Mains (kWh){circuit}", *rows])
     exports = read(tmp_path, form, content if circuit else content.replace(",1\n", "\n")[:-2])
-    assert exports.forms[tmp_path / "m.csv"].partition("left out: ")[2] == words
+    assert exports.forms[tmp_path / "m.csv"].words.partition("left out: ")[2] == words
 
 
 def test_totals_of_registers_have_factors(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_longer_intervals_beside_others_are_left_out(tmp_path: Path) -> None:
     content = "\n".join(["from,to,kWh", *rows])
     exports = read(tmp_path, form, content)
     assert load(exports).tolist() == [1, 2, 3]
-    assert "longer intervals of the same energy (1 row)" in exports.forms[tmp_path / "m.csv"]
+    assert "longer intervals of the same energy (1 row)" in exports.forms[tmp_path / "m.csv"].words
     with naming(DataError, "mine.toml", "time.end", "write marks = 'start'"):
         read(tmp_path, form.replace('"start"', '"end"'), content)
 

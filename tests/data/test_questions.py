@@ -64,7 +64,7 @@ def test_names_of_gas_money_and_feed_in_are_no_loads(tmp_path: Path) -> None:
     exports = read(tmp_path, table)
     assert [meter.load.sum() for meter in exports.meters.values()] == [pytest.approx(LOADS.sum())]
     (form,) = exports.forms.values()
-    assert all(f"'{name}' (by its name)" in form for name in names)
+    assert all(f"'{name}' (by its name)" in form.words for name in names)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_columns_beside_those_with_a_unit_are_no_meters(
     exports = read(tmp_path, pd.DataFrame({"start": HOURS, **columns}))
     (meter,), (form,) = exports.meters.values(), exports.forms.values()
     np.testing.assert_allclose(meter.load, LOADS)
-    assert form.partition("no loads: ")[2].count("'") >= 2 * left_out
+    assert form.words.partition("no loads: ")[2].count("'") >= 2 * left_out
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_a_consumption_beside_its_parts_is_the_load(tmp_path: Path, name: str) -
     exports = read(tmp_path, pd.DataFrame({"start": HOURS, **parts, name: LOADS}))
     (meter,), (form,) = exports.meters.values(), exports.forms.values()
     np.testing.assert_allclose(meter.load, LOADS)
-    assert f"'Purchased Energy (kWh)' (beside {name!r})" in form
+    assert f"'Purchased Energy (kWh)' (beside {name!r})" in form.words
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_a_long_number_is_that_of_the_meter(tmp_path: Path) -> None:
     exports = read(tmp_path, pd.DataFrame({"from": HOURS, **numbers, "Mængde": LOADS, "u": "kWh"}))
     (form,) = exports.forms.values()
     assert [*exports.meters] == ["Mængde"]
-    assert all(f"{name!r} (a number of the meter)" in form for name in numbers)
+    assert all(f"{name!r} (a number of the meter)" in form.words for name in numbers)
 
 
 def test_units_may_follow_the_times_of_a_day(tmp_path: Path) -> None:

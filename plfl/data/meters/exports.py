@@ -37,10 +37,24 @@ from plfl.data.meters.questions import (
 )
 from plfl.data.meters.stamps import zone_named
 from plfl.data.meters.tables import RawFile
-from plfl.data.meters.weather import read_weather
+from plfl.data.meters.weather import Weather, read_weather
 
 MOST_PROBLEMS = 50
 """Problems that are listed: thousands of meters can have the same one."""
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """What a file of exports is."""
+
+    words: str
+    """Its form, in words."""
+    format: Format
+    """Its format, known or found out."""
+    name: str | None
+    """The name of the known format; None: it was found out."""
+    unzoned: Sequence[str] | None
+    """Its readable meters if its stamps have no UTC offset; None: they have one."""
 
 
 @dataclass
@@ -49,20 +63,16 @@ class Exports:
 
     meters: dict[str, Meter] = field(default_factory=dict)
     """The series by the name of the meter, as far as they could be read."""
-    forms: dict[Path, str] = field(default_factory=dict)
-    """The detected form of each file, in words."""
-    format_names: dict[Path, str | None] = field(default_factory=dict)
-    """The name of the known format of each file; None: it was found out."""
-    formats: dict[Path, Format] = field(default_factory=dict)
-    """The format of each file."""
+    forms: dict[Path, FileForm] = field(default_factory=dict)
+    """What each file is."""
+    station: Weather | None = None
+    """The weather, if there is a file of it."""
     files: dict[str, Path] = field(default_factory=dict)
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
     """The names of all meters, also of those that are not selected."""
     keys: dict[str, Meters] = field(default_factory=dict)
     """The keys of each meter, with what its files state about units and stamps."""
-    files_without_offset: dict[Path, list[str]] = field(default_factory=dict)
-    """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
     contradictory: list[str] = field(default_factory=list)
     """The meters whose stamps have another UTC offset than their zone."""
     problems: list[Problem] = field(default_factory=list)
@@ -86,8 +96,9 @@ class Exports:
 
     def describe_forms(self) -> list[str]:
         """A line for each form, with the files that have it."""
-        forms = (Problem(str(path), form, meter=str(path)) for path, form in self.forms.items())
-        return shared_lines(forms, noun="file")
+        weather = [] if self.station is None else [self.station.words]
+        forms = (Problem(str(path), f.words, meter=str(path)) for path, f in self.forms.items())
+        return [*weather, *shared_lines(forms, noun="file")]
 
     @property
     def problems_of_study(self) -> list[Problem]:
@@ -138,11 +149,8 @@ def read_exports(
     weather = None
     if meters.weather is not None:
         with collect_problems(exports.problems):
-            station = read_weather(meters.weather, meters)
-            weather = station.measurements
-            exports.forms[meters.weather] = station.words
-            if station.needs_place:
-                exports.files_without_offset[meters.weather] = []
+            exports.station = read_weather(meters.weather, meters)
+            weather = exports.station.measurements
         elsewhere = meters.input_columns if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
@@ -197,11 +205,10 @@ def _pieces(
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
                 file = read_file(recognised_file, keys, lone_name)
                 exports.names += file.names
-                if file.needs_place:
-                    exports.files_without_offset[raw.path] = list(file.pieces)
-                exports.forms[raw.path] = file.words
-                exports.format_names[raw.path] = recognised_file.name
-                exports.formats[raw.path] = file.form
+                unzoned = list(file.pieces) if file.needs_place else None
+                exports.forms[raw.path] = FileForm(
+                    file.words, file.form, recognised_file.name, unzoned
+                )
                 if not meters.join_files:
                     _check_unique(raw.path, file.pieces, pieces)
                 for name, piece in file.pieces.items():
@@ -249,7 +256,7 @@ def _settle(
     ]
     with collect_problems(exports.problems):
         if open_units:
-            by_day = [n for n in open_units if exports.formats[exports.files[n]].time.of_day]
+            by_day = [n for n in open_units if exports.forms[exports.files[n]].format.time.of_day]
             assumption = settle_unit(open_units, keys_of, by_day, largest)
             if assumption.value != "kWh" and len(open_units) < len(pieces):
                 raise data_error(

@@ -36,7 +36,7 @@ class Weather:
     """By role, indexed by the time in UTC when they became known; of forecasts, those of
     `forecasts_in_time` at the times that they are for."""
     words: str
-    """Its form, in words."""
+    """Its path and its form, in words."""
     needs_place: bool
     """Whether the times depend on a zone that only the user knows."""
 
@@ -74,7 +74,7 @@ def read_weather(path: Path, meters: Meters) -> Weather:
     roles_and_units = ", ".join(
         f"{role} in {units.get(role, 'a unit of its own')}" for role in roles
     )
-    words = f"weather, {roles_and_units}: {file.words}"
+    words = f"{path}: weather, {roles_and_units}: {file.words}"
     return Weather(measurements[roles].sort_index(), words, file.needs_place)
 
 
