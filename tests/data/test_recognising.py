@@ -533,7 +533,7 @@ def test_meters_with_few_readings_are_forecast_without_a_study(here, invoke):
     [
         ("begun,read,x", [hours("2020-02-01", 300), hours(rows=300), loads(300)], ["--columns"]),
         ("at,place,x,y", [hours(rows=300), ["a"] * 300, loads(300), loads(300, 1)], []),
-        ("at,x", [hours(rows=100).strftime("%m/%d/%Y %H:%M"), loads(100)], ["--date-format"]),
+        ("at,x", [hours(rows=100).strftime("%d/%m/%Y %H:%M"), loads(100)], ["--date-format"]),
         ("at,x", [hours(rows=300).append(hours(rows=9)), loads(309)], ["--duplicates"]),
         ("at,x", [hours(rows=300), [*loads(299), "gone"]], ["--missing"]),
     ],
