@@ -149,10 +149,8 @@ def read_eiep13a(raw: RawFile) -> pd.DataFrame:
     if not rows:
         raise ValueError("it has no readings")
     table = pd.DataFrame.from_dict(rows, orient="index")
-    # Some write the first second of the interval: 02:00:01.
     start, end = (
-        pd.to_datetime(table[column], format="%d/%m/%Y %H:%M:%S").dt.round("min")
-        for column in ("start", "end")
+        pd.to_datetime(table[column], format="%d/%m/%Y %H:%M:%S") for column in ("start", "end")
     )
     table["length"] = np.where(end - start > pd.Timedelta("1h"), "longer", "interval")
     table["register"] = table["meter"] + " " + table["content"]
