@@ -211,10 +211,10 @@ class Forecasters:
         table = self.tables.clients.drop_duplicates("client")
         return dict(zip(table["client"], table["state"], strict=True))
 
-    def choose(self, client: str, wanted: str = "") -> Choice:
+    def choose(self, client: str, forecaster_name: str = "") -> Choice:
         """What forecasts a client: the forecaster that `plfl.results.assignment` assigns it, or the
-        one that is `wanted`. ResultsError: the client did not take part, or nothing that can
-        forecast it is kept."""
+        one of this name. ResultsError: the client did not take part, or nothing that can forecast
+        it is kept."""
         if client not in self.clients:
             raise ResultsError(
                 Problem(
@@ -225,14 +225,14 @@ class Forecasters:
                     f"{suggest_name(client, self.clients)}",
                 )
             )
-        here = self.index[self.index["state"] == self.clients[client]]
-        if wanted:
-            return self._find_wanted(here, wanted)
+        rows_of_state = self.index[self.index["state"] == self.clients[client]]
+        if forecaster_name:
+            return self._find_wanted(rows_of_state, forecaster_name)
         if (assignment := self._assignments.get(client)) is None:
             raise ResultsError(
                 Problem(client, "no forecaster has a score", "choose one with --with")
             )
-        return self._choice(here, assignment.forecaster, assignment.reason)
+        return self._choice(rows_of_state, assignment.forecaster, assignment.reason)
 
     @cached_property
     def _assignments(self) -> dict[str, Assignment]:
@@ -243,7 +243,11 @@ class Forecasters:
         return assignments
 
     def choose_for_new(
-        self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
+        self,
+        client: str,
+        readings: pd.DataFrame,
+        forecaster_name: str = "",
+        epochs: int | None = None,
     ) -> tuple[Choice, ForecastModel]:
         """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`
         also for errors. ResultsError: nothing is kept that could forecast a new meter.
@@ -254,8 +258,8 @@ class Forecasters:
         which need no training and are compared on all readings; with less than a week, the model as
         received is taken (benchmarks/first_days.py).
         """
-        if wanted:
-            choice = self._find_wanted(self.index, wanted)
+        if forecaster_name:
+            choice = self._find_wanted(self.index, forecaster_name)
         else:
             choice = self._best_for_age(readings) or self._best_for_new(client, readings, epochs)
         return self._with_state(choice), self.model(choice.file).adapt(readings, client, epochs)
@@ -284,21 +288,21 @@ class Forecasters:
         minutes = len(readings) * self.any_model.interval
         is_short = minutes < AS_RECEIVED
         held = held_out_rows(len(readings), self.any_model.interval)
-        before = readings if is_short else readings[:-held]
+        earlier_readings = readings if is_short else readings[:-held]
         by_name: dict[str, pd.Series[float]] = {}
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self._folder / str(row.file)), str(row.name)
             if model.baseline:
-                rules = model.study.baselines.find(name)
-                is_early = rules.is_naive and minutes < rules.reach + MINUTES_PER_WEEK
-                if (rules.needs_training and is_short) or is_early:
+                baseline = model.study.baselines.find(name)
+                is_early = baseline.is_naive and minutes < baseline.reach + MINUTES_PER_WEEK
+                if (baseline.needs_training and is_short) or is_early:
                     continue
             elif "global" not in model.models:
                 continue
-            tried = model.adapt(before, client, 0 if is_short else epochs)
-            forecasts = tried.predict(readings, client, early=True)
+            adapted_model = model.adapt(earlier_readings, client, 0 if is_short else epochs)
+            forecasts = adapted_model.predict(readings, client, early=True)
             if not is_short:
-                forecasts = forecasts[forecasts["made_at"] >= before.index[-1]]
+                forecasts = forecasts[forecasts["made_at"] >= earlier_readings.index[-1]]
             truth = readings["load"].reindex(forecasts.index)
             errors = (forecasts["forecast"] - truth).abs()
             by_name[name] = errors.set_axis(
@@ -316,14 +320,14 @@ class Forecasters:
         if common.isna().all():
             return self._choice(self.index, str(common.index[0]), "as received")
         span = "all its readings" if is_short else "the last fifth of its readings"
-        return self._least(self.index, common, f"least error of {span}, kWh")
+        return self._choose_least(self.index, common, f"least error of {span}, kWh")
 
     @cached_property
     def readings(self) -> dict[str, pd.DataFrame]:
         """The readings of each client that the study knows, in kWh, indexed by the ends of the
         intervals in standard time; NaN in gaps."""
         tables: dict[str, pd.DataFrame] = {}
-        wanted = self.any_model.reading_columns
+        column_names = self.any_model.reading_columns
         for state in self.index["state"].unique():
             folders = [self.place, self.place.parent]  # a variant's may be one above
             files = [folder / "data" / f"{state}.npz" for folder in folders]
@@ -332,7 +336,7 @@ class Forecasters:
                 raise ResultsError(
                     Problem(file, "the study's readings are missing", "run it again")
                 )
-            tables |= readings_of(Dataset.load_file(file), wanted)
+            tables |= readings_of(Dataset.load_file(file), column_names)
         return tables
 
     @cached_property
@@ -495,21 +499,21 @@ class Forecasters:
         lags = {client: max(ends.values()) - end for client, end in ends.items()}
         return {client: describe_lag(pd.Timedelta(lag), length) for client, lag in lags.items()}
 
-    def _find_wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
+    def _find_wanted(self, among: pd.DataFrame, name: str) -> Choice:
         known_names = among["name"].drop_duplicates().tolist()
-        if wanted not in known_names:
+        if name not in known_names:
             raise ResultsError(
                 Problem(
-                    f"--with {wanted}",
+                    f"--with {name}",
                     f"{self._folder} keeps no such forecaster",
-                    f"name one of {', '.join(known_names)}{suggest_name(wanted, known_names)}"
+                    f"name one of {', '.join(known_names)}{suggest_name(name, known_names)}"
                     if known_names
                     else "",
                 )
             )
-        return self._choice(among, wanted, "chosen with --with")
+        return self._choice(among, name, "chosen with --with")
 
-    def _least(self, among: pd.DataFrame, errors: pd.Series[float], reason: str) -> Choice:
+    def _choose_least(self, among: pd.DataFrame, errors: pd.Series[float], reason: str) -> Choice:
         """The forecaster of least error, which comes first among the `errors`."""
         return self._choice(among, str(errors.index[0]), list_errors(errors, reason))
 

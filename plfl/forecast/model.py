@@ -61,7 +61,7 @@ class ForecastWindows(NamedTuple):
         """Stamps (W,) of their last readings."""
         return pd.DatetimeIndex(self.table.index[self.last_rows])
 
-    def where(self, is_meant: NDArray[np.bool_]) -> Self:
+    def select(self, is_meant: NDArray[np.bool_]) -> Self:
         """Some of the windows."""
         return self._replace(last_rows=self.last_rows[is_meant])
 
@@ -190,7 +190,7 @@ class ForecastModel(MeterFiles):
         its error says whether there are others."""
         if is_read.any():
             with suppress(DataError):
-                return self._forecasts(client, model, windows.where(is_read))
+                return self._forecasts(client, model, windows.select(is_read))
         return self._forecasts(client, model, windows)
 
     def _forecasts(self, client: str, model: ModelKind, windows: ForecastWindows) -> pd.DataFrame:
@@ -208,7 +208,7 @@ class ForecastModel(MeterFiles):
                     "add earlier ones",
                 )
             )
-        windows, predictions = windows.where(is_finite), predictions[is_finite]
+        windows, predictions = windows.select(is_finite), predictions[is_finite]
         starts = windows.starts
         if (widths := self._widths(client, model)) is not None:
             predictions = task.widened(dataset, 0, starts, predictions, widths)

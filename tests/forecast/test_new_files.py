@@ -1113,7 +1113,7 @@ def test_adaptive_widths_follow_all_known_readings(
     table = print_forecasts(invoke, results, "spring", "--keep-readings")
     pd.testing.assert_frame_equal(table, expected)
     pd.testing.assert_frame_equal(print_forecasts(invoke, results, "days"), expected)
-    choose = partial(Forecasters.choose, wanted="naive_day")  # nothing here has a score
+    choose = partial(Forecasters.choose, forecaster_name="naive_day")  # nothing here has a score
     monkeypatch.setattr(Forecasters, "choose", lambda *arguments: choose(*arguments))
     document = Forecasts(results, "attic", Path("days/attic.csv")).document()
     served, printed = pd.DataFrame(document["forecasts"]), select_meter(expected)
