@@ -134,3 +134,35 @@ def test_the_gains_over_the_public_model_are_those_of_the_tables():
     ]
     numbers = [float(n.replace("−", "-")) for n in re.findall(r"(?:[+−])?\d\.\d{3}", paragraph)]
     assert numbers == pytest.approx(wanted, abs=6e-4)
+
+
+LABELS = {
+    "own": "alone",
+    "public": "baseline-public",
+    "own and public": "baseline-combined_public",
+    "others'": "received",
+    "own and others'": "combined",
+    "own, others' and public": "baseline-combined_received_public",
+    "plain mean of others' trees and public": "baseline-mean_received",
+    "others' trees on public": "baseline-lightgbm_on_public",
+}
+"""Ways by their names in the first table of docs/map.md."""
+
+
+def test_the_first_table_has_all_ways_with_the_lowest_marked():
+    text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+    table = text[text.index("| MASE with") : text.index("*Bold: the lowest")]
+    lines = table.strip().splitlines()[2:]
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines]
+    errors = pd.read_csv(ROOT / "docs" / "map.csv").query("site == 'all' and in_federation.isna()")
+    errors["study"] = errors["study"].str.removesuffix("-40")
+    by_week = errors.drop_duplicates(["study", "way", "weeks"]).set_index(["study", "way", "weeks"])
+    wanted = [
+        by_week["mase"].unstack("weeks").loc[study].loc[list(LABELS.values()), [1, 4, 16, 40]]
+        for study in ("map-homes", "map", "map-cambridge")
+    ]
+    assert [row[0] for row in rows] == [*LABELS] * len(wanted)
+    numbers = [float(cell.strip("*")) for row in rows for cell in row[1:]]
+    assert numbers == pytest.approx(pd.concat(wanted).to_numpy().ravel(), abs=6e-4)
+    marks = [cell.startswith("*") for row in rows for cell in row[1:]]
+    assert marks == [mark for site in wanted for mark in (site == site.min()).to_numpy().ravel()]
