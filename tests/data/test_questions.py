@@ -561,6 +561,21 @@ def test_a_long_number_is_that_of_the_meter(tmp_path: Path) -> None:
     assert all(f"{name!r} (a number of the meter)" in form.words for name in numbers)
 
 
+@pytest.mark.parametrize(("unit", "kwh"), [("kW", LOADS.sum() / 2), ("Wh", LOADS.sum() / 1000)])
+def test_a_row_per_day_with_a_column_of_units_is_of_no_known_format(
+    tmp_path: Path, unit: str, kwh: float
+) -> None:
+    clocks = pd.date_range("2023-01-01", periods=48, freq="30min").strftime("%H:%M")
+    days = pd.DataFrame(LOADS.reshape(-1, 48), columns=clocks)
+    days.insert(0, "Date", pd.date_range("2023-01-02", periods=len(days)).date)
+    days.insert(1, "Unit", unit)
+    for table in (days, days.assign(Total=days[clocks].sum(axis=1))):
+        exports = read(tmp_path, table, timezone="Australia/Sydney")
+        (meter,) = exports.meters.values()
+        assert meter.load.sum() == pytest.approx(kwh)
+        assert meter.load.index[0] == pd.Timestamp("2023-01-02 00:30", tz="Australia/Sydney")
+
+
 def test_units_may_follow_the_times_of_a_day(tmp_path: Path) -> None:
     columns = [f"{hour % 12 or 12}:00 {'AP'[hour > 11]}M kWH" for hour in range(24)]
     table = pd.DataFrame(LOADS.reshape(-1, 24), columns=columns)
