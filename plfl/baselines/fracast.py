@@ -1,7 +1,7 @@
 """Fracast-0, a pretrained model of time series, whose weights come with `pip install fracast`.
 
-Its training data (LOTSA) contain the EULP buildings and several sites of the Building Data Genome
-Project 2. Licence: Apache 2.0. Source: https://github.com/ztxtech/fracast-0
+Its training data (LOTSA) contain the EULP buildings, London's smart meters and several sites of the
+Building Data Genome Project 2. Licence: Apache 2.0. Source: https://github.com/ztxtech/fracast-0
 """
 
 from collections.abc import Mapping
