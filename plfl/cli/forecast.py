@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base.errors import DataError, PlflError, Problem
+from plfl.base.extras import require
 from plfl.base.keys import word_keys
 from plfl.base.lazy import import_without
 from plfl.base.lazy import pandas as pd
@@ -284,8 +285,13 @@ def take_waiting(
 
 
 def _check_output_format(options: argparse.Namespace) -> None:
-    """Refuse a file of forecasts in an unknown format."""
-    if options.out is not None and options.out.suffix.lower() not in FORMATS:
+    """Refuse a file of forecasts in a format that is unknown, or whose package is missing."""
+    if options.out is None:
+        return
+    suffix = options.out.suffix.lower()
+    if suffix == ".xlsx":
+        require("xlsx", f"--out {options.out}")
+    if suffix not in FORMATS:
         raise PlflError(
             Problem(
                 f"--out {options.out}",

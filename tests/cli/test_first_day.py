@@ -91,6 +91,17 @@ def test_a_workbook_in_and_out(invoke: Callable) -> None:
     assert len(pd.read_excel("next.xlsx")) == 24
 
 
+def test_a_workbook_without_its_package_is_refused_before_anything_is_read(
+    invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export("home")
+    monkeypatch.setattr("plfl.base.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("plfl.cli.first_day.read", lambda *_: pytest.fail("read"))
+    said = invoke("forecast", "exports", *PARIS, "--out", "next.xlsx", status=2).err
+    assert "--out next.xlsx needs packages that are not installed (openpyxl)" in said
+    assert said.endswith("run pip install 'plfl[xlsx]'\n")
+
+
 def test_half_hours_beside_hours_become_hours(invoke: Callable) -> None:
     export("hours"), export("halves", minutes=30)
     printed = invoke("forecast", "exports", *PARIS)
