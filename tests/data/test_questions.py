@@ -85,6 +85,27 @@ def test_rows_of_parts_of_a_meter_are_asked_about(
     assert [*read(tmp_path, table).meters] == names
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("direction", "Export"), ("fuel", "Gas"), ("register", "2.8.0")]
+)
+def test_what_all_rows_call_no_consumption_is_refused(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    table = pd.DataFrame({"t": HOURS, column: value, "kWh": LOADS})
+    with naming(DataError, "no readings of consumption", f"'{column}' is '{value}' in all rows"):
+        read(tmp_path, table)
+    assert len(read(tmp_path, table.assign(**{column: "Import"})).meters) == 1
+    table = table.assign(**{column: "Export"})
+    assert len(read(tmp_path, table, only=["*"]).meters) == 1
+
+
+def test_marks_that_no_format_explains_are_told(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "quality": "ok", "kWh": LOADS})
+    assert "quality" not in read(tmp_path, table).report()[0]
+    table.loc[:9, "quality"] = "fault"
+    assert "read whatever 'quality' says: 'ok', 'fault'" in read(tmp_path, table).report()[0]
+
+
 def test_factors_are_asked_about(tmp_path: Path) -> None:
     table = pd.DataFrame({"t": HOURS, "value": LOADS * 1000, "factor": 0.001})
     with naming(DataError, "'factor' is 0.001 in all rows", "data.meters.unit: Wh"):

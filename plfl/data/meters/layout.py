@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 import pandas as pd
 
@@ -58,6 +59,7 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     rows = rows_of_other_things(table, meters)
     for column, values in rows.items():
         table = replace(table, cells=table.cells[~as_text(table.cells[column]).isin(values)])
+    _refuse_other_things(table, meters)
     day_columns = (
         [] if {"timestamp", "load"} & {*meters.columns} else columns_of_day([*table.cells])
     )
@@ -80,6 +82,9 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
         notes += f", no loads: {', '.join(left_out[:5])}{remainder}"
     for column, values in rows.items():
         notes += f", left out: rows whose {column!r} is {name_list(values)}"
+    quality = _quality(table)
+    if quality and len(marks := [*quality["measured"], *quality["estimated"]]) > 1:
+        notes += f", read whatever {quality['column']!r} says: {name_list(marks)}"
     time: dict[str, object] = {
         "column": layout.time[0],
         "of_day": day_columns,
@@ -99,7 +104,7 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
             "cumulative": meters.cumulative,
         },
         "rows": [{"column": c, "leave_out": {_NO_LOADS: values}} for c, values in rows.items()],
-        "quality": _quality(table),
+        "quality": quality,
         "meters": {"column": layout.name or [], "by_column": is_by_column, "add": meters.add},
     }
     return Recognised(
@@ -140,11 +145,12 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     return unit
 
 
-def _quality(table: RawTable) -> dict[str, object] | None:
-    """The column of quality marks and what it has, as a format says it; None if there is none."""
+def _quality(table: RawTable) -> dict[str, Any] | None:
+    """The column of quality marks and what it has, the most frequent mark first, as a format says
+    it; None if there is none."""
     for column in map(str, table.cells):
         if WORDS.quality.has_word_of(column) and not is_number(table, column):
-            marks = [str(mark) for mark in as_text(table.cells[column]).unique()]
+            marks = [str(mark) for mark in as_text(table.cells[column]).value_counts().index]
             estimated = [mark for mark in marks if WORDS.estimated.has_word_of(mark)]
             measured = [mark for mark in marks if mark not in estimated]
             if len(marks) <= _MOST_QUALITIES:
@@ -463,12 +469,9 @@ def rows_of_other_things(table: RawTable, meters: Meters) -> dict[str, list[str]
     if meters.only or meters.leave_out or meters.add or "meter" in meters.columns:
         return {}
     columns = [*map(str, table.cells)]
-    for column in columns:
-        if column in table.plain or table.cells[column].dtype.kind != "O" or names_meter(column):
+    for column, values in _kinds_by_column(table).items():
+        if names_meter(column):
             continue
-        if len(table.cells[column].unique()) > _MOST_KINDS:
-            continue
-        values = [str(value) for value in as_text(table.cells[column]).unique()]
         names = {value: value.strip("'\" ") for value in values}
         no_loads = [value for value in values if quantities.is_name_of_other_quantity(names[value])]
         loads = [value for value in values if quantities.is_name_of_load(names[value])]
@@ -477,6 +480,32 @@ def rows_of_other_things(table: RawTable, meters: Meters) -> dict[str, list[str]
             if times and table.cells.duplicated(times).mean() > _OFTEN:
                 return {column: no_loads}
     return {}
+
+
+def _refuse_other_things(table: RawTable, meters: Meters) -> None:
+    """Refuse a file whose rows all have the same word for something else than consumption, such as
+    feed-in or gas, unless keys say which meters there are."""
+    for column, values in _kinds_by_column(table).items() if not meters.only else ():
+        name = values[0].strip("'\" ") if len(values) == 1 else ""
+        is_of_rows = WORDS.about_rows.has_word_of(column) or WORDS.quality.has_word_of(column)
+        if quantities.is_name_of_other_quantity(name) and not is_of_rows:
+            every_meter = Key("data.meters.only", "['*']")
+            raise question(
+                table,
+                f"has no readings of consumption ({column!r} is {name!r} in all rows)",
+                f"export those of the import, or set {every_meter} if these are to be forecast",
+            )
+
+
+def _kinds_by_column(table: RawTable) -> dict[str, list[str]]:
+    """The different values of the columns of words that have few."""
+    return {
+        column: [str(value) for value in as_text(table.cells[column]).unique()]
+        for column in map(str, table.cells)
+        if column not in table.plain
+        and table.cells[column].dtype.kind == "O"
+        and len(table.cells[column].unique()) <= _MOST_KINDS
+    }
 
 
 def _name(
