@@ -12,6 +12,7 @@ from plfl.base.errors import DataError, PlflError, Problem, as_problem, collect_
 from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import capitalise, counted, print_table
+from plfl.baselines.public import Public
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.config.sections import Data
@@ -188,7 +189,8 @@ def _series_of_variants(
 
 
 def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) -> list[Problem]:
-    """Why variants of a study cannot make windows, minibatches or widths of these clients."""
+    """Why variants of a study cannot make windows, minibatches or widths of these clients, or
+    cannot be compared with the public model that comes with plfl."""
     problems: list[Problem] = []
     for variant in variants:
         try:
@@ -197,6 +199,10 @@ def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) 
             problems += error.problems
         else:
             problems += map(as_problem, variant.task.uncalibrated(dataset))
+            for baseline in variant.baselines.further:
+                if isinstance(baseline, Public) and baseline.file is None:
+                    with collect_problems(problems):
+                        baseline.choose_unseen(dataset)
             has_minibatches = variant.model.only_method is None
             for view in dataset.views if has_minibatches else ():
                 role = " as a new client (`history` of a sharing scheme)" if view == "new" else ""

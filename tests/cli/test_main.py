@@ -155,6 +155,22 @@ def test_data_check_finds_what_a_study_would_refuse(project, blocks, message, in
     assert message in said.err and "no problems" not in said.out
 
 
+def test_data_check_says_that_the_meters_trained_the_public_model(
+    project: Path, invoke: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plfl.baselines.public.is_seen", lambda *_: True)
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    public = {"name": "public", "kind": "homes"}
+    further = [public, public | {"name": "lightgbm_on_public"}]
+    (project / "my.yaml").write_text(yaml.safe_dump(config | {"baselines": {"further": further}}))
+    said = invoke("data", "check", "my.yaml", status=2)
+    assert said.err.count("the public model of homes was trained on readings of a") == 1
+    assert "set `trained_on_this_dataset: true`" in said.err and "no problems" not in said.out
+    public["trained_on_this_dataset"] = True
+    (project / "my.yaml").write_text(yaml.safe_dump(config | {"baselines": {"further": [public]}}))
+    assert "next: plfl cells" in invoke("data", "check", "my.yaml").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
