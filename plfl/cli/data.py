@@ -20,6 +20,7 @@ from plfl.data import sources
 from plfl.data.describe import describe, list_warnings
 from plfl.data.examples import check_batches
 from plfl.data.meters import note_logger
+from plfl.data.meters.exports import describe_times
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.data.meters.stamps import zone_named
 from plfl.data.sources import build_dataset, check_loads
@@ -127,7 +128,7 @@ def _use_local_starts(description: pd.DataFrame, data: Data) -> str:
         for zone, ends in description[name].groupby(zones):
             local_ends = localise_stamps(pd.DatetimeIndex(ends), zone_named(str(zone)))
             description.loc[ends.index, name] = (local_ends - step).tz_localize(None)
-    return "times below are local, with daylight saving time, and starts of intervals"
+    return describe_times(map(str, zones))
 
 
 def run_fetch(options: argparse.Namespace) -> None:

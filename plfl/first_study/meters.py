@@ -224,7 +224,7 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         remedy = f"set {Key('data.meters.weather_timezone')}"
         problems.append(Problem(meters.weather, "the stamps have no UTC offset", remedy))
     with collect_problems(problems):
-        check_chosen(exports.names, meters)
+        check_chosen(exports.names, meters, exports.registers)
     with collect_problems(problems):
         client_names(exports.files)
 

@@ -13,6 +13,7 @@ from plfl.cli import init
 from plfl.config.sections import Meters
 from plfl.data.meters import cleaning
 from plfl.data.meters.exports import Exports
+from plfl.data.meters.formats import schema
 from plfl.first_study.meters import recognise
 from plfl.public.models import MeterKind
 from tests.helpers.refusals import naming
@@ -330,6 +331,24 @@ def test_a_column_that_is_not_added_is_asked_about_by_the_names_of_meters(tmp_pa
     with naming(DataError, "may measure different things", "data.meters.only: [use, net]"):
         read(tmp_path, table, **keys)
     assert [*read(tmp_path, table, **keys, only=["use"]).meters] == ["use"]
+
+
+def test_a_pattern_of_registers_that_fits_no_name_is_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame({"t": HOURS, "el normal kWh": LOADS, "el low kWh": LOADS + 1})
+    with naming(DataError, "data.meters.add: '(peak|valley)'", "'el normal kWh', 'el low kWh'"):
+        read(tmp_path, table, add="(peak|valley)", only=["*"])
+    (meter,) = read(tmp_path, table, add="(normal|low)").meters.values()
+    assert meter.load.sum() == pytest.approx(2 * LOADS.sum() + len(LOADS))
+
+
+def test_the_zone_that_is_told_is_the_one_that_is_used(tmp_path: Path) -> None:
+    path = schema.FORMATS_FOLDER / "n3rgy.sample.csv"
+    for zone, words in (("America/New_York", "daylight saving time"), ("UTC", "those of UTC")):
+        exports = recognise([path], Meters.model_validate({"timezone": zone}))[0]
+        (meter,) = exports.meters.values()
+        assert meter.load.index[0] == pd.Timestamp("2023-06-01 00:30", tz=zone)
+        form, times, *_ = exports.report()
+        assert form.partition("zone: ")[2].startswith(f"{zone};") and words in times
 
 
 def test_rows_of_registers_that_keys_join_or_leave_out_are_meters(tmp_path: Path) -> None:

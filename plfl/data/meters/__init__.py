@@ -250,7 +250,7 @@ def _read(data: Data, state: str) -> Exports:
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
         with collect_problems(exports.problems):
-            check_chosen(exports.names, meters, has_other_states=len(data.states) > 1)
+            check_chosen(exports.names, meters, exports.registers, len(data.states) > 1)
     exports.refuse()
     return exports
 

@@ -26,7 +26,7 @@ from plfl.data.meters.cleaning import POWER_UNITS, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
-from plfl.data.meters.formats.schema import Format
+from plfl.data.meters.formats.schema import Format, is_fixed
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import (
     Assumption,
@@ -71,6 +71,8 @@ class Exports:
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
     """The names of all meters, also of those that are not selected."""
+    registers: list[str] = field(default_factory=list)
+    """The names in the files before `data.meters.add` joins some of them."""
     keys: dict[str, Meters] = field(default_factory=dict)
     """The keys of each meter, with what its files state about units and stamps."""
     contradictory: list[str] = field(default_factory=list)
@@ -88,7 +90,7 @@ class Exports:
         """Lines about the forms of the files, what is in each meter, and what is odd."""
         return [
             *self.describe_forms(),
-            "times below are local, with daylight saving time, and starts of intervals:",
+            f"{describe_times(meter.zone.key for meter in self.meters.values())}:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
             *(f"assumed: {line}" for line in self.assumptions),
             *(f"odd: {line}" for line in doubts(self.meters)),
@@ -119,6 +121,14 @@ class Exports:
         head = [f"{counted(len(lines), 'problem')}, {outcome}"] if outcome else []
         if lines:
             raise DataError(*head, *lines[:MOST_PROBLEMS], *remainder)
+
+
+def describe_times(zones: Iterable[str]) -> str:
+    """What the times in reports are, if the meters are in these zones."""
+    names = sorted({*zones})
+    if names and all(map(is_fixed, names)):
+        return f"times below are those of {' and '.join(names)}, and starts of intervals"
+    return "times below are local, with daylight saving time, and starts of intervals"
 
 
 def read_exports(
@@ -205,6 +215,7 @@ def _pieces(
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
                 file = read_file(recognised_file, keys, lone_name)
                 exports.names += file.names
+                exports.registers += file.registers
                 unzoned = list(file.pieces) if file.needs_place else None
                 exports.forms[raw.path] = FileForm(
                     file.words, file.form, recognised_file.name, unzoned

@@ -25,10 +25,15 @@ def meter_of(register: str, add: str | None) -> str:
     return register if add is None else re.sub(add, "", register).strip(" _-")
 
 
-def check_chosen(names: Sequence[str], meters: Meters, has_other_states: bool = False) -> None:
-    """Refuse patterns that fit none of the names, and those that leave no meter. If the study
-    `has_other_states`, `timezones` may be for their meters. Without names, no file could be read,
-    and nothing is refused here."""
+def check_chosen(
+    names: Sequence[str],
+    meters: Meters,
+    registers: Sequence[str],
+    has_other_states: bool = False,
+) -> None:
+    """Refuse patterns that fit none of the names, or, of `add`, none of the `registers`, and those
+    that leave no meter. If the study `has_other_states`, `timezones` and `add` may be for their
+    meters. Without names, no file could be read, and nothing is refused here."""
     if not names:
         return
     for key in ("only", "leave_out", *(["timezones"] if not has_other_states else [])):
@@ -39,6 +44,14 @@ def check_chosen(names: Sequence[str], meters: Meters, has_other_states: bool = 
                     f"there is no meter {pattern!r}",
                     f"there are {name_list(names)}{suggest_name(pattern, names)}",
                 )
+    parts = list(dict.fromkeys(registers or names))
+    add = None if has_other_states else meters.add
+    if add is not None and not any(re.search(add, part) for part in parts):
+        raise data_error(
+            Key("data.meters.add"),
+            f"{add!r} fits no name",
+            f"there are {name_list(parts)}",
+        )
     if not any(is_chosen(name, meters) for name in names):
         raise data_error(
             "",

@@ -49,6 +49,8 @@ class FileReading:
     """The readings of each selected meter."""
     names: list[str]
     """All meters."""
+    registers: list[str]
+    """The names in the file before `data.meters.add` joins some of them; of a lone meter, none."""
     keys: Meters
     """The keys of the file, with what it states."""
     needs_place: bool
@@ -83,6 +85,8 @@ class _Reader:
         """Rows that are left out, by what they are; 0: columns are."""
         self.unused_names: list[str] = []
         """Names in a format of one's own that fit nothing, in words."""
+        self.registers: list[str] = []
+        """Names of meters, or of their registers, as in the file."""
         self.mark_counts: Counter[str] = Counter()
         """Readings by what their quality marks say."""
         self.is_scaled = False
@@ -141,7 +145,8 @@ class _Reader:
             stamp_format, *_ = times.format.split(", midnight")
             time = form.time.model_copy(update={"format": [stamp_format]})
             form = form.model_copy(update={"time": time})
-        return FileReading(pieces, list(dict.fromkeys(names)), keys, needs_place, form, words)
+        unique_names = list(dict.fromkeys(names))
+        return FileReading(pieces, unique_names, self.registers, keys, needs_place, form, words)
 
     def _with_zone(self, form: Format) -> Format:
         """The format with the zone in the name of the column of its stamps, unless it says one."""
@@ -464,6 +469,7 @@ class _Reader:
 
     def _meter(self, register: str) -> str:
         """The name of the meter to which a register belongs."""
+        self.registers.append(register)
         return meter_of(register, self.form.meters.add) or client_name(self.path)
 
     def _pieces_by_meter(
@@ -711,7 +717,8 @@ class _Reader:
         steps = np.diff(np.unique(pd.DatetimeIndex(times.stamps).as_unit("s").asi8))
         usual = pd.Series(steps).mode()
         interval_words = f"every {usual.iloc[0] / 60:g} minutes, " if len(usual) else ""
-        zone = keys.timezone if time.zone == "place" else time.zone
+        is_own = time.zone == "offset" or is_fixed(time.zone) or self._is_elapsed()
+        zone = time.zone if is_own and time.zone != "place" else keys.timezone
         if needs_place and "timezone" not in self.meters.model_fields_set:
             zone = "place"
         zone = {"place": "of the place", "offset": "in each of them"}.get(zone, zone)
