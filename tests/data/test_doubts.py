@@ -17,9 +17,10 @@ def loads(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(0.1, 0.9, ROWS).round(3)
 
 
-def meter(load: np.ndarray) -> Meter:
+def meter(load: np.ndarray, part: slice = slice(None)) -> Meter:
     ends = pd.date_range("2023-01-02 01:00", periods=len(load), freq="h", tz="UTC")
-    return Meter(pd.Series(load, ends, name="load"), pd.DataFrame(), 60, ZoneInfo("UTC"))
+    series = pd.Series(load, ends, name="load").iloc[part]
+    return Meter(series, pd.DataFrame(), 60, ZoneInfo("UTC"))
 
 
 def told(**columns: np.ndarray) -> list[str]:
@@ -107,6 +108,27 @@ def test_registers_that_take_turns_are_named() -> None:
     (line,) = told(high=loads() * is_day, low=loads() * ~is_day)
     assert "high, low): only one of them counts at a time" in line
     assert told(high=loads() * is_day, low=loads(1)) == []
+
+
+def test_registers_with_blanks_at_their_ends_are_named() -> None:
+    is_day = np.arange(ROWS) % 24 >= 7
+    high, low = np.where(is_day, loads(), np.nan), np.where(is_day, np.nan, loads())
+    both = {"high": meter(high, slice(7, None)), "low": meter(low, slice(0, -17))}
+    (line,) = map(str, doubts(both))
+    assert "high, low): only one of them counts at a time" in line
+    later = meter(loads(1), slice(ROWS // 3 * 2, None))
+    assert [*doubts({"old": meter(loads(), slice(0, ROWS // 2)), "new": later})] == []
+
+
+def test_a_meter_that_is_ten_times_other_homes_is_named() -> None:
+    homes = {"a": loads(0), "b": loads(1)}
+    (line,) = told(**homes, x=loads(2) * 12)
+    assert line.startswith("x: the mean load is more than 10 times that of every other meter")
+    assert told(**homes, x=loads(2) * 8) == []
+    buildings = {name: load * 10 for name, load in homes.items()}
+    assert told(**buildings, x=loads(2) * 120) == []
+    (line,) = told(**homes, x=loads(2) * 0.009)
+    assert line.startswith("x: the mean load is less than a hundredth")
 
 
 def test_of_a_file_and_its_copy_the_copy_is_left_out() -> None:

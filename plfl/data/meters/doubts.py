@@ -24,8 +24,12 @@ _FLICKER = 1e-3
 _NEIGHBOUR = 1.5
 """Values are neighbours up to this multiple of the smallest step."""
 _LARGE = 10
-"""A load is odd if it is this multiple of the 99 % quantile of its meter; a meter, if its mean is
-this multiple of the largest of all others, or so small a part of the least."""
+"""A load is odd if it is this multiple of the 99 % quantile of its meter; a meter among homes, if
+its mean is this multiple of the largest of all others. Among buildings, whose sizes differ, it is
+the square of it, as is the part of the least of the others that makes a meter odd."""
+_HOME_KW = 2
+"""The largest mean load of homes. Buildings that are ten times these are rare, ten times other
+buildings are not."""
 _ORDINARY_PART = 0.99
 """The part of the loads of a meter that is ordinary."""
 _PADDED = 4
@@ -144,12 +148,16 @@ def _unit_doubts(
     if len(means) > 2:
         ordered = sorted(means, key=lambda name: means[name])
         lowest, second, *_, last, highest = (means[name] for name in (*ordered[:2], *ordered[-2:]))
-        odd = [ordered[-1]] * (highest > _LARGE * _LARGE * last)
-        odd += [ordered[0]] * (0 < lowest < second / _LARGE**2)
+        factor = _LARGE if last <= _HOME_KW else _LARGE**2
         yield Doubt(
-            f"the mean load is {_LARGE**2} times, or a hundredth, of that of every other meter",
+            f"the mean load is more than {factor} times that of every other meter",
             "check its unit",
-            odd,
+            [ordered[-1]] * (highest > factor * last),
+        )
+        yield Doubt(
+            "the mean load is less than a hundredth of that of every other meter",
+            "check its unit",
+            [ordered[0]] * (0 < lowest < second / _LARGE**2),
         )
 
 
@@ -168,12 +176,7 @@ def _joint_doubts(
             continue
         table = np.nan_to_num(np.array([loads[name] for name in names]))
         total = table.sum(axis=0)
-        is_counting = table > 0
-        if (
-            len(names) <= _MOST_REGISTERS
-            and (is_counting.sum(axis=0) > 1).mean() <= 1 - _CONSTANT_PART
-            and (is_counting.mean(axis=1) > 1 - _CONSTANT_PART).all()
-        ):
+        if _take_turns(table):
             registers += names
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():
             if np.allclose(load, total - load, rtol=1e-3, atol=1e-3 * load.max()):
@@ -181,6 +184,12 @@ def _joint_doubts(
         if 2 < len(names) <= _FEW_METERS:
             found_parts = _parts_of_sums({name: loads[name] for name in names})
             parts_of_sums |= {name: found_parts[name] for name in found_parts if name not in sums}
+    if 1 < len(meters) <= _MOST_REGISTERS and len(names_by_span) > 1 and not registers:
+        # Some begin or end with a blank.
+        common = pd.concat([meter.load for meter in meters.values()], axis=1, join="inner")
+        is_long = len(common) >= max(_ENOUGH_TIMES, max(map(len, loads.values())) / 2)
+        if is_long and _take_turns(np.nan_to_num(common.to_numpy(float).T)):
+            registers += meters
     copies = _copies(meters, loads) if len(meters) <= _MOST_METERS else []
     yield Doubt(
         "the loads are equal to those of another meter",
@@ -203,6 +212,16 @@ def _joint_doubts(
             f"leave it out: {Key('data.meters.leave_out', flow([name]))}",
             [name],
         )
+
+
+def _take_turns(table: NDArray[np.float64]) -> bool:
+    """Whether only one row of loads of the same times counts at a time, and each of them does."""
+    is_counting = table > 0
+    return (
+        len(table) <= _MOST_REGISTERS
+        and bool((is_counting.sum(axis=0) > 1).mean() <= 1 - _CONSTANT_PART)
+        and bool((is_counting.mean(axis=1) > 1 - _CONSTANT_PART).all())
+    )
 
 
 def _parts_of_sums(loads: Mapping[str, NDArray[np.float64]]) -> dict[str, Sequence[str]]:
