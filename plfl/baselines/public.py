@@ -116,7 +116,7 @@ class Public(PretrainedElsewhere):
                         Key("baselines.further"),
                         "public: its file has models of the median alone, and the study asks for "
                         "quantiles",
-                        "make it with `python -m benchmarks.starter … --quantiles`",
+                        "make it by a study with the section `public` (docs/public.md)",
                     )
                 )
             return replace(public_fit, levels=levels)

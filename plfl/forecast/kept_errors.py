@@ -119,8 +119,10 @@ def read_errors(results: Path, name: str, columns: tuple[str, ...]) -> pd.DataFr
     path = results / "models" / name
     if not path.is_file():
         return pd.DataFrame(columns=[*columns])
-    with refuse_damage(path):
-        table = read_csv(path, dict.fromkeys(LABEL_COLUMNS, str))
+    # Without the file, Snakemake would not know that it is to be made again.
+    remedy = "run the study again"
+    with refuse_damage(path, remedy):
+        table = read_csv(path, dict.fromkeys(LABEL_COLUMNS, str), remedy)
         if "bias_percent" in columns and "bias_percent" not in table:  # of an earlier version
             table["bias_percent"] = np.nan
         return table[[*columns]]

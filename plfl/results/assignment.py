@@ -189,8 +189,8 @@ def validation_errors(
     tables: Tables, state: str, combination_of: Mapping[str, Combination]
 ) -> dict[str, pd.DataFrame]:
     """Each of the `CHOICE_SCORES` of the validation sets of a state: a row per client, a column for
-    each of the forecasters, given by name with their values on `AXES`; mean over seeds, NaN without
-    a score."""
+    each of the forecasters, given by name with their combinations; mean over seeds, NaN without a
+    score."""
     equal = {"state": state, "split": "validation"}
     last = tables.study.federation.rounds
     cells = tables.records(["client", *CHOICE_SCORES, *AXES], **equal, model="local", round=last)

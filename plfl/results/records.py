@@ -199,11 +199,13 @@ def read_table(path: Path, *, is_sealed: bool = False) -> pd.DataFrame:
         return pd.read_parquet(path, page_checksum_verification=True)
 
 
-def read_csv(path: Path, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
+def read_csv(
+    path: Path, types: Mapping[str, Any] | None = None, remedy: str = RERUN_REMEDY
+) -> pd.DataFrame:
     """Read a table that `write_csv` wrote: columns of these `types`, and NaN in empty fields; None:
     all fields as text. ResultsError if it is missing or damaged."""
     missing = None if types is None else [""]
-    with refuse_damage(path):
+    with refuse_damage(path, remedy):
         # Only what is empty is missing: a state may be called "NA".
         return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype=types or str)
 
@@ -252,7 +254,7 @@ def schema(path: Path) -> pa.Schema:
 
 
 @contextmanager
-def refuse_damage(path: Path) -> Iterator[None]:
+def refuse_damage(path: Path, remedy: str = RERUN_REMEDY) -> Iterator[None]:
     """Raise ResultsError if `path` is damaged or lacks a required column."""
     try:
         yield
@@ -261,7 +263,7 @@ def refuse_damage(path: Path) -> Iterator[None]:
             Problem(path, "there is too little memory to read it", "close other programs")
         ) from None
     except TABLE_DAMAGE as error:
-        raise ResultsError(Problem(path, f"cannot be read ({error})", RERUN_REMEDY)) from None
+        raise ResultsError(Problem(path, f"cannot be read ({error})", remedy)) from None
 
 
 def cell_digest(path: Path) -> str | None:

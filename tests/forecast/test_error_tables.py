@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import plfl
+from plfl.base.errors import ResultsError
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
@@ -15,7 +16,9 @@ from plfl.forecast.choice import Forecasters, readings_of
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     SUM_COLUMNS,
+    SUMS_FILE,
     KeptErrors,
+    read_errors,
     sum_of_meters,
     warn_of_sums,
 )
@@ -28,6 +31,7 @@ from plfl.results.totals import Totals
 from plfl.study import Study
 from tests.helpers.kept_baselines import pack_all, score, write_results, write_sums
 from tests.helpers.meter_models import MLP, make_study, write_readings
+from tests.helpers.refusals import naming
 
 STUDY = {
     "windows": {"look_ahead": 1, "horizons": 4, "scaling": "per_client", "target": "change"},
@@ -292,3 +296,13 @@ def test_a_bias_is_that_of_the_totals() -> None:
     table = pd.DataFrame({"truth": [1.0, 2, 3, 4], "forecast": [1.0, 1, 3, 3]}, times)
     scores = score_pairs(table.assign(last=2.0, naive_day=2.0, naive_week=2.0))
     assert scores["bias_percent"] == pytest.approx(-20)
+
+
+def test_a_damaged_table_is_not_to_be_deleted(tmp_path: Path) -> None:
+    """Nothing would make it again: Snakemake knows only the index of the models."""
+    path = tmp_path / "models" / SUMS_FILE
+    path.parent.mkdir()
+    path.write_text("state,x\n", "utf-8")
+    with naming(ResultsError, str(path), "cannot be read", ")", "run the study again") as error:
+        read_errors(tmp_path, SUMS_FILE, SUM_COLUMNS)
+    assert "delete" not in str(error.value)
