@@ -182,9 +182,13 @@ def typed(text: str) -> str:
     return text if re.fullmatch(r"[+-]?\d+(\.\d*)?", text) else flow([text])[1:-1]
 
 
+_TYPE = re.compile(r"(literal|list|dict|tuple|set)\[")
+"""The beginning of types, one of which a value may have."""
+
+
 def _is_type(part: str) -> bool:
     """Whether a part of a path is not a key, but a type that pydantic tried there."""
-    return "constrained-" in part or part == "[key]"
+    return "constrained-" in part or part == "[key]" or _TYPE.match(part) is not None
 
 
 def show_key(key: str) -> str:

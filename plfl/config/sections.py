@@ -143,7 +143,7 @@ class Meters(Section):
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
-    exports: list[Path] | dict[str, list[Path]] = []
+    exports: list[Path] | dict[str, Annotated[list[Path], Field(min_length=1)]] = []
     """Raw exports to read instead of `folder`: files, or folders of them (docs/own-data.md).
     `{state}` stands for the state; or those of each state, by name."""
     format: str | None = None
@@ -437,9 +437,10 @@ class Data(Section):
             by_key["clients"] = (self.clients, "a number")
         for key, (by_state, noun) in by_key.items():
             if set(by_state) != set(self.states):
-                raise ValueError(
-                    f"{key}: has {', '.join(by_state) or 'no states'}, but data.states has "
-                    f"{', '.join(self.states)}; give {noun} for each of them, or one for all"
+                raise refusal(
+                    f"has {', '.join(by_state) or 'no states'}, but data.states has "
+                    f"{', '.join(self.states)}; give {noun} for each of them, or one for all",
+                    key,
                 )
         return self
 

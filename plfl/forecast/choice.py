@@ -195,6 +195,11 @@ class Forecasters:
         """A model that tells how files of meters are read: all of a study read them alike."""
         return self.model(self._folder / self.index["file"].iloc[0])
 
+    def _model_of(self, client: str) -> ForecastModel:
+        """A model that was trained with the client: one of its state."""
+        rows_of_state = self.index[self.index["state"] == self.clients[client]]
+        return self.model(self._folder / rows_of_state["file"].iloc[0])
+
     @property
     def _reach(self) -> pd.Timedelta:
         """The time before a forecast of which any of the forecasters reads something."""
@@ -412,7 +417,7 @@ class Forecasters:
     def latest_reading(self, client: str) -> pd.DataFrame:
         """The last known reading of a client, for a forecast if nothing new has come. DataError: it
         is so old that the forecast would be for the past."""
-        model, known_readings = self.any_model, self._known_readings(client)
+        model, known_readings = self._model_of(client), self._known_readings(client)
         last = pd.Timestamp(known_readings["load"].dropna().index[-1])
         length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
         offset = standard_offset(model.zone(client) or ZoneInfo("UTC"))
@@ -432,7 +437,7 @@ class Forecasters:
         remain are filled, and up to this number of known `rows` before them, by default all;
         DataError if they have another unit, or do not fit
         the known ones (`plfl.forecast.misfits`)."""
-        model, known_readings = self.any_model, self._known_readings(client)
+        model, known_readings = self._model_of(client), self._known_readings(client)
         if not self.accepts_misfits:
             check_overlap(client, readings["load"], known_readings["load"])
         model.check_unit(readings["load"], client)
