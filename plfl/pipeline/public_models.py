@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+from plfl.base.errors import DataError
 from plfl.base.files import atomic
 from plfl.data import sources
 from plfl.public.making import Place, make
@@ -19,7 +20,10 @@ def write_public(study: Study, path: Path) -> None:
         source = sources.source_of(study.data)
         source.fetch(study.data, state)
         tables = source.load(study.data, state)
-        places[state] = Place.of_tables(tables.values(), study.data.interval)
+        try:
+            places[state] = Place.of_tables(tables, study.data.interval)
+        except DataError as error:
+            raise error.locate_in(state) from None
         log.info("%s has %d meters", state, len(tables))
     content = make(places)
     with atomic(path) as temporary:

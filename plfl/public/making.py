@@ -7,7 +7,7 @@ lead time read the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.job_state import JobState
+from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
+from plfl.base.text import list_names
+from plfl.config.messages import flow
 from plfl.data.features import resampled
 from plfl.public.inputs import LEAD_HOURS, Floats, HourlyLoads, LeadTime
 from plfl.public.models import PUBLIC_LEVELS, booster_name
@@ -40,12 +43,23 @@ class Place:
     """The ends of their hours, in local standard time."""
 
     @classmethod
-    def of_tables(cls, tables: Iterable[pd.DataFrame], minutes: int) -> Place:
-        """The loads in tables with a row every `minutes` minutes, a part of an hour, indexed by the
-        ends of the intervals."""
-        loads = [table[["load"]] for table in tables]
+    def of_tables(cls, tables: Mapping[str, pd.DataFrame], minutes: int) -> Place:
+        """The loads in tables by meter with a row every `minutes` minutes, a part of an hour,
+        indexed by the ends of the intervals. DataError: hours of meters end at other minutes."""
+        loads = [table[["load"]] for table in tables.values()]
         hours = [resampled(load, 60) if minutes < 60 else load for load in loads]
-        table = pd.concat([load["load"] for load in hours], axis=1, sort=True).asfreq("h")
+        readings = pd.concat([load["load"] for load in hours], axis=1, sort=True, keys=tables)
+        table = readings.asfreq("h")
+        if lost := [name for name in tables if table[name].count() < readings[name].count()]:
+            raise DataError(
+                Problem(
+                    list_names(lost, 3),
+                    f"the hours do not end at :{table.index[0]:%M}, as those of the meter with the "
+                    "first reading do",
+                    f"leave these meters out: {Key('data.meters.leave_out', flow(lost))}, or give "
+                    "them a state of their own",
+                )
+            )
         ends = table.index.to_numpy("datetime64[s]")
         return cls([HourlyLoads.ending_at(ends, load) for load in table.to_numpy().T], ends)
 

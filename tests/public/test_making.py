@@ -15,16 +15,18 @@ from plfl.public.training import TreeSizes, gather
 from tests.helpers.refusals import naming
 
 
-def tables(meters: int, minutes: int = 60, seed: int = 0, days: int = 40) -> list[pd.DataFrame]:
+def tables(
+    meters: int, minutes: int = 60, seed: int = 0, days: int = 40
+) -> dict[str, pd.DataFrame]:
     step = pd.Timedelta(minutes=minutes)
     ends = pd.date_range(
         pd.Timestamp("2024-01-01") + step, periods=days * 24 * 60 // minutes, freq=step
     )
     random = np.random.default_rng(seed)
-    return [
-        pd.DataFrame({"load": random.gamma(2.0, 1.0, len(ends)), "wind_speed": 1.0}, ends)
-        for _ in range(meters)
-    ]
+    return {
+        f"m{n}": pd.DataFrame({"load": random.gamma(2.0, 1.0, len(ends)), "wind_speed": 1.0}, ends)
+        for n in range(meters)
+    }
 
 
 @pytest.fixture
@@ -34,14 +36,21 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_loads_are_hourly_from_the_first_to_the_last_reading_of_any_meter() -> None:
-    first, second = tables(2, minutes=30)
-    place = Place.of_tables([first.iloc[48:], second.iloc[:-48]], 30)
+    first, second = tables(2, minutes=30).values()
+    place = Place.of_tables({"first": first.iloc[48:], "second": second.iloc[:-48]}, 30)
     assert len(place.ends) == 40 * 24
     assert np.isnan(place.meters[0].load[:24]).all()
     assert np.isnan(place.meters[1].load[-24:]).all()
     by_hour = first["load"].to_numpy().reshape(-1, 2).sum(axis=1)
     np.testing.assert_allclose(place.meters[0].load[24:], by_hour[24:])
     assert place.meters[0].hour[:2].tolist() == [0, 1]
+
+
+def test_meters_whose_hours_end_at_other_minutes_are_refused() -> None:
+    first, second = tables(2).values()
+    shifted = second.shift(freq="30min")
+    with naming(DataError, "half: the hours do not end at :00", "leave_out: [half]"):
+        Place.of_tables({"full": first, "half": shifted}, 60)
 
 
 def test_each_place_gives_equally_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +76,7 @@ def test_a_model_forecasts_and_knows_the_meters_of_all_places(tmp_path: Path) ->
 
 
 def test_a_place_whose_meters_would_not_be_known_again_is_refused() -> None:
-    constant = [table.assign(load=1.0) for table in tables(2)]
+    constant = {name: table.assign(load=1.0) for name, table in tables(2).items()}
     places = {"north": Place.of_tables(tables(1), 60), "south": Place.of_tables(constant, 60)}
     assert not len(marks_of(places["south"].meters, places["south"].ends))
     with naming(DataError, "south: no day of the meters tells them apart", "eight weeks"):
@@ -75,6 +84,6 @@ def test_a_place_whose_meters_would_not_be_known_again_is_refused() -> None:
 
 
 def test_places_with_too_few_readings_are_refused() -> None:
-    short = Place.of_tables([tables(1)[0].loc["2024-01-18":"2024-01-19 00:00"]], 60)
+    short = Place.of_tables({"m0": tables(1)["m0"].loc["2024-01-18":"2024-01-19 00:00"]}, 60)
     with naming(DataError, "north: no meter has a window", "more than 672 hours"):
         make({"north": short})
