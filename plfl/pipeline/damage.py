@@ -5,7 +5,8 @@ same training are not trained again, because `plfl.experiments.cell_cache` has t
 as hard links: a file that was changed in place, and not replaced, is trained again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
@@ -13,6 +14,7 @@ from plfl.base.errors import PlflError
 from plfl.base.text import list_names
 from plfl.data.sources import read_receipt
 from plfl.pipeline.jobs import claim_results
+from plfl.public.models import read_file
 from plfl.results.checksums import CHECKSUMS_FILE, changed_tables, fault_of
 from plfl.study import Study
 
@@ -49,11 +51,16 @@ def _faults(study: Study) -> Iterator[tuple[Path, str]]:
                 ZipFile(path).close()
             except (OSError, BadZipFile) as error:
                 yield path, f"it is damaged ({error})"
-        for path in folder.glob("data/*.files.json"):
-            try:
-                read_receipt(path)
-            except PlflError:
-                yield path, "it is damaged"
+    readers: dict[Path, Callable[[Path], object]] = {
+        path: read_receipt for folder in sorted(inputs) for path in folder.glob("data/*.files.json")
+    }
+    if kind := study.public.kind:
+        readers |= {path: partial(read_file, kind) for path in study.public_files if path.exists()}
+    for path, read in readers.items():
+        try:
+            read(path)
+        except PlflError:
+            yield path, "it is damaged"
     for folder in sorted(results):
         for path in changed_tables(folder):
             yield path, "it has changed since it was written"

@@ -114,6 +114,11 @@ def is_shipped(kind: MeterKind, content: bytes) -> bool:
 
 @cache
 def load_file(kind: MeterKind, path: Path) -> PublicModel:
+    """The model of `read_file`, which is read once."""
+    return read_file(kind, path)
+
+
+def read_file(kind: MeterKind, path: Path) -> PublicModel:
     """A model in a file that a study made (`public`); DataError if it is missing or damaged."""
     try:
         return _unpacked(kind, path.read_bytes())
@@ -127,7 +132,13 @@ def load_file(kind: MeterKind, path: Path) -> PublicModel:
             )
         ) from None
     except (LZMAError, SafetensorError, KeyError):
-        raise DataError(Problem(path, "is no model of public meters, or is damaged")) from None
+        raise DataError(
+            Problem(
+                path,
+                "is no model of public meters, or is damaged",
+                "remove it and run the study that makes it again, or name another file",
+            )
+        ) from None
 
 
 def _unpacked(kind: MeterKind, content: bytes) -> PublicModel:
