@@ -642,3 +642,12 @@ def test_points_may_separate_hours_and_minutes(
     table = pd.DataFrame({"Data": HOURS.strftime("%d.%m.%Y"), "Ora": HOURS.strftime(form)})
     (meter,) = read(tmp_path, table[columns].assign(kWh=LOADS), stamp="end").meters.values()
     assert list(meter.load.index) == list(HOURS.tz_localize("UTC"))
+
+
+def test_a_stated_zone_that_is_not_that_of_the_header_is_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame({"Time (Europe/Oslo)": HOURS, "kWh": LOADS})
+    with naming(DataError, "a.csv", "Europe/Oslo", "data.meters.timezone is America/New_York"):
+        read(tmp_path, table, timezone="America/New_York", stamp="end")
+    for zone in ("Europe/Oslo", "Europe/Berlin"):  # their clocks agree
+        (meter,) = read(tmp_path, table, timezone=zone, stamp="end").meters.values()
+        assert meter.load.index[0] == HOURS[0].tz_localize("Europe/Oslo")

@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -154,6 +155,15 @@ class _Reader:
         zone = next(filter(None, map(stamps.zone_in, columns)), None)
         if zone is None or form.time.zone != "place":
             return form
+        stated_zone = self.meters.timezone
+        is_stated = "timezone" in self.meters.model_fields_set
+        if is_stated and not is_fixed(zone) and not _are_equal_zones(zone, stated_zone):
+            key = Key("data.meters.timezone")
+            raise data_error(
+                self.path,
+                f"has times of {zone} by the name of their column, and {key} is {stated_zone}",
+                f"correct {key}, or rename the column",
+            )
         return form.model_copy(update={"time": form.time.model_copy(update={"zone": zone})})
 
     # -- columns -----------------------------------------------------------------------------------
@@ -764,3 +774,9 @@ def _fit(values: pd.Series, names: Names) -> pd.Series:
 def _unit_in(cell: str) -> str | None:
     """The unit that a cell states or is."""
     return quantities.unit_of(f"[{cell}]") or quantities.unit_of(cell)
+
+
+def _are_equal_zones(first: str, second: str) -> bool:
+    """Whether clocks of two zones show the same time in winter and in summer."""
+    days = [datetime(2024, month, 15) for month in (1, 7)]
+    return all(ZoneInfo(first).utcoffset(day) == ZoneInfo(second).utcoffset(day) for day in days)
