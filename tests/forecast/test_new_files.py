@@ -115,11 +115,12 @@ def test_the_first_days_of_a_month_are_read_in_the_date_order_of_the_study(
     np.testing.assert_allclose(found["forecast"], day_before, rtol=1e-5)
 
 
+@pytest.mark.parametrize("last", ["2024-04-02", "2024-04-10"])
 def test_the_first_days_of_a_month_in_another_date_order_are_refused(
-    results: Path, invoke: Callable
+    last: str, results: Path, invoke: Callable
 ) -> None:
     other = "%m/%d/%Y %H:%M"
-    export("april", "2024-04-01", "2024-04-10", other)
+    export("april", "2024-04-01", last, other)
     refusal = invoke("forecast", results, "april/attic.csv", "--with", "naive_day", status=2).err
     (line,) = refusal.splitlines()
     assert "follow each other if day and month are exchanged" in line

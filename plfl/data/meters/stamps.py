@@ -50,8 +50,10 @@ _PLACE = re.compile(r"[A-Z]\w+(?:/[A-Z][\w+-]+)+")
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 _HOUR = pd.Timedelta(hours=1)
-_FEWEST_DAYS = 3
-"""Fewer may be months apart."""
+_FEWEST_DAYS = 2
+_MONTH, _FEW_DAYS = pd.Timedelta(days=28), pd.Timedelta(days=3)
+"""Days of a file in another date order are at least a month apart in that of the study, and at most
+a few days if day and month are exchanged."""
 _LATENESS = pd.Timedelta(seconds=1)
 """How far stamps may be from whole minutes that they stand for, as of programs that run on time."""
 
@@ -174,9 +176,12 @@ def _refuse_other_order(table: RawTable, stamps: pd.Series, form: str) -> None:
     """Refuse stamps of days that are months apart in a given format, but follow each other with day
     and month exchanged."""
     days = stamps.dropna().dt.normalize().drop_duplicates()
-    months = days.dt.year * 12 + days.dt.month
-    is_monthly = len({*days.dt.day}) == 1 and {*months.diff().iloc[1:]} in ({1.0}, {-1.0})
-    if not is_monthly or not _FEWEST_DAYS <= len(days) <= len(stamps) / 2:
+    if not _FEWEST_DAYS <= len(days) <= len(stamps) / 2 or (days.dt.day > 12).any():
+        return
+    parts = {"year": days.dt.year, "month": days.dt.day, "day": days.dt.month}
+    distances = days.diff().iloc[1:].abs()
+    exchanged_distances = pd.to_datetime(parts).diff().iloc[1:].abs()
+    if distances.min() < _MONTH or exchanged_distances.max() > _FEW_DAYS:
         return
     exchanged = form.translate({ord("d"): "m", ord("m"): "d"})
     raise data_error(
