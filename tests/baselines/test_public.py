@@ -181,7 +181,7 @@ def test_a_file_without_quantiles_forecasts_no_study_of_quantiles(tmp_path: Path
     path.write_bytes(pack({name: texts[name] for name in ("hour_50", "day_50")}, marks))
     baseline, data = Public(kind="homes", file=path), dataset()
     assert baseline.fit(data, SETTINGS, {}).model.levels == (0.5,)
-    with pytest.raises(DataError, match=r"of the median alone.*`python -m benchmarks\.starter"):
+    with pytest.raises(DataError, match=r"of the median alone.*section `public`"):
         baseline.fit(data, replace(SETTINGS, levels=(0.1, 0.5, 0.9)), {})
 
 

@@ -180,7 +180,8 @@ def _refuse_other_order(table: RawTable, stamps: pd.Series, form: str) -> None:
         return
     parts = {"year": days.dt.year, "month": days.dt.day, "day": days.dt.month}
     distances = days.diff().iloc[1:].abs()
-    exchanged_distances = pd.to_datetime(parts).diff().iloc[1:].abs()
+    exchanged_days: pd.Series[pd.Timestamp] = pd.to_datetime(pd.DataFrame(parts))
+    exchanged_distances = exchanged_days.diff().iloc[1:].abs()
     if distances.min() < _MONTH or exchanged_distances.max() > _FEW_DAYS:
         return
     exchanged = form.translate({ord("d"): "m", ord("m"): "d"})
