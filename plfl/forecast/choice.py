@@ -197,8 +197,11 @@ class Forecasters:
 
     def _model_of(self, client: str) -> ForecastModel:
         """A model that was trained with the client: one of its state."""
-        rows_of_state = self.index[self.index["state"] == self.clients[client]]
-        return self.model(self._folder / rows_of_state["file"].iloc[0])
+        return self.model(self._folder / self._rows_of_state(client)["file"].iloc[0])
+
+    def _rows_of_state(self, client: str) -> pd.DataFrame:
+        """The rows of the index that are of a client's state."""
+        return self.index[self.index["state"] == self.clients[client]]
 
     @property
     def _reach(self) -> pd.Timedelta:
@@ -230,7 +233,7 @@ class Forecasters:
                     f"{suggest_name(client, self.clients)}",
                 )
             )
-        rows_of_state = self.index[self.index["state"] == self.clients[client]]
+        rows_of_state = self._rows_of_state(client)
         if forecaster_name:
             return self._find_wanted(rows_of_state, forecaster_name)
         if (assignment := self._assignments.get(client)) is None:

@@ -326,9 +326,10 @@ class Mixture(Contender):
 
     @property
     def bytes_up(self) -> float:
-        forecasters = [part.forecaster for part in self.contenders]
+        contenders = self.contenders
+        forecasters = [part.forecaster for part in contenders]
         baselines = [f.combination.method for f in forecasters if f.is_baseline]
-        trained = (part.bytes_up for part in self.contenders if not part.forecaster.is_baseline)
+        trained = (part.bytes_up for part in contenders if not part.forecaster.is_baseline)
         return sum(self._own_bytes(baselines).values()) + sum(trained)
 
     def _own_bytes(self, names: Iterable[str]) -> dict[str, float]:

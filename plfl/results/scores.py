@@ -12,14 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
-from plfl.results.records import CELL, ModelKind
+from plfl.results.records import ModelKind
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import Tables
 from plfl.study.combinations import Combination
 
 DAYS = 7
 """Fewest days of a block of the test set; see `plfl.results.statistics`."""
-AXES = [axis for axis in CELL if axis not in ("state", "seed")]
+AXES = list(Combination._fields)
 """Axes of the grid within a state; each combination of them is trained once per seed."""
 
 
