@@ -96,8 +96,8 @@ class Public(PretrainedElsewhere):
     kind: MeterKind
     """What the meters are: homes or buildings."""
     file: Path | Annotated[list[Path], Field(min_length=1)] | None = None
-    """Of a study's `public` models; of several the first whose training lacks a state's meters;
-    null: plfl's."""
+    """Of a study's `public` models; of several, a state's is the first not trained on it; null:
+    plfl's."""
     trained_on_this_dataset: bool = False
     """Whether it was: then it does not count."""
 

@@ -1256,8 +1256,8 @@ class PublicModels(Section):
     kind: MeterKind | None = None
     """What the meters are; null: none is made."""
     states: list[str] = []
-    """States that train `results/NAME/public/KIND.xz` and, all but one, `without-STATE.xz`; empty:
-    all."""
+    """States that train `results/NAME/public/KIND.xz`; `without-STATE.xz` lacks one.
+    Empty: all."""
 
     _are_different = field_validator("states")(refuse_repetitions)
 
