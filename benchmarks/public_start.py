@@ -2,8 +2,8 @@
 
     python -m benchmarks.public_start DATA OUT [--sites zonnedael] [--ahead hour day]
 
-DATA is as for `benchmarks.public`. OUT gets a network of public meters of other places for each
-kind and horizon, and `start-SITE-AHEAD.csv`: test MASE of federations that start from it or from
+DATA is as for `benchmarks.public`. OUT gets networks of public meters of other places for each
+horizon, and `start-SITE-AHEAD.csv`: test MASE of federations that start from it or from
 random parameters, and of trees that grow on a public model or start from nothing, by client and
 origin. Prints the verdicts, 95 % intervals over meters and origins, and writes them to `start.csv`.
 """
@@ -32,12 +32,18 @@ SITES: dict[str, dict[str, Any]] = {
     "sydney": {"origins": ["2012-07-15", "2013-01-13"], "timezone": "UTC", "stamp": "end"},
     "cambridge": {"origins": ["2019-07-14", "2019-12-01"], "timezone": "Etc/GMT"},
     "fox": {"origins": ["2017-07-16", "2017-12-03"], "timezone": "Etc/GMT+7"},
-    "london": {"timezone": "Etc/GMT"},
-    "panther": {"timezone": "Etc/GMT+5", "since": "2017-01-01"},
+    "london": {"origins": ["2013-08-28", "2013-12-04"], "timezone": "Etc/GMT"},
+    "panther": {"origins": ["2017-07-16", "2017-12-03"], "timezone": "Etc/GMT+5"},
+    "bear": {"origins": ["2017-07-16", "2017-12-03"], "timezone": "Etc/GMT+8"},
 }
 """When the tests of a site begin, and how its meters are read."""
-NETWORKS = {"homes": "london", "buildings": "panther"}
-"""The public meters on which the network of a kind is trained."""
+NETWORKS = {"homes": ("london", "sydney"), "buildings": ("panther", "fox")}
+"""The place whose public meters train the network of a kind, and the one that trains it for this
+place."""
+NETWORK_SINCE = {"panther": "2017-01-01", "fox": "2017-01-01"}
+"""When the readings begin on which a network is trained, if not all are used."""
+METERS = {"sydney": 30, "fox": 38, "bear": 14}
+"""All meters of places that may have fewer than are asked for."""
 CLIENTS = 24
 """Meters of a site, of which half trains what the other half receives."""
 WEEKS = [1, 4]
@@ -51,10 +57,11 @@ LEFT_OUT = [
 def read_keys(site: str, data: Path, clients: int) -> dict[str, Any]:
     """The section `data` of a study of a site."""
     keys = dict(SITES[site])
-    origins = {"origins": keys.pop("origins")} if "origins" in keys else {}
+    origins = keys.pop("origins")
     meters = {"exports": [str(data / TABLES[site])], "interval": 60, "stamp": "start"} | keys
+    clients = min(clients, METERS.get(site, clients))
     sizes = {"source": "meters", "states": [site], "clients": clients, "features": ["load"]}
-    return sizes | origins | {"meters": meters}
+    return sizes | {"origins": origins, "meters": meters}
 
 
 def network_keys(ahead: LeadTime) -> dict[str, Any]:
@@ -71,11 +78,20 @@ def network_keys(ahead: LeadTime) -> dict[str, Any]:
     }
 
 
-def network_study(kind: str, ahead: LeadTime, data: Path) -> dict[str, Any]:
-    """The study whose network is the public one of a kind."""
+def network_place(site: str) -> str:
+    """The place whose public meters train the network for a site."""
+    return next(place for place in NETWORKS[kind_of(site)] if place != site)
+
+
+def network_study(place: str, ahead: LeadTime, data: Path) -> dict[str, Any]:
+    """The study whose network is the public one of a place."""
+    keys = read_keys(place, data, 60)
+    del keys["origins"]  # all readings train
+    if place in NETWORK_SINCE:
+        keys["meters"]["since"] = NETWORK_SINCE[place]
     return network_keys(ahead) | {
-        "name": f"public-{kind}-{ahead}",
-        "data": read_keys(NETWORKS[kind], data, 60),
+        "name": f"public-{place}-{ahead}",
+        "data": keys,
         "grid": grid(["P1"], [1]),
         "federation": {"rounds": 40, "local_steps": 25, "batch_size": 64, "loss": "mae"},
     }
@@ -187,20 +203,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--sites", nargs="+", default=["zonnedael", "sydney", "cambridge", "fox"])
+    parser.add_argument("--sites", nargs="+", default=[*SITES])
     parser.add_argument("--ahead", nargs="+", choices=AHEADS, default=AHEADS)
     options = parser.parse_args(arguments)
     data, out = options.data.resolve(), options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     verdicts = []
     for ahead, site in itertools.product(options.ahead, options.sites):
-        kind, file = kind_of(site), out / f"start-{site}-{ahead}.csv"
-        network = out / f"public-{kind}-{ahead}.safetensors"
+        place, file = network_place(site), out / f"start-{site}-{ahead}.csv"
+        network = out / f"public-{place}-{ahead}.safetensors"
         trees = out / f"without-{site}.xz"
         if not trees.exists():
             starter.main([str(data), str(out), "--without", site])
         if not network.exists():
-            write_network(Study.parse(network_study(kind, ahead, data), kind), network)
+            write_network(Study.parse(network_study(place, ahead, data), place), network)
         if not file.exists():
             study = Study.parse(start_study(site, ahead, data, network, trees), site)
             scored(study).to_csv(file, index=False, float_format="%.6g")
