@@ -88,6 +88,12 @@ def test_states_can_have_files_and_stamps_of_their_own(tmp_path: Path) -> None:
     first, second = (meters.read(found, state)["b 1"]["load"] for state in "ab")
     np.testing.assert_array_equal(first, second)
     assert second.index[0] - first.index[0] == pd.Timedelta(hours=1)
+    settings = [sources.source_of(found).settings(found, state) for state in "ab"]
+    assert [s["meters"]["stamp"] for s in settings] == ["end", "start"]
+    data["meters"] = keys | {"stamp": {"a": "end", "b": "end"}}
+    changed = Study.parse({"data": data}, "test").data
+    again = [sources.source_of(changed).settings(changed, state) for state in "ab"]
+    assert [s == t for s, t in zip(settings, again, strict=True)] == [True, False]
     for key, lacking in (("exports", {"a": [str(one)]}), ("stamp", {"a": "end", "c": "start"})):
         with naming(ConfigError, f"meters.{key}", "data.states has a, b; give a value for each"):
             Study.parse({"data": data | {"meters": keys | {key: lacking}}}, "test")

@@ -25,6 +25,7 @@ class MetersSource(LoadSource):
     def settings(self, data: Data, state: str) -> dict[str, Any]:
         # What no key says is what the files say: a default would overrule them.
         written_keys = data.meters.model_dump(mode="json", exclude_unset=True)
+        written_keys |= {key: written_keys[key][state] for key in data.meters.by_state}
         return super().settings(data, state) | {"meters": written_keys}
 
     def own_files(self, data: Data, state: str) -> list[Path]:
