@@ -16,11 +16,11 @@ _avoided: dict[str, str] = {}
 """Packages that others, given by name, do without; see `import_without`."""
 
 
-def import_without(part: str, package: str) -> None:
-    """Import a lazy `package` as if `part`, an optional package that it would import, were not
-    installed: LightGBM takes two thirds of its time to load scikit-learn, which is needed only by
-    its classes for scikit-learn. Nothing else in this process may need these."""
-    _avoided[package] = part
+def import_without(optional_package: str, package: str) -> None:
+    """Import a lazy `package` as if `optional_package`, which it would import, were not installed:
+    LightGBM takes two thirds of its time to load scikit-learn, which is needed only by its classes
+    for scikit-learn. Nothing else in this process may need these."""
+    _avoided[package] = optional_package
 
 
 @contextmanager

@@ -18,9 +18,9 @@ def round_share(count: int, share: float) -> int:
     return math.floor(decimal(share) * count + Fraction(1, 2))
 
 
-def count_participants(clients: int, share: float) -> int:
-    """The number of participants of a round: a `share` of `clients`, rounded, at least one."""
-    return max(1, round_share(clients, share))
+def count_participants(client_count: int, share: float) -> int:
+    """The number of participants of a round: a `share` of `client_count`, rounded, at least one."""
+    return max(1, round_share(client_count, share))
 
 
 def snap_to_whole(value: float) -> float:

@@ -140,7 +140,7 @@ def join_sent(members: Mapping[str, FittedBaseline]) -> dict[str, Sequence[int]]
     return largest_sizes
 
 
-def total_sent(fitted_baseline: FittedBaseline, clients: int) -> list[int]:
+def total_sent(fitted_baseline: FittedBaseline, client_count: int) -> list[int]:
     """Bytes that each client sends in all."""
-    sizes = [[0] * clients, *(fitted_baseline.sent_bytes or {}).values()]
+    sizes = [[0] * client_count, *(fitted_baseline.sent_bytes or {}).values()]
     return [int(size) for size in np.sum(sizes, axis=0)]

@@ -28,26 +28,26 @@ class PublicBinGrowth:
     the counts of a former one are known, so that the second counts for all later ones.
     """
 
-    def __init__(self, clients: int, *, secure: bool = False):
+    def __init__(self, client_count: int, *, secure: bool = False):
         """`secure`: whether the clients mask their messages.
 
         Raises:
             PlflError: there are too few clients for that, or a package is missing.
         """
-        self.bytes_up = np.zeros(clients, np.int64)
+        self.bytes_up = np.zeros(client_count, np.int64)
         if secure:
             check_installed()
-        if secure and clients < FEWEST_MASKED:
+        if secure and client_count < FEWEST_MASKED:
             raise PlflError(
                 Problem(
                     "baselines",
-                    f"lightgbm_federated: secure: {clients} clients train together, and masks "
+                    f"lightgbm_federated: secure: {client_count} clients train together, and masks "
                     f"hide {FEWEST_MASKED} or more",
                     "set secure to false, or take more clients",
                 )
             )
         secrets = SimulatedSecrets(SETTINGS["seed"]) if secure else None
-        self.channel = Channel(0, clients, secrets=secrets)
+        self.channel = Channel(0, client_count, secrets=secrets)
 
     def __call__(
         self,

@@ -45,13 +45,13 @@ def pack(
     baselines: Baselines,
     fitted_baselines: Mapping[str, FittedBaseline],
     widths: Mapping[str, Floats],
-    clients: int,
+    client_count: int,
 ) -> Arrays:
     """All that is saved of fitted baselines that can be stored, and the widths of their intervals,
-    as the arrays of one file; `clients`: their number."""
+    as the arrays of one file; `client_count`: their number."""
     packed: dict[str, NDArray[Any]] = {}
     for name in filter(fitted_baselines.__contains__, storable_names(baselines)):
-        joined = join_clients(map(fitted_baselines[name].save, range(clients)))
+        joined = join_clients(map(fitted_baselines[name].save, range(client_count)))
         packed |= {f"{name}/{key}": array for key, array in joined.items()}
         if name in widths:
             packed[f"{name}/{WIDTHS_KEY}"] = widths[name]
@@ -67,9 +67,9 @@ def join_clients(arrays_of_clients: Iterable[Arrays]) -> Arrays:
     }
 
 
-def split_clients(joined: Arrays, clients: int) -> list[dict[str, NDArray[Any]]]:
+def split_clients(joined: Arrays, client_count: int) -> list[dict[str, NDArray[Any]]]:
     """The arrays of each client among those of `join_clients` and others, whose names lack it."""
-    arrays_of_clients: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
+    arrays_of_clients: list[dict[str, NDArray[Any]]] = [{} for _ in range(client_count)]
     for path, array in joined.items():
         client, _, key = path.partition(".")
         if key:
@@ -82,12 +82,12 @@ def widths_of(packed: Arrays, name: str) -> Floats | None:
     return packed.get(f"{name}/{WIDTHS_KEY}")
 
 
-def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> list[Arrays]:
+def unpack(baselines: Baselines, name: str, packed: Arrays, client_count: int) -> list[Arrays]:
     """What each client needs of a packed baseline and of those that it needs."""
-    arrays_of_clients = split_clients(arrays_under(packed, name), clients)
+    arrays_of_clients = split_clients(arrays_under(packed, name), client_count)
     for member in baselines.find(name).needs:
         for arrays, saved in zip(
-            arrays_of_clients, unpack(baselines, member, packed, clients), strict=True
+            arrays_of_clients, unpack(baselines, member, packed, client_count), strict=True
         ):
             arrays.update({f"{member}/{key}": array for key, array in saved.items()})
     return [*arrays_of_clients]

@@ -122,15 +122,17 @@ def add_forecasts(
     """A design with the members' forecasts of the same target, as changes from the last load in the
     client's unit, as further features of this client's windows."""
 
-    def read(part: Dataset, number: int, starts: Starts, unit: Unit) -> Floats:
-        target = part.look_ahead - dataset.look_ahead
-        last = features.last_loads(part, starts)[:, None]
+    def read(read_dataset: Dataset, number: int, starts: Starts, unit: Unit) -> Floats:
+        target = read_dataset.look_ahead - dataset.look_ahead
+        last = features.last_loads(read_dataset, starts)[:, None]
         loads = [
             member.predict(client, starts).reshape(len(starts), dataset.horizons, -1)[:, target]
             for member in members
         ]
         changes = [(load - last) / unit.change for load in loads]
-        return np.concatenate([design.features(part, number, starts, unit), *changes], axis=1)
+        return np.concatenate(
+            [design.features(read_dataset, number, starts, unit), *changes], axis=1
+        )
 
     return design._replace(features=read)
 
@@ -235,15 +237,17 @@ class TreeWindows:
         most_rows = min(MOST_ROWS, MOST_POOLED_ROWS // len(self.dataset.clients))
         return starts[:: max(1, -(-len(starts) * targets // most_rows))]
 
-    def public(self, rows: int) -> Floats:
+    def public(self, row_count: int) -> Floats:
         """Values (rows, K) of the features of `LAGGED` from public knowledge alone."""
         transforms = [Lags(name="lags"), Level(name="level"), Calendar(name="calendar")]
         windows = Windows(look_back=self.dataset.look_back, covariates=transforms)
-        columns = [covariates.public_values(windows, 1, rows)]
+        columns = [covariates.public_values(windows, 1, row_count)]
         if len(self.datasets_by_target) > 1:
-            columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.datasets_by_target))
+            columns.insert(
+                0, np.arange(row_count, dtype=float)[:, None] % len(self.datasets_by_target)
+            )
         extra_columns = len(features.extra_columns(self.dataset))
-        columns.append(np.linspace(0, 1, rows)[:, None].repeat(extra_columns, axis=1))
+        columns.append(np.linspace(0, 1, row_count)[:, None].repeat(extra_columns, axis=1))
         return np.concatenate(columns, axis=1)
 
 

@@ -141,8 +141,8 @@ def _read_choice(options: argparse.Namespace) -> tuple[Study, Cell]:
     return study, deployable(study, options.cell, str(options.config))
 
 
-def _policy(options: argparse.Namespace, clients: int) -> RoundPolicy:
-    minimum = clients if options.minimum is None else options.minimum
+def _policy(options: argparse.Namespace, client_count: int) -> RoundPolicy:
+    minimum = client_count if options.minimum is None else options.minimum
     return RoundPolicy(minimum, options.patience, options.timeout)
 
 
@@ -214,7 +214,7 @@ def _keys(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    local.check(clients=3, rounds=2, report=_say, masked=options.secure)
+    local.check(client_count=3, rounds=2, report=_say, masked=options.secure)
 
 
 def _say(line: str) -> None:

@@ -186,9 +186,11 @@ _TYPE = re.compile(r"(literal|list|dict|tuple|set)\[")
 """The beginning of types, one of which a value may have."""
 
 
-def _is_type(part: str) -> bool:
+def _is_type(path_entry: str) -> bool:
     """Whether a part of a path is not a key, but a type that pydantic tried there."""
-    return "constrained-" in part or part == "[key]" or _TYPE.match(part) is not None
+    return (
+        "constrained-" in path_entry or path_entry == "[key]" or _TYPE.match(path_entry) is not None
+    )
 
 
 def show_key(key: str) -> str:

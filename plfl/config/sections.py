@@ -353,9 +353,9 @@ class Rolling(Section):
         return [self.last - k * timedelta(weeks=self.step) for k in reversed(range(self.count))]
 
 
-def count_federations(clients: int, size: int) -> int:
-    """The number of federations of about `size` clients into which `clients` are divided."""
-    return max(1, round(clients / size))
+def count_federations(client_count: int, size: int) -> int:
+    """The number of federations of about `size` clients into which `client_count` clients go."""
+    return max(1, round(client_count / size))
 
 
 class Data(Section):
@@ -980,25 +980,25 @@ class FederationSettings(Section):
         """Whether clients calibrate the models that they forecast with."""
         return self.calibration.epochs > 0
 
-    def expected_participants(self, clients: int) -> float:
+    def expected_participants(self, client_count: int) -> float:
         """Expected number of participants of a round, given the number of clients."""
         if self.selection == "poisson":
-            return self.participation * clients
+            return self.participation * client_count
         if self.selection == "allocation":
-            return clients * count_participants(self.rounds, self.participation) / self.rounds
-        return count_participants(clients, self.participation)
+            return client_count * count_participants(self.rounds, self.participation) / self.rounds
+        return count_participants(client_count, self.participation)
 
-    def noise_of_count(self, clients: int) -> float:
+    def noise_of_count(self, client_count: int) -> float:
         """σ_b on the number of norms within an adapting bound (Andrew et al. 2021: m/20)."""
-        return self.expected_participants(self.privacy.noise_as_of or clients) / 20
+        return self.expected_participants(self.privacy.noise_as_of or client_count) / 20
 
-    def update_noise(self, clients: int) -> float:
+    def update_noise(self, client_count: int) -> float:
         """Noise on the sum of the updates, in units of C: z, or the larger z_Δ that also pays for
         the number of norms within an adapting bound."""
         z = self.privacy.noise
         if self.privacy.quantile is None or not z:
             return z
-        return float((z**-2 - (2 * self.noise_of_count(clients)) ** -2) ** -0.5)
+        return float((z**-2 - (2 * self.noise_of_count(client_count)) ** -2) ** -0.5)
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""

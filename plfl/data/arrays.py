@@ -46,15 +46,15 @@ class GrowingArray:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
-    def append(self, part: Array) -> None:
+    def append(self, new_rows: Array) -> None:
         """Append a part; PlflError if the disk is full."""
-        self._rows += len(part)
+        self._rows += len(new_rows)
         if self._file is None:
-            self._parts.append(part)
+            self._parts.append(new_rows)
             return
-        self._parts = [part[:0]]
+        self._parts = [new_rows[:0]]
         try:
-            self._file.write(np.ascontiguousarray(part).tobytes())
+            self._file.write(np.ascontiguousarray(new_rows).tobytes())
             self._file.flush()
         except OSError as error:
             assert self._folder is not None

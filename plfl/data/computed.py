@@ -50,9 +50,9 @@ class SeriesTable:
     stamps: NDArray[np.datetime64]
     """The stamps of all rows of the dataset (R,)."""
 
-    def series(self, part: int) -> Series:
+    def series(self, client: int) -> Series:
         """The series of a part."""
-        first, end_of_training, end = self.bounds[part].tolist()
+        first, end_of_training, end = self.bounds[client].tolist()
         rows = slice(first, end)
         return Series(
             load=self.load[rows],
@@ -60,8 +60,8 @@ class SeriesTable:
             columns=[*self.columns],
             stamps=self.stamps[rows],
             training=slice(0, end_of_training - first),
-            offset=float(self.offset[part]),
-            scale=float(self.scale[part]),
+            offset=float(self.offset[client]),
+            scale=float(self.scale[client]),
             windows=self.windows,
             interval=self.interval,
         )

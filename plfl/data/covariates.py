@@ -110,14 +110,14 @@ def count_reach_rows(windows: Windows, interval: int) -> int:
     return rows
 
 
-def public_values(windows: Windows, inputs: int, rows: int) -> Floats:
+def public_values(windows: Windows, inputs: int, row_count: int) -> Floats:
     """Values (rows, K) of what a model reads of a window, the sequence row by row and then the
     covariates, from public knowledge alone: ranges, and that changes of the load are mostly small.
 
     `inputs`: features of the sequence; the loads are those of `windows.target: change`.
     """
-    changes: Floats = np.sinh(np.linspace(-3.5, 3.5, rows))
-    share = np.linspace(0, 1, rows)
+    changes: Floats = np.sinh(np.linspace(-3.5, 3.5, row_count))
+    share = np.linspace(0, 1, row_count)
     columns: list[Floats] = ([changes] + [share] * (inputs - 1)) * windows.look_back
     for transform in windows.covariates:
         width = transform.width(windows.horizons)
@@ -125,12 +125,14 @@ def public_values(windows: Windows, inputs: int, rows: int) -> Floats:
             case Lags():
                 columns += [changes] * width
             case Level():
-                columns += [np.linspace(-2, 3, rows), np.linspace(-1.5, 1, rows)]
+                columns += [np.linspace(-2, 3, row_count), np.linspace(-1.5, 1, row_count)]
             case Calendar():
-                columns += [np.linspace(-1, 1, rows)] * (2 * transform.harmonics)
-                columns += [np.arange(rows, dtype=float) % 2] * (width - 2 * transform.harmonics)
+                columns += [np.linspace(-1, 1, row_count)] * (2 * transform.harmonics)
+                columns += [np.arange(row_count, dtype=float) % 2] * (
+                    width - 2 * transform.harmonics
+                )
             case Holidays():
-                columns += [np.arange(rows, dtype=float) % 2] * width
+                columns += [np.arange(row_count, dtype=float) % 2] * width
             case KnownFuture() | Encoding():
                 columns += [share] * width
             case _:

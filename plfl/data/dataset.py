@@ -111,9 +111,9 @@ class ClientView:
         held = self.held[clients] if len(self.held) else self.held
         return ClientView(self.bounds[clients], self.offset[clients], self.scale[clients], held)
 
-    def move(self, rows: int) -> ClientView:
+    def move(self, row_count: int) -> ClientView:
         """The view of the same clients in a table with so many more rows before theirs."""
-        return replace(self, bounds=self.bounds + rows)
+        return replace(self, bounds=self.bounds + row_count)
 
     def hold_out(self, held: NDArray[np.int64]) -> ClientView:
         """The view with this many rows (N,) at the end of the history held out."""
@@ -515,14 +515,14 @@ def split_targets(dataset: Dataset) -> list[Dataset]:
     return [dataset.select_target(h) for h in range(dataset.horizons)]
 
 
-def held_out_rows(rows: int, interval: int) -> int:
+def held_out_rows(row_count: int, interval: int) -> int:
     """The rows, one every `interval` minutes, at the end of a history that are held out to choose
     on: a fifth, but at least a day.
 
     >>> held_out_rows(168, 60), held_out_rows(48, 60)
     (33, 24)
     """
-    return max(rows // 5, MINUTES_PER_DAY // interval)
+    return max(row_count // 5, MINUTES_PER_DAY // interval)
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:

@@ -339,37 +339,37 @@ def _series(
     )
 
 
-def _dataset(name: str, part: covariates.Series, edges: NDArray[np.int64]) -> Dataset:
+def _dataset(name: str, series: covariates.Series, edges: NDArray[np.int64]) -> Dataset:
     """The series of a client as a dataset, whose covariates and targets are computed from it."""
-    windows = part.windows
+    windows = series.windows
     table = SeriesTable(
         windows=windows,
-        interval=part.interval,
-        columns=part.columns,
-        bounds=np.array([[0, part.training.stop, len(part.load)]]),
-        offset=np.array([part.offset]),
-        scale=np.array([part.scale]),
-        features=part.features,
-        load=part.load,
-        stamps=part.stamps,
+        interval=series.interval,
+        columns=series.columns,
+        bounds=np.array([[0, series.training.stop, len(series.load)]]),
+        offset=np.array([series.offset]),
+        scale=np.array([series.scale]),
+        features=series.features,
+        load=series.load,
+        stamps=series.stamps,
     )
-    assert part.training.start == 0
+    assert series.training.start == 0
     return Dataset(
         clients=np.array([name], dtype=np.str_),
-        columns=np.array(part.columns, dtype=np.str_),
-        features=part.features,
+        columns=np.array(series.columns, dtype=np.str_),
+        features=series.features,
         covariates=table.covariates,
         targets=table.targets,
-        load=part.load,
-        stamps=part.stamps,
+        load=series.load,
+        stamps=series.stamps,
         views={
-            "train": ClientView(edges, np.array([part.offset]), np.array([part.scale])),
+            "train": ClientView(edges, np.array([series.offset]), np.array([series.scale])),
         },
         relative=windows.is_relative,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
         horizons=windows.horizons,
-        interval=part.interval,
+        interval=series.interval,
         series_table=table,
     )
 
@@ -465,10 +465,10 @@ def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, 
             raise DataError(Problem(f"client {name}", text, remedy, name, kind))
 
 
-def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
+def _cuts(name: str, row_count: int, windows: Windows) -> NDArray[np.int64]:
     """Rows at which the training, validation and test sets of a client start, and its end."""
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
-    cuts = np.round(shares * rows).astype(np.int64)
+    cuts = np.round(shares * row_count).astype(np.int64)
     needed_rows = windows.look_back + windows.farthest
     sets = zip(SPLITS, windows.split, np.diff(cuts).tolist(), strict=True)
     parts = {f"{split} set": (length, needed_rows) for split, share, length in sets if share}

@@ -62,10 +62,10 @@ def federate(
     make(keys, names)
     port = str(free_port())
 
-    def command(program: str, part: str, *options: str) -> list[str]:
+    def command(program: str, key_folder: str, *options: str) -> list[str]:
         words = [sys.executable, "-P", "-m", "plfl", "deploy", program, "--config", str(config)]
         words += ["--cell", str(folders.cell), *(["--rounds", str(rounds)] if rounds else [])]
-        return [*words, "--keys", str((keys / part).resolve()), *options]
+        return [*words, "--keys", str((keys / key_folder).resolve()), *options]
 
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
         options = [f"--{key}={value}" for key, value in asdict(policy).items()]
@@ -102,24 +102,24 @@ MASKED_KEYS: dict[str, dict[str, Any]] = {
 
 
 def configuration_of_check(
-    clients: int, rounds: int, folder: Path, masked: str | None = None
+    client_count: int, rounds: int, folder: Path, masked: str | None = None
 ) -> dict[str, Any]:
     """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state; or one
     of `MASKED_KEYS`."""
-    raw = _plain_configuration(clients, rounds, folder)
+    raw = _plain_configuration(client_count, rounds, folder)
     if masked is not None:
         raw |= MASKED_KEYS[masked] | {"channel": {"secure": True}}
         raw["grid"] = raw["grid"] | {"sharing": ["P2"]}
     return raw
 
 
-def _plain_configuration(clients: int, rounds: int, folder: Path) -> dict[str, Any]:
+def _plain_configuration(client_count: int, rounds: int, folder: Path) -> dict[str, Any]:
     return {
         "name": "deploy-check",
         "data": {
             "source": "sample",
             "states": ["NY"],
-            "clients": clients,
+            "clients": client_count,
             "folder": str(folder),
         },
         "grid": {
@@ -133,7 +133,7 @@ def _plain_configuration(clients: int, rounds: int, folder: Path) -> dict[str, A
 
 
 def check(
-    clients: int, rounds: int, report: Callable[[str], None], masked: str | None = None
+    client_count: int, rounds: int, report: Callable[[str], None], masked: str | None = None
 ) -> None:
     """Run a federation and its simulation in a temporary folder, and compare them. `masked`: of
     `MASKED_KEYS`.
@@ -141,14 +141,14 @@ def check(
     If they agree, the last line is `identical bits` and the folder is removed.
     """
     folder = Path(tempfile.mkdtemp(prefix="plfl-"))
-    raw = configuration_of_check(clients, rounds, folder / "data", masked)
+    raw = configuration_of_check(client_count, rounds, folder / "data", masked)
     study = Study.parse(raw, "plfl deploy check")
     config = folder / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
     folders = CellFolders(study, study.cells[0], folder)
     beginning = time.monotonic()
     dataset = load_dataset(study, folders.cell.state).refit()
-    policy = RoundPolicy(clients, patience=CLIENT_PATIENCE)
+    policy = RoundPolicy(client_count, patience=CLIENT_PATIENCE)
     federate(config, folders, agreement.roster(study, folders.cell), policy, report=report)
     deployed = time.monotonic() - beginning
     beginning = time.monotonic()

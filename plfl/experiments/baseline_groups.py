@@ -99,8 +99,8 @@ def _evaluate(
     return evaluate(state, dataset, keys.fit_settings, task, keys.further, keys.leave_out, earlier)
 
 
-def _results(keys: Baselines, tables: BaselineTables, clients: int) -> GroupResults:
-    packed = pack(keys, tables.fitted_baselines, tables.widths, clients)
+def _results(keys: Baselines, tables: BaselineTables, client_count: int) -> GroupResults:
+    packed = pack(keys, tables.fitted_baselines, tables.widths, client_count)
     return GroupResults(tables.scores, tables.forecasts, tables.errors, packed, tables.totals)
 
 

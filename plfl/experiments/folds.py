@@ -95,10 +95,10 @@ class Fold:
         return self._data[seed]
 
 
-def _pooled_settings(settings: FederationSettings, clients: int) -> FederationSettings:
+def _pooled_settings(settings: FederationSettings, client_count: int) -> FederationSettings:
     """The settings of the rounds for a single client that takes the steps of all clients, and whose
     optimiser is never reset."""
-    steps = settings.local_steps * clients
+    steps = settings.local_steps * client_count
     changes = {"local_steps": steps, "opt_state": "keep", "participation": 1.0}
     return settings.model_copy(update=changes | {"simulation": Simulation()})
 

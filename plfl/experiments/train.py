@@ -279,14 +279,14 @@ class _Job:
         return self.settings.evaluates(t)
 
     def _record(
-        self, trial: Trial, part: FoldTraining, recorder: Recorder, finished: Round
+        self, trial: Trial, training: FoldTraining, recorder: Recorder, finished: Round
     ) -> None:
         """Record a finished round of a part of a `trial`."""
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
         scored_as, evaluation = last if self.is_final else t, None
         if self._is_scored(trial, t):
-            evaluation = part.examine(trial.method, scored_as == last)
-        if not part.has_joining_clients:
+            evaluation = training.examine(trial.method, scored_as == last)
+        if not training.has_joining_clients:
             recorder.record_training(
                 *(t, finished.participants, finished.training_losses, finished.local_steps),
                 traffic,
@@ -294,11 +294,11 @@ class _Job:
             )
         else:
             recorder.record_member_steps(t, finished.local_steps, traffic)
-            traffic = part.join_traffic if evaluation is not None else traffic
+            traffic = training.join_traffic if evaluation is not None else traffic
             if evaluation is not None and scored_as == last:
                 recorder.record_joining(last, traffic)
         if evaluation is not None:
-            clusters = None if part.has_joining_clients else clusters_of(part.federation)
+            clusters = None if training.has_joining_clients else clusters_of(training.federation)
             recorder.record_scores(scored_as, evaluation, traffic, clusters)
             if scored_as == last:
                 recorder.week, recorder.errors = evaluation.week(), evaluation.errors()

@@ -117,11 +117,11 @@ def workload(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _federated_trees(study: Study, clients: int) -> float:
+def _federated_trees(study: Study, client_count: int) -> float:
     """About the bytes that a client sends for the trees of the baseline `lightgbm_federated`."""
     settings, windows = study.baselines.fit_settings, study.windows
     turns = getattr(study.baselines.find(FEDERATED), "turns", None)
-    grouped_clients = clients - clients // turns if turns else clients
+    grouped_clients = client_count - client_count // turns if turns else client_count
     inputs = windows.look_back + 1 + (windows.horizons > 1)
     inputs += sum(
         c.width(1) for c in (Lags(name="lags"), Level(name="level"), Calendar(name="calendar"))
@@ -147,7 +147,7 @@ def _tree_rows(study: Study) -> int:
     return rows if study.windows.horizons == 1 else min(rows * study.windows.horizons, MOST_ROWS)
 
 
-def seconds_of_baselines(study: Study, clients: int) -> float:
+def seconds_of_baselines(study: Study, client_count: int) -> float:
     """About the seconds that a core needs to fit and to score the baselines of so many clients.
     Models of all clients together take about as long as one of each."""
     counts = sources.source_of(study.data).counts(study.data, study.windows)
@@ -164,7 +164,7 @@ def seconds_of_baselines(study: Study, clients: int) -> float:
     of_model = SECONDS_OF_TREE * _trees_tried(study) * _tree_rows(study)
     of_model += SECONDS_OF_SCORE * scored_rows
     of_ridge = SECONDS_OF_RIDGE * counts.train * horizons
-    return clients * (models * of_model + ridges * of_ridge + SECONDS_OF_CLIENT)
+    return client_count * (models * of_model + ridges * of_ridge + SECONDS_OF_CLIENT)
 
 
 def _raw_bytes(study: Study) -> int:
@@ -179,7 +179,7 @@ def _raw_bytes(study: Study) -> int:
     return 4 * int(minutes / study.data.interval) * columns
 
 
-def _masked_tree(study: Study, clients: int) -> float:
+def _masked_tree(study: Study, client_count: int) -> float:
     """About the most bytes of the masked sums of a round of trees."""
     method = study.hyperparameters.find_method(study.cells[0].method)
     assert isinstance(method, Boosting)
@@ -187,7 +187,7 @@ def _masked_tree(study: Study, clients: int) -> float:
     inputs = shape.inputs * shape.look_back + shape.covariates
     windows = sources.source_of(study.data).counts(study.data, study.windows).train
     leaves = method.leaves or int(getattr(model, "leaves", 2))
-    return shape.outputs * most_tree_bytes(clients, windows, inputs, method.bins, leaves)
+    return shape.outputs * most_tree_bytes(client_count, windows, inputs, method.bins, leaves)
 
 
 def measured_speed(study: Study) -> float:

@@ -95,11 +95,11 @@ class Channel:
     def __init__(
         self,
         shared: int,
-        clients: int,
+        client_count: int,
         coder: Coder | None = None,
         secrets: Secrets | None = None,
     ):
-        self.shared, self.clients, self.coder = shared, clients, coder
+        self.shared, self.clients, self.coder = shared, client_count, coder
         self.secrets = secrets
         """Where random numbers of secure aggregation come from; None without it."""
         self._traffic = self._blank()

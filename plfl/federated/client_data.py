@@ -163,9 +163,11 @@ class ClientData:
         values = torch.from_numpy(self.dataset.targets[rows])
         return values.to(self.engine.device, self.engine.dtype)
 
-    def public_values(self, rows: int) -> NDArray[np.float64]:
+    def public_values(self, row_count: int) -> NDArray[np.float64]:
         """Values (rows, K) of what a model reads of a window, from no client's data."""
-        return covariates.public_values(self._windows_keys, self.dataset.features.shape[1], rows)
+        return covariates.public_values(
+            self._windows_keys, self.dataset.features.shape[1], row_count
+        )
 
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""

@@ -311,13 +311,13 @@ class GrowingClient(threading.Thread):
         self,
         server: Server,
         rank: int,
-        part: ClientWindows,
+        windows: ClientWindows,
         bins: lightgbm.Dataset,
         parameters: dict[str, Any],
         loss: Loss,
     ):
         super().__init__(daemon=True)
-        self.server, self.rank, self.part, self.bins = server, rank, part, bins
+        self.server, self.rank, self.windows, self.bins = server, rank, windows, bins
         self.parameters, self.loss = parameters, loss
         self.failed: Exception | None = None
         self.text = ""
@@ -348,7 +348,7 @@ class GrowingClient(threading.Thread):
             disconnect()
 
     def _grow(self, machines: dict[str, Any]) -> None:
-        x, y, start = self.part[:3]
+        x, y, start = self.windows[:3]
         learner = self._learner(machines)
         trees_before = learner.num_trees()
         scores = np.zeros(len(y)) if start is None else start
@@ -371,8 +371,8 @@ class GrowingClient(threading.Thread):
                         )
         if self.rank == 0:
             self.text = learner.model_to_string(start_iteration=trees_before)
-        if self.part.learners is not None and not is_last and trees_before < OLDEST:
-            self.part.learners[self._key] = learner
+        if self.windows.learners is not None and not is_last and trees_before < OLDEST:
+            self.windows.learners[self._key] = learner
 
     @property
     def _key(self) -> tuple[Any, ...]:
@@ -381,12 +381,12 @@ class GrowingClient(threading.Thread):
     def _learner(self, machines: dict[str, Any]) -> lightgbm.Booster:
         """A LightGBM, with the trees that it has grown: one that is kept, if there is, which must
         be put back; or else a new one."""
-        learners = self.part.learners
+        learners = self.windows.learners
         if learners is not None and (learner := learners.pop(self._key, None)):
             return learner
         if learners is not None and len(learners) >= LEARNERS:
             del learners[next(iter(learners))]
-        data = self.part.data or binned(self.part.x, self.parameters["max_bin"], self.bins)
+        data = self.windows.data or binned(self.windows.x, self.parameters["max_bin"], self.bins)
         return lightgbm.Booster(self.parameters | machines, data)
 
     def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:

@@ -434,10 +434,10 @@ class Forecasters:
         return known_readings.loc[[last]]
 
     def with_earlier(
-        self, client: str, readings: pd.DataFrame, rows: int | None = None
+        self, client: str, readings: pd.DataFrame, row_count: int | None = None
     ) -> pd.DataFrame:
         """New readings of a client with the known ones in their gaps, of which the short ones that
-        remain are filled, and up to this number of known `rows` before them, by default all;
+        remain are filled, and up to `row_count` known readings before them, by default all;
         DataError if they have another unit, or do not fit
         the known ones (`plfl.forecast.misfits`)."""
         model, known_readings = self._model_of(client), self._known_readings(client)
@@ -455,8 +455,8 @@ class Forecasters:
             known_readings.index < load.index[-1]
         )
         known_rows = known_readings[is_lacking]
-        if rows is not None:
-            first = readings.index[0] - rows * pd.Timedelta(minutes=model.interval)
+        if row_count is not None:
+            first = readings.index[0] - row_count * pd.Timedelta(minutes=model.interval)
             known_rows = known_rows[known_rows.index >= first]
         joined_rows = readings
         if not known_rows.empty:

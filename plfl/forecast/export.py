@@ -54,12 +54,12 @@ def export(path: Path, program: Program, rows_after: int, about: dict[str, Any])
         onnx_program.save(temporary)
 
 
-def trace(program: Program, rows: int) -> torch.export.ExportedProgram:
+def trace(program: Program, row_count: int) -> torch.export.ExportedProgram:
     """The program without plfl, with the same forecasts for any number of windows of these rows."""
     random = torch.Generator().manual_seed(0)
 
     def windows(number: int) -> tuple[Tensor, Tensor]:
-        size = number, rows, len(program.scale)
+        size = number, row_count, len(program.scale)
         share = torch.rand(size, generator=random, dtype=torch.float64)
         minute = torch.randint(MINUTES_PER_WEEK, (number,), generator=random)
         return program.offset + program.scale * share, minute

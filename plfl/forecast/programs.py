@@ -190,12 +190,12 @@ class Program(nn.Module):
         model: Contents,
         scaling: Scaling,
         forecaster: Callable[[PastReadings], Tensor],
-        rows: int,
+        row_count: int,
         widths: NDArray[np.float64] | None = None,
     ):
-        """`rows`: the readings until the last one; `widths`: in units of the scaled load."""
+        """`row_count`: the readings until the last one; `widths`: in units of the scaled load."""
         super().__init__()
-        self.model, self.forecaster, self.rows = model, forecaster, rows
+        self.model, self.forecaster, self.rows = model, forecaster, row_count
         self.widths = None if widths is None else torch.from_numpy(widths * scaling.scale[0])
         self.register_buffer("offset", torch.from_numpy(scaling.offset))
         self.register_buffer("scale", torch.from_numpy(scaling.scale))
@@ -445,13 +445,13 @@ def program_of(
     model: Contents,
     client: str,
     row: NDArray[np.float32] | None,
-    rows: int,
+    row_count: int,
     widths: NDArray[np.float64] | None,
 ) -> Program:
-    """The program of a client's forecaster, which reads so many `rows`. `row`: the parameters (P,)
-    of its network; None: it is a baseline. `widths`: of its intervals, if they have any."""
+    """The program of a client's forecaster, which reads `row_count` rows. `row`: the parameters
+    (P,) of its network; None: it is a baseline. `widths`: of its intervals, if they have any."""
     scaling = model.scalings[client]
     if row is None:
-        return Program(model, scaling, baseline_forecaster(model, client), rows, widths).eval()
+        return Program(model, scaling, baseline_forecaster(model, client), row_count, widths).eval()
     network = ScaledNetwork(model, scaling, module_of(model.study, row))
-    return Program(model, scaling, network, rows, widths).eval()
+    return Program(model, scaling, network, row_count, widths).eval()

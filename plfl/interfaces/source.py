@@ -85,7 +85,7 @@ class Source(Algorithm):
         """Numbers of windows of a client, as far as they are known before anything is read."""
 
     @abstractmethod
-    def noise(self, study: Study, clients: int = 1) -> Examples:
+    def noise(self, study: Study, client_count: int = 1) -> Examples:
         """Made-up examples of clients, to measure how long a study takes or how much it sends."""
 
     @abstractmethod

@@ -114,7 +114,7 @@ class LstmMlpNetwork:
         return row
 
     # The interface that the engines need, see `plfl.networks.network.Network`.
-    def can_stack(self, rows: int, *inputs: Tensor) -> bool:
+    def can_stack(self, row_count: int, *inputs: Tensor) -> bool:
         """Any number of models trains together."""
         return True
 

@@ -87,7 +87,7 @@ class Network(Protocol):
     def has_buffers(self) -> bool:
         """Whether training changes more than the parameters, see `ParameterLayout.buffers`."""
 
-    def can_stack(self, rows: int, *inputs: Tensor) -> bool:
+    def can_stack(self, row_count: int, *inputs: Tensor) -> bool:
         """Whether so many models can train together on windows like `inputs` (S, B, ...)."""
 
     def initial(self, seed: int) -> Tensor:
@@ -285,8 +285,8 @@ class ModuleNetwork:
         assert isinstance(last, nn.Linear)
         return last
 
-    def can_stack(self, rows: int, *inputs: Tensor) -> bool:
-        return self._record_passes(rows, *inputs) is not None
+    def can_stack(self, row_count: int, *inputs: Tensor) -> bool:
+        return self._record_passes(row_count, *inputs) is not None
 
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False, keys: Tensor | None = None
@@ -415,10 +415,10 @@ class ModuleNetwork:
             }
         return self.constants[device, dtype]
 
-    def _record_passes(self, rows: int, *inputs: Tensor) -> TracedPasses | None:
+    def _record_passes(self, row_count: int, *inputs: Tensor) -> TracedPasses | None:
         """The passes of this many rows together; None: they train one after the other."""
         sequence = inputs[0]
-        key = (rows, *sequence.shape[1:], len(inputs), sequence.dtype, sequence.device.type)
+        key = (row_count, *sequence.shape[1:], len(inputs), sequence.dtype, sequence.device.type)
         if key in self.recorded_passes or "train" in self.unstackable:
             return self.recorded_passes.get(key)
         if self._has_own_kernel(sequence.device):
@@ -428,13 +428,13 @@ class ModuleNetwork:
             return None
         batch, shape = sequence.shape[1], self.shape
         with torch.inference_mode(False):
-            zeros = torch.zeros(rows, self.layout.width).to(sequence)
+            zeros = torch.zeros(row_count, self.layout.width).to(sequence)
             tensors = self.layout.views(zeros) | self.layout.buffer_views(zeros)
             output = () if shape.outputs == 1 else (shape.outputs,)
             if self.tells_features:
                 output = (shape.outputs + self._last.in_features,)
             sizes = *(x.shape[2:] for x in inputs), output
-            windows = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
+            windows = [torch.zeros(row_count, batch, *n).to(sequence) for n in sizes]
         try:
             passes = make_passes(self._train_forward, self.layout.names, [*self.layout.buffers])
             results = 1 + len(self.layout.buffers)

@@ -57,11 +57,11 @@ def draw_by_row(generators: RowGenerators, operation: Any, *arguments: Any, **op
     return _stack_like(stack, rows)
 
 
-def _select_row(part: Any, row: int) -> Any:
-    if isinstance(part, Tensor):
+def _select_row(argument: Any, row: int) -> Any:
+    if isinstance(argument, Tensor):
         # Numbers are drawn in the order of the memory.
-        return part[row : row + 1].contiguous()
-    return [1, *part[1:]] if isinstance(part, list | tuple) else part
+        return argument[row : row + 1].contiguous()
+    return [1, *argument[1:]] if isinstance(argument, list | tuple) else argument
 
 
 def _stack_like(model: Tensor | None, rows: Sequence[Tensor]) -> Tensor:

@@ -109,11 +109,11 @@ def _split(joint: GraphModule, results: int) -> tuple[GraphModule, GraphModule]:
     return GraphModule(joint, forward), GraphModule(joint, backward)
 
 
-def _redirect_draws(node: Node, generators: Node, rows: int) -> None:
+def _redirect_draws(node: Node, generators: Node, row_count: int) -> None:
     """Let a random operation draw the numbers of each row from the row's own generator."""
     result = node.meta["val"]
     values = result if isinstance(result, tuple) else (result,)
-    if any(value.shape[:1] != (rows,) for value in values):
+    if any(value.shape[:1] != (row_count,) for value in values):
         raise RuntimeError(f"{node.target} does not draw row by row")
     operation: Any = node.target
     node.args, node.target = (generators, operation, *node.args), draw_by_row

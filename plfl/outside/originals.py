@@ -192,12 +192,12 @@ FIRST_WAIT = 1.0
 """Seconds that the first wait between two tries has, doubled each time."""
 
 
-def _go_on(source: str, part: Path, file: OriginalFile) -> None:
+def _go_on(source: str, partial_file: Path, file: OriginalFile) -> None:
     """Append to a part what is missing of its file."""
-    start = part.stat().st_size if part.is_file() else 0
+    start = partial_file.stat().st_size if partial_file.is_file() else 0
     if start >= file.size:
         if start > file.size:
-            part.unlink()
+            partial_file.unlink()
             start = 0
         else:
             return
@@ -206,7 +206,7 @@ def _go_on(source: str, part: Path, file: OriginalFile) -> None:
     with urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as answer:
         begins = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
         is_continued = start > 0 and answer.status == 206 and begins
-        with part.open("ab" if is_continued else "wb") as target:
+        with partial_file.open("ab" if is_continued else "wb") as target:
             missing_bytes = file.size - (start if is_continued else 0)
             while missing_bytes > 0 and (chunk := answer.read(min(CHUNK_BYTES, missing_bytes))):
                 target.write(chunk)

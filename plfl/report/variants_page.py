@@ -117,11 +117,13 @@ def _is_codec(axis: Axis) -> bool:
     return axis.key.split(".")[0] == "channel"
 
 
-def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: list[str]) -> None:
+def _lines(
+    study: Study, panel: Panel, axis: Axis, panel_rows: pd.DataFrame, codecs: list[str]
+) -> None:
     """A line for each sharing scheme, method and codec along the axis, and the best baselines. If
     codecs are the axis, a mark for each over the bytes that a client exchanges."""
     (position, numeric), over_bytes = positions(axis), _is_codec(axis)
-    cell_rows = part[part["model"] == "local"]
+    cell_rows = panel_rows[panel_rows["model"] == "local"]
     codecs = [*codecs, axis.column] if over_bytes else codecs
     # If nothing is sent, all codecs have the same line.
     sends = cell_rows.groupby(["sharing", "method"])["bytes"].transform("max") > 0
@@ -153,7 +155,7 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
         return
     x_values = visible_rows[axis.column].map(position)
     draw_lines(panel, visible_rows.assign(line=line_names, at=x_values), "mase", looks, numeric)
-    baseline_rows = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
+    baseline_rows = panel_rows[panel_rows["sharing"] == BASELINE].dropna(subset="validation_mase")
     pooled = [find(name).crosses == "raw data" for name in baseline_rows["method"]]
     silent = baseline_rows["method"].isin(rivals(study.baselines.further))
     for label, rows, dashes in (

@@ -179,19 +179,20 @@ def daily_errors(
 
 
 def daily_peaks(
-    day: NDArray[np.int64], truth: Floats, forecast: Floats, days: int, rows: int
+    day: NDArray[np.int64], truth: Floats, forecast: Floats, days: int, row_count: int
 ) -> dict[str, NDArray[np.float32]]:
     """How far the largest forecast of each day is from its largest load: `peak_error` (days,), the
     absolute difference as a share of the largest load, and `peak_hours` (days,), the hours between
-    the two. NaN for a day without all of its `rows`, and for one whose largest load is not
-    positive. The loads and forecasts (R,) are in order of time, on the days (R,) of these numbers.
+    the two. NaN for a day without all of its `row_count` readings, and for one whose largest load
+    is not positive. The loads and forecasts (R,) are in order of time, on the days (R,) of these
+    numbers.
     """
     peaks = np.full((2, days), np.nan, np.float32)
-    is_whole = np.bincount(day, minlength=days) == rows
-    loads, forecasts = (array[is_whole[day]].reshape(-1, rows) for array in (truth, forecast))
+    is_whole = np.bincount(day, minlength=days) == row_count
+    loads, forecasts = (array[is_whole[day]].reshape(-1, row_count) for array in (truth, forecast))
     peak = loads.max(axis=1)
     apart = np.abs(forecasts.max(axis=1) - peak)
     peaks[0, is_whole] = np.divide(apart, peak, np.full(len(peak), np.nan), where=peak > 0)
-    hours = np.abs(forecasts.argmax(axis=1) - loads.argmax(axis=1)) * 24 / rows
+    hours = np.abs(forecasts.argmax(axis=1) - loads.argmax(axis=1)) * 24 / row_count
     peaks[1, is_whole] = np.where(np.isnan(peaks[0, is_whole]), np.nan, hours)
     return {"peak_error": peaks[0], "peak_hours": peaks[1]}

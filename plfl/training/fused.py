@@ -292,10 +292,10 @@ def _mask(mask: Tensor, parameters: int) -> Tensor:
     return mask.to(torch.uint8).contiguous()
 
 
-def _steps(steps: Tensor, rows: int, most_steps: int) -> Tensor:
-    if steps.shape != (rows,) or not 0 <= steps.min() <= steps.max() <= most_steps:
+def _steps(steps: Tensor, row_count: int, most_steps: int) -> Tensor:
+    if steps.shape != (row_count,) or not 0 <= steps.min() <= steps.max() <= most_steps:
         raise ValueError(
-            f"steps of {rows} rows, from 0 to {most_steps} each, are needed, not {steps}"
+            f"steps of {row_count} rows, from 0 to {most_steps} each, are needed, not {steps}"
         )
     return steps.to(torch.int64).contiguous()
 

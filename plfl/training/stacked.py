@@ -57,11 +57,11 @@ def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
     return sizes[:1] + tuple(size for size in sizes[1:] if size * width <= most_numbers)
 
 
-def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
-    """As few stacks as possible for `rows` rows: the rows of each, and its size. The last stack may
-    have fewer rows than its size; the engine then fills it with copies."""
-    for first in range(0, rows, sizes[-1]):
-        end = min(first + sizes[-1], rows)
+def split(row_count: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
+    """As few stacks as possible for `row_count` rows: the rows of each, and its size. The last one
+    may have fewer rows than its size; the engine then fills it with copies."""
+    for first in range(0, row_count, sizes[-1]):
+        end = min(first + sizes[-1], row_count)
         yield slice(first, end), next(size for size in sizes if size >= end - first)
 
 

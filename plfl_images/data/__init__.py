@@ -101,10 +101,10 @@ class Images(Source):
     def counts(self, data: Data, windows: Windows) -> Counts:
         return self.sizes._replace(train=self.sizes.train // data.most_clients)
 
-    def noise(self, study: Study, clients: int = 1) -> ImageDataset:
+    def noise(self, study: Study, client_count: int = 1) -> ImageDataset:
         from plfl_images.data.dataset import noise
 
-        return noise(self, clients)
+        return noise(self, client_count)
 
 
 class Digits(Images):

@@ -121,15 +121,15 @@ class ImageDataset:
         return shares
 
 
-def noise(source: Images, clients: int) -> ImageDataset:
+def noise(source: Images, client_count: int) -> ImageDataset:
     """Some random images of the classes of a source, divided among clients."""
     random = np.random.default_rng(0)
     classes, channels, side = source.classes, source.channels, source.side
-    count = NOISE + 2 * classes * clients
+    count = NOISE + 2 * classes * client_count
     pixels = random.integers(0, 16, (count, channels, side, side), np.uint8)
     labels, scale = np.arange(count) % classes, np.ones(channels)
-    pool = ImagePool(pixels, labels, classes * clients, 0 * scale, scale)
-    return ImageDataset.from_pool(pool, Skew(split="dirichlet"), clients, seed=0)
+    pool = ImagePool(pixels, labels, classes * client_count, 0 * scale, scale)
+    return ImageDataset.from_pool(pool, Skew(split="dirichlet"), client_count, seed=0)
 
 
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -121,7 +121,7 @@ class LoadSource(Source):
         train = int(windows.split[0] * MINUTES_PER_YEAR / data.interval)
         return Counts(train, rows - train)
 
-    def noise(self, study: Study, clients: int = 1) -> Examples:
+    def noise(self, study: Study, client_count: int = 1) -> Examples:
         """A year of random numbers for each client, or ten windows if that is longer. ConfigError
         if a window is longer than a year."""
         windows, data = study.windows, study.data
@@ -135,18 +135,18 @@ class LoadSource(Source):
                 study.name, [Problem("", problem, "shorten it, for example windows.look_back")]
             )
         rows_each, columns = max(year, 10 * window), data.inputs
-        rows, test = clients * rows_each, int(windows.split[0] * rows_each)
-        bounds = rows_each * np.arange(clients)[:, None] + np.array([0, test, test, rows_each])
+        rows, test = client_count * rows_each, int(windows.split[0] * rows_each)
+        bounds = rows_each * np.arange(client_count)[:, None] + np.array([0, test, test, rows_each])
         targets = rows if windows.horizons == 1 else (rows, windows.horizons)
         return Dataset(
-            clients=np.array([f"noise {i}" for i in range(clients)]),
+            clients=np.array([f"noise {i}" for i in range(client_count)]),
             columns=np.array(columns),
             features=random.random((rows, len(columns)), dtype=np.float32),
             covariates=random.random((rows, windows.covariates_width), dtype=np.float32),
             targets=random.random(targets, dtype=np.float32),
             load=np.ones(rows),
             stamps=np.arange(rows).astype("datetime64[s]"),
-            views={"train": ClientView(bounds, np.zeros(clients), np.ones(clients))},
+            views={"train": ClientView(bounds, np.zeros(client_count), np.ones(client_count))},
             relative=windows.is_relative,
             look_back=windows.look_back,
             look_ahead=windows.look_ahead,

@@ -149,11 +149,11 @@ class ServerChannel(Channel):
     def __init__(
         self,
         shared: int,
-        clients: int,
+        client_count: int,
         coder: Coder | None = None,
         secrets: Secrets | None = None,
     ):
-        super().__init__(shared, clients, coder, secrets)
+        super().__init__(shared, client_count, coder, secrets)
         self.outbox: dict[int, Rows] = {}
         self.inbox: dict[int, Rows] = {}
         self.masked_sum: MaskedSum | None = None
@@ -222,9 +222,9 @@ class Roster(ClientData):
         self.names, self._study = list(names), study
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
-    def public_values(self, rows: int) -> NDArray[np.float64]:
+    def public_values(self, row_count: int) -> NDArray[np.float64]:
         data = self._study.data
-        return covariates.public_values(self._study.windows, len(data.inputs), rows)
+        return covariates.public_values(self._study.windows, len(data.inputs), row_count)
 
     def gradients(
         self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor, skip: int = 0
@@ -264,14 +264,14 @@ def reported_part(cohort: Cohort, loss_and_steps: Mapping[int, tuple[float, floa
 
 
 def expected_messages(
-    act: Callable[[Channel], object], shared: int, clients: int, coder: Coder | None = None
+    act: Callable[[Channel], object], shared: int, client_count: int, coder: Coder | None = None
 ) -> Rows:
     """Shapes and types of the rows that each client has to send when `act` runs on the clients' end
     of a channel with this number of shared parameters and clients.
 
     For coded parameters it is the longest message.
     """
-    end = ClientChannel(shared, clients, coder)
+    end = ClientChannel(shared, client_count, coder)
     end.sends = frozenset()
     try:
         act(end)

@@ -66,15 +66,15 @@ class Coder:
         settings: ChannelSettings,
         lengths: Iterable[int],
         x0: Tensor,
-        clients: int,
+        client_count: int,
         streams: Callable[[str, list[int], int], Random],
     ):
         self.blocks = blocks_of(settings.scales, tuple(lengths))
         self.up, self.down = settings.chain("up"), settings.chain("down")
         if any(chain and chain.entropy for chain in (self.up, self.down)):
             entropy.check_installed()
-        self.clients, self.streams, self._x0 = clients, streams, _array(x0)
-        self._all_clients = torch.arange(clients)
+        self.clients, self.streams, self._x0 = client_count, streams, _array(x0)
+        self._all_clients = torch.arange(client_count)
         self.memory: dict[str, Tensor] = {}
         """Rows (N, d_s) by direction and end, made for the first message that needs them."""
         self.round = 0

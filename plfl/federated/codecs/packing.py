@@ -51,13 +51,13 @@ def _packed(field: Field, array: NDArray[Any]) -> Bytes:
     return np.packbits(bits.reshape(len(array), -1), axis=1, bitorder="little")
 
 
-def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:
+def _unpacked(field: Field, field_bytes: Bytes) -> NDArray[Any]:
     if field.kind != "code":
-        return _checked(field, np.ascontiguousarray(part).view(field.kind))
-    bits = np.unpackbits(part, axis=1, bitorder="little")
+        return _checked(field, np.ascontiguousarray(field_bytes).view(field.kind))
+    bits = np.unpackbits(field_bytes, axis=1, bitorder="little")
     used_bits = field.count * field.bits
     if bits[:, used_bits:].any():
         raise CodecError("the coded update has bits after its last code")
-    digits = bits[:, :used_bits].reshape(len(part), field.count, field.bits)
+    digits = bits[:, :used_bits].reshape(len(field_bytes), field.count, field.bits)
     places = np.arange(field.bits, dtype=np.uint8)
     return _checked(field, (digits << places).sum(-1, dtype=np.uint8))

@@ -192,11 +192,11 @@ class MaskedSums:
         return [head + answer for answer in answers]
 
 
-def most_bytes(clients: int, windows: int, inputs: int, bins: int, leaves: int) -> int:
+def most_bytes(client_count: int, windows: int, inputs: int, bins: int, leaves: int) -> int:
     """About the most bytes of a masked tree that a client sends and receives, if each has so many
     windows: keys, and a histogram for each leaf but the last, as long as that of the root."""
-    keys = KEY_BYTES * (1 + degree_of(clients, has_shares=False))
-    bits = 2 * int(bits_of(clients * windows // bins))
+    keys = KEY_BYTES * (1 + degree_of(client_count, has_shares=False))
+    bits = 2 * int(bits_of(client_count * windows // bins))
     return keys + (leaves - 1) * inputs * bins * bits // 8
 
 

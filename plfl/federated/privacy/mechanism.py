@@ -84,18 +84,18 @@ class Privacy:
     def __init__(
         self,
         settings: FederationSettings,
-        clients: int,
+        client_count: int,
         seed: int,
         x0: Tensor,
         size: int | None = None,
     ):
-        self.settings, self.clients = settings, size or clients
+        self.settings, self.clients = settings, size or client_count
         self.block = block = settings.privacy
         self.participants = settings.expected_participants(self.clients)
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
         """The server's bound C."""
-        self.received_bounds = self.clip.expand(clients).clone()
+        self.received_bounds = self.clip.expand(client_count).clone()
         """The bound that each client that is here has received."""
         self.normals: RoundNormals = seeded(seed)
         self.client_normals: ClientNormals = seeded_of_clients(seed)

@@ -69,13 +69,13 @@ def threat(study: Study) -> str:
     )
 
 
-def rounds_of(settings: FederationSettings, clients: int) -> Rounds:
+def rounds_of(settings: FederationSettings, client_count: int) -> Rounds:
     """The rounds to account for with this many clients, or with those the noise is set for."""
     share = settings.participation
     return Rounds(
         settings.privacy.noise,
         settings.rounds,
-        settings.privacy.noise_as_of or clients,
+        settings.privacy.noise_as_of or client_count,
         "all" if share == 1 else DRAWS[settings.selection],
         share,
     )

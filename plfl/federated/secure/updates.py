@@ -85,9 +85,9 @@ class Crowd(NamedTuple):
         return cls(*_CROWD.unpack(data[: _CROWD.size]))
 
 
-def sum_bytes(clients: int, numbers: int) -> tuple[int, int]:
+def sum_bytes(client_count: int, numbers: int) -> tuple[int, int]:
     """Bytes that each of some clients sends and receives for a masked sum of this many numbers."""
-    degree = degree_of(clients, has_shares=True)
+    degree = degree_of(client_count, has_shares=True)
     sent_bytes = (
         PUBLIC_KEYS_BYTES + degree * (SEALED_BYTES + SHARE) + BITS // 8 * numbers + CHECK_BYTES // 8
     )

@@ -25,7 +25,7 @@ class ServerOpt(Algorithm):
     ignores_weights: ClassVar[bool] = False
     """Whether all clients count equally, so that it refuses `federation.weighting: samples`."""
 
-    def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
+    def init(self, x: Tensor, client_count: int) -> dict[str, Tensor]:
         """The state before round 1, for shared parameters `x` (d_s,) and a number of clients."""
         return {"x": x.clone()}
 
@@ -52,9 +52,9 @@ class ServerOpt(Algorithm):
 class ServerState:
     """The shared parameters, at first `x0` (d_s,), and how they step."""
 
-    def __init__(self, opt: ServerOpt, x0: Tensor, clients: int):
+    def __init__(self, opt: ServerOpt, x0: Tensor, client_count: int):
         self.opt = opt
-        self.state = opt.init(x0, clients)
+        self.state = opt.init(x0, client_count)
         """The state of the ServerOpt, see `plfl.optimizers.server`."""
 
     @property

@@ -35,9 +35,9 @@ class FedAdagrad(ServerOpt):
     eps_mode: Literal["outside", "inside"] = "outside"
     """Position of τ: √v + τ (`outside`) or √(v + τ) (`inside`)."""
 
-    def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
+    def init(self, x: Tensor, client_count: int) -> dict[str, Tensor]:
         v0 = self.tau**2 if self.v0 is None else self.v0
-        return super().init(x, clients) | {
+        return super().init(x, client_count) | {
             "m": x.new_zeros(x.shape),
             "v": x.new_full(x.shape, v0),
             "t": x.new_zeros(()).double(),

@@ -40,8 +40,8 @@ class FedAvgAdaptive(ServerOpt):
     variant: Literal["code", "paper"] = "code"
     """The averaging of the authors' code or of the paper's Fig. 5."""
 
-    def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
-        copies = x.expand(clients, -1).clone()
+    def init(self, x: Tensor, client_count: int) -> dict[str, Tensor]:
+        copies = x.expand(client_count, -1).clone()
         return {"x": copies, "v": copies.new_full(copies.shape, self.v0)}
 
     def send(self, state: dict[str, Tensor], clients: Tensor) -> Tensor:

@@ -25,8 +25,8 @@ class FedAvgM(ServerOpt):
     variant: Literal["heavy_ball", "ema", "nesterov"] = "heavy_ball"
     """How the momentum is formed and applied (see the equations)."""
 
-    def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
-        return super().init(x, clients) | {"m": x.new_zeros(x.shape)}
+    def init(self, x: Tensor, client_count: int) -> dict[str, Tensor]:
+        return super().init(x, client_count) | {"m": x.new_zeros(x.shape)}
 
     def step(self, state: dict[str, Tensor], mean: Tensor) -> None:
         gain = 1 - self.beta if self.variant == "ema" else 1

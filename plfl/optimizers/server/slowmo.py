@@ -20,8 +20,8 @@ class SlowMo(ServerOpt):
     beta: float = Field(0.9, ge=0, lt=1)
     """Slow momentum β (FedADC tries 0.6, 0.7, 0.8 and 0.9)."""
 
-    def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
-        return super().init(x, clients) | {"m": x.new_zeros(x.shape)}
+    def init(self, x: Tensor, client_count: int) -> dict[str, Tensor]:
+        return super().init(x, client_count) | {"m": x.new_zeros(x.shape)}
 
     def follow_rate(self, state: dict[str, Tensor], ratio: float) -> None:
         state["m"].mul_(ratio)

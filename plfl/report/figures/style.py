@@ -71,11 +71,11 @@ def style() -> AbstractContextManager[None]:
 
 
 def panels(
-    rows: int, columns: int, size: tuple[float, float], **options: Any
+    row_count: int, columns: int, size: tuple[float, float], **options: Any
 ) -> tuple[Figure, NDArray[Any]]:
     """A figure of `size` inches and its axes, an array of shape (rows, columns)."""
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, figure.subplots(row_count, columns, squeeze=False, **options)
 
 
 def colour(index: int) -> dict[str, Any]:
