@@ -23,14 +23,14 @@ def _read_speeds(raw: Any) -> Any:
     return raw
 
 
-def read_column(place: str) -> dict[str, float]:
+def read_column(reference: str) -> dict[str, float]:
     """The numbers of a column by client, given `FILE:COLUMN`: a CSV file, which has a column
     `client`. A refusal (`plfl.config.messages`) says what is wrong with the file."""
-    file, _, column = place.rpartition(":")
+    file, _, column = reference.rpartition(":")
     if not file:
         raise refusal(
-            f"{place!r} is no speed; write a number, a list of numbers, or a column of a CSV file, "
-            "such as speeds.csv:step_seconds"
+            f"{reference!r} is no speed; write a number, a list of numbers, or a column of a CSV "
+            "file, such as speeds.csv:step_seconds"
         )
     try:
         with Path(file).open(encoding="utf-8-sig", newline="") as text:

@@ -206,8 +206,8 @@ def name_of(study: Study, state: str, client: str) -> str:
     return client if len(study.data.states) == 1 else f"{state}/{client}"
 
 
-def _read_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Client]:
-    origin, state = place
+def _read_state(study: Study, origin_and_state: tuple[str, str], dataset: Dataset) -> list[Client]:
+    origin, state = origin_and_state
     task, scales = study.task, scalings(dataset)
     clients = []
     for i, client in enumerate(dataset.clients.tolist()):

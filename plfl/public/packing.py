@@ -66,10 +66,10 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
             if feature != LEAF:
                 edges[count[name]][feature].add(np.float32(threshold).item())
     arrays: dict[str, np.ndarray] = {"marks": marks.astype(np.uint64)}
-    place: dict[int, list[dict[float, int]]] = {}
+    edge_ranks: dict[int, list[dict[float, int]]] = {}
     for k, feature_edges in edges.items():
         ascending = [sorted(edge_list) for edge_list in feature_edges]
-        place[k] = [{edge: n for n, edge in enumerate(edge_list)} for edge_list in ascending]
+        edge_ranks[k] = [{edge: n for n, edge in enumerate(edge_list)} for edge_list in ascending]
         arrays[f"edges {k}"] = np.array(
             [e for own_edges in ascending for e in own_edges], np.float32
         )
@@ -78,7 +78,7 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
         )
     for name, node_list in nodes.items():
         splits = [node for node in node_list if node[0] != LEAF]
-        numbers = [place[count[name]][f][np.float32(t).item()] for f, t, _ in splits]
+        numbers = [edge_ranks[count[name]][f][np.float32(t).item()] for f, t, _ in splits]
         arrays |= {
             f"{name}/features": np.array(count[name], np.uint8),
             f"{name}/feature": np.array([node[0] for node in node_list], np.uint8),

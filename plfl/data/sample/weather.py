@@ -114,19 +114,19 @@ def weather(state: str, gisjoin: str, seed: int) -> pd.DataFrame:
     )
 
 
-def _storms(place: SampleState, seed: int, season: Array) -> Array:
+def _storms(state: SampleState, seed: int, season: Array) -> Array:
     """Weather systems that cross the whole state, with its heat waves and cold snaps, in °C."""
-    rng = np.random.default_rng([seed, _STORMS, place.fips])
+    rng = np.random.default_rng([seed, _STORMS, state.fips])
     n = len(season)
     systems = autoregressive(rng, n, 40) + autoregressive(rng, n, 90)
     systems = lagged(0.15 * systems, 0.85)  # fronts take hours to pass
-    winter, summer = place.storms
+    winter, summer = state.storms
     spread = winter + (summer - winter) * (season + 1) / 2
     series = systems / systems.std() * spread
     spells = np.zeros(n)
     for count, months, size in (
-        (place.heat_waves, (155, 255), 2.0 * summer),
-        (place.cold_snaps, (-5, 60), -1.4 * winter),
+        (state.heat_waves, (155, 255), 2.0 * summer),
+        (state.cold_snaps, (-5, 60), -1.4 * winter),
     ):
         for _ in range(rng.poisson(count)):
             middle = 24 * rng.uniform(*months) + EXTRA_TIME / pd.Timedelta("1h")
