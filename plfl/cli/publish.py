@@ -7,7 +7,7 @@ from pathlib import Path
 from plfl.base.extras import require
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.results import add_results
-from plfl.results.records import read_about
+from plfl.results.records import read_facts
 
 EXAMPLES = """
 plfl publish results/demo --to demo-crate
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     require("publish", "plfl publish")
     from plfl.publish.crate import publish, read_citation
 
-    read_about(options.results)  # errors of the folder come before those of the citation
+    read_facts(options.results)  # errors of the folder come before those of the citation
     read = read_citation(options.citation)
     today = datetime.now(UTC).date()
     for sentence in publish(options.results, options.to, read, today, options.models):

@@ -23,9 +23,9 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
         ResultsError: the file is missing or damaged.
         DataError: it has no global model, or one that reads or forecasts something else.
     """
-    models, about = read_models(path)
+    models, facts = read_models(path)
     place = f"federation.start: {path}"
-    if about.get("format") != FORMAT or "columns" not in about:
+    if facts.get("format") != FORMAT or "columns" not in facts:
         raise DataError(
             Problem(
                 place,
@@ -41,7 +41,7 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
                 "name the file of a sharing scheme that shares parameters, such as P1",
             )
         )
-    if differing := [*_differences(study, about)]:
+    if differing := [*_differences(study, facts)]:
         raise DataError(
             Problem(
                 place,
@@ -54,9 +54,9 @@ def read_start(path: Path, study: Study) -> NDArray[np.float32]:
     return start if (rows == start).all() else rows.mean(axis=0, dtype=np.float32)
 
 
-def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
+def _differences(study: Study, facts: Mapping[str, Any]) -> list[str]:
     """The keys in which the model of a file, given its header, differs from that of a study."""
-    other_study = Study.model_validate(about["study"])
+    other_study = Study.model_validate(facts["study"])
     differing = [
         f"windows.{key}"
         for key in WINDOW_KEYS
@@ -71,6 +71,6 @@ def _differences(study: Study, about: Mapping[str, Any]) -> list[str]:
     settings["task"] = study.task.settings, other_study.task.settings
     differing += [key for key, pair in settings.items() if pair[0] != pair[1]]
     shapes = {name: list(shape) for name, shape in study.plan.layout.all_shapes.items()}
-    if not differing and about["parameters"] != shapes:
+    if not differing and facts["parameters"] != shapes:
         differing.append("its parameters")
     return differing

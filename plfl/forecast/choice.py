@@ -33,7 +33,7 @@ from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.forecast.recent_readings import RECENT_FILE, keep_recent, read_recent
 from plfl.forecast.repeated_hour import place_lone
 from plfl.results.assignment import Assignment, assign, list_errors
-from plfl.results.records import read_about, read_csv
+from plfl.results.records import read_csv, read_facts
 from plfl.results.tables import Tables
 from plfl.study.axes import latest
 
@@ -139,7 +139,7 @@ class Forecasters:
     def place(self) -> Path:
         """The results folder with the models: that of the latest origin, if origins are the only
         axis of the study; otherwise its own. ResultsError: only the variants have models."""
-        places = read_about(self.results).get("variants") or {}
+        places = read_facts(self.results).get("variants") or {}
         if (label := latest(places)) is None:
             folders = list_names([str(self.results / label) for label in places], MOST_VARIANTS)
             raise ResultsError(
@@ -164,7 +164,7 @@ class Forecasters:
     def index(self) -> pd.DataFrame:
         """A row per state and forecaster: `state`, `name`, `cell`, `file`; ResultsError if the
         folder keeps none."""
-        _ = self.tables.about  # says what is wrong with the folder
+        _ = self.tables.facts  # says what is wrong with the folder
         path = self._folder / "index.csv"
         if not path.is_file():
             raise ResultsError(Problem(path, "is missing", "run the study to its end"))

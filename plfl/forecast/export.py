@@ -24,8 +24,8 @@ ABOUT_FILE = "about.json"
 """Name of the description inside the file, a property of its metadata."""
 
 
-def export(path: Path, program: Program, rows_after: int, about: dict[str, Any]) -> None:
-    """Write a program for ONNX runtimes, with facts `about` it in addition to the form of its
+def export(path: Path, program: Program, rows_after: int, facts: dict[str, Any]) -> None:
+    """Write a program for ONNX runtimes, with `facts` about it in addition to the form of its
     inputs. `rows_after`: rows after the last reading that it reads, too. ConfigError: PyTorch
     cannot export the model. PlflError: the file has another suffix, or packages are missing."""
     if path.suffix != ".onnx":
@@ -33,7 +33,7 @@ def export(path: Path, program: Program, rows_after: int, about: dict[str, Any])
     require("onnx", f"{path}: ONNX")
     rows = program.rows + rows_after
     form = {"readings": ["windows", rows, len(program.scale)], "minute": ["windows"]}
-    about = {"plfl": __version__, **form, **about}
+    facts = {"plfl": __version__, **form, **facts}
     exported = trace(program, rows)
     # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it unchanged.
     for node in list(exported.graph.nodes):
@@ -50,7 +50,7 @@ def export(path: Path, program: Program, rows_after: int, about: dict[str, Any])
         except Exception as error:  # operators can be missing
             raise _refusal(program, error) from error
         assert onnx_program is not None
-        onnx_program.model.metadata_props[ABOUT_FILE] = json.dumps(about, indent=1)
+        onnx_program.model.metadata_props[ABOUT_FILE] = json.dumps(facts, indent=1)
         onnx_program.save(temporary)
 
 

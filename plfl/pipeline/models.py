@@ -261,7 +261,7 @@ def _read_models(
     study: Study, tables: Tables, cell: Cell, dataset: Dataset
 ) -> tuple[Models, Totals]:
     """The models of a cell, and what their forecasts come to."""
-    cache, digest = CellCache(study.paths.root / TRAINED_FOLDER), tables.about["cells"][str(cell)]
+    cache, digest = CellCache(study.paths.root / TRAINED_FOLDER), tables.facts["cells"][str(cell)]
     models, totals = cache.models(digest), cache.totals(digest)
     if models is None or totals is None:
         return _trained_again(study, cell, dataset)

@@ -137,24 +137,25 @@ class _Screen:
 
     def follow(self, record: logging.LogRecord) -> bool:
         """Follow the jobs by a message of Snakemake, and show it if it is an error."""
-        event, about = str(getattr(record, "event", None) or ""), record.__dict__
-        if event == "run_info" and about.get("stats"):
-            self.planned = about["stats"]["total"]
+        event, event_facts = str(getattr(record, "event", None) or ""), record.__dict__
+        if event == "run_info" and event_facts.get("stats"):
+            self.planned = event_facts["stats"]["total"]
         elif event == "job_info":
-            self.running[about["jobid"]] = about
-            for log in _logs(about) if self.log else ():
+            self.running[event_facts["jobid"]] = event_facts
+            for log in _logs(event_facts) if self.log else ():
                 forget_state(log)
         elif event == "job_finished":
-            self.running.pop(about["job_id"], None)
+            self.running.pop(event_facts["job_id"], None)
             self.finished += 1
         elif event == "job_error":
-            errors = "".join(map(describe_error, _logs(about)))
+            errors = "".join(map(describe_error, _logs(event_facts)))
             # Without a word of the job, Snakemake may not have been able to start it.
             errors = errors or _fault_of_disk() or "\n".join(self.errors)
             self.failed = True
-            is_interrupted = any(read_state(log).is_interrupted for log in _logs(about))
+            is_interrupted = any(read_state(log).is_interrupted for log in _logs(event_facts))
             outcome = "stopped" if is_interrupted else "failed"
-            say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
+            job = self.running.pop(event_facts["jobid"], event_facts)
+            say(f"\n{outcome}: {_label(job)}\n{errors}")
         elif (text := record.getMessage()).startswith("Nothing to be done"):
             self.no_jobs = text
         elif record.levelno >= logging.ERROR:
@@ -171,7 +172,7 @@ class _Screen:
         ) as bar:
             while not self.stop.wait(0.5 if has_bar else SECONDS_BETWEEN_LINES):
                 running = [*self.running.values()]
-                jobs = [(_label(about), _state_of(about)) for about in running]
+                jobs = [(_label(event_facts), _state_of(event_facts)) for event_facts in running]
                 job_texts = [f"{label} ({state})" if str(state) else label for label, state in jobs]
                 # A round of training is a part of its job.
                 bar.n = self.finished + sum(state.share for _, state in jobs)
@@ -184,20 +185,20 @@ class _Screen:
                 last_line = line
 
 
-def _label(about: dict[str, Any]) -> str:
+def _label(event_facts: dict[str, Any]) -> str:
     """A description of what a job does."""
-    label = about.get("rule_msg") or about.get("rule_name") or "a job"
+    label = event_facts.get("rule_msg") or event_facts.get("rule_name") or "a job"
     return re.sub(r"\b[a-z_]+=", "", str(label))  # of wildcards, the values
 
 
-def _logs(about: dict[str, Any]) -> list[Path]:
+def _logs(event_facts: dict[str, Any]) -> list[Path]:
     """The logs of a job."""
-    return list(map(Path, about.get("log") or []))
+    return list(map(Path, event_facts.get("log") or []))
 
 
-def _state_of(about: dict[str, Any]) -> JobState:
+def _state_of(event_facts: dict[str, Any]) -> JobState:
     """The state of a job, of which only one log has one."""
-    states = [read_state(log) for log in _logs(about)]
+    states = [read_state(log) for log in _logs(event_facts)]
     return next((state for state in states if state != JobState()), JobState())
 
 

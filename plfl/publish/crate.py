@@ -26,7 +26,7 @@ from plfl.report import page, variants_page
 from plfl.report.rendering import as_yaml
 from plfl.report.reporting import figures_of, make
 from plfl.results.overview import study_of
-from plfl.results.records import read_about, schema, write_arrow
+from plfl.results.records import read_facts, schema, write_arrow
 from plfl.results.tables import Tables
 from plfl.study import Study
 
@@ -116,22 +116,22 @@ def publish(
         raise PlflError(
             Problem(to, "exists already", "remove it first, or name another folder or file")
         )
-    study, about = study_of(results), read_about(results)
+    study, facts = study_of(results), read_facts(results)
     own_meters = study.data.source == "meters"
-    places = [results / label for label in about.get("variants", [])] or [results]
+    places = [results / label for label in facts.get("variants", [])] or [results]
     for place in places:
         _ = Tables(place).summary  # refuses a damaged one
     files = _choose_files(results, places, study, own_meters, includes_models)
-    is_simulated = about.get("engine", "simulator") == "simulator"
+    is_simulated = facts.get("engine", "simulator") == "simulator"
     privacy = state_for_readers([*study.variants.values()], is_simulated=is_simulated)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".tmp-", dir=to.parent) as temporary:
             folder = Path(temporary, to.stem)
             _gather(files, folder, own_meters)
-            (folder / "requirements.txt").write_text(_requirements(about), encoding="utf-8")
-            (folder / CONFIGURATION).write_text(as_yaml(about["study"]), encoding="utf-8")
-            _describe(places, folder, study, about, citation, published, privacy)
+            (folder / "requirements.txt").write_text(_requirements(facts), encoding="utf-8")
+            (folder / CONFIGURATION).write_text(as_yaml(facts["study"]), encoding="utf-8")
+            _describe(places, folder, study, facts, citation, published, privacy)
             if to.suffix == ".zip":
                 folder = Path(shutil.make_archive(str(folder), "zip", folder))
             folder.rename(to)
@@ -206,12 +206,12 @@ def _gather(files: dict[str, Path], folder: Path, has_own_meters: bool) -> None:
         make(folder, folder / "figures", folder / "index.html")
 
 
-def _requirements(about: dict[str, Any]) -> str:
+def _requirements(facts: dict[str, Any]) -> str:
     """The versions that the study noted, in the form that pip reads: if cells were trained with
     several versions of a library, the last of them, with all in a comment."""
-    versions = dict(about.get("versions", {}))
-    lines = [f"# Python {versions.pop('python', 'unknown')}", f"plfl=={about['version']}"]
-    lines[1] += f"  # commit {about['git']}" if about.get("git") else ""
+    versions = dict(facts.get("versions", {}))
+    lines = [f"# Python {versions.pop('python', 'unknown')}", f"plfl=={facts['version']}"]
+    lines[1] += f"  # commit {facts['git']}" if facts.get("git") else ""
     for name, numbers in versions.items():
         *earlier, last = numbers.split(", ")
         lines.append(f"{name}=={last}" + f"  # trained with {numbers}" * bool(earlier))
@@ -222,7 +222,7 @@ def _describe(
     places: list[Path],
     folder: Path,
     study: Study,
-    about: dict[str, Any],
+    facts: dict[str, Any],
     citation: Citation,
     day: date,
     privacy: str,
@@ -260,7 +260,7 @@ def _describe(
     licence_fields = {"license": licence(origin.licence)} if origin.licence else {}
     digests: dict[str, str] = {}
     for place in places:
-        for receipt in read_about(place).get("sources", {}).values():
+        for receipt in read_facts(place).get("sources", {}).values():
             digests |= receipt["files"]
     read = [
         add(
@@ -274,7 +274,7 @@ def _describe(
         for path, digest in digests.items()
     ]
     inputs = [name for name in files if name == CONFIGURATION or name.endswith(".py")]
-    url, version = "https://arxiv.org/abs/2404.01517", about["version"]
+    url, version = "https://arxiv.org/abs/2404.01517", facts["version"]
     run = crate.add_action(
         add("#plfl", "SoftwareApplication", name="plfl", url=url, softwareVersion=version),
         identifier="#run",

@@ -33,7 +33,7 @@ from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
 from plfl.results.in_use import read_use
-from plfl.results.records import CELL, MODELS, read_about
+from plfl.results.records import CELL, MODELS, read_facts
 from plfl.results.tables import Tables, is_complete, refuse_contradictions
 from plfl.study import Cell, Study
 
@@ -143,14 +143,14 @@ def track(results: Path, figures: Path | None = None) -> str:
     of other programs are not touched. PlflError: MLflow is not installed, or cannot read or write
     its database or reach its server; ResultsError: a table is missing or damaged.
     """
-    uri, about = location(), read_about(results)
-    places: dict[str, dict[str, str]] = about.get("variants", {"": {}})
+    uri, facts = location(), read_facts(results)
+    places: dict[str, dict[str, str]] = facts.get("variants", {"": {}})
     all_runs = (run for label in places for run in runs(Tables(results / label), places[label]))
     overview = overview_run(results, figures)
     if uri.startswith("http"):
         _await_server(uri)
     with _explained(uri), hold(results / ".mlflow.lock", waiting=_tell_wait):
-        log = _Log(_client(uri), about)
+        log = _Log(_client(uri), facts)
         # None: the bar is shown only on a terminal.
         for run in tqdm(all_runs, desc="MLflow", unit="run", disable=None, leave=False):
             log.add(run)
@@ -230,11 +230,11 @@ def _client(uri: str) -> MlflowClient:
 class _Log:
     """The experiment of a study, and the runs in it."""
 
-    def __init__(self, client: MlflowClient, about: dict[str, Any]) -> None:
+    def __init__(self, client: MlflowClient, facts: dict[str, Any]) -> None:
         """Find the experiment by the name of the study, or create it."""
         from mlflow.entities import ViewType
 
-        self.client, self.about, self.name = client, about, str(about["study"]["name"])
+        self.client, self.facts, self.name = client, facts, str(facts["study"]["name"])
         experiment = client.get_experiment_by_name(self.name)
         if experiment is not None and experiment.lifecycle_stage == "deleted":
             client.restore_experiment(experiment.experiment_id)
@@ -258,16 +258,16 @@ class _Log:
         """Log a run, unless a finished run has the same content; return its id."""
         from mlflow.entities import Metric, Param
 
-        content = digest(self.about["version"], run.name, run.params, run.points, run.tables)
+        content = digest(self.facts["version"], run.name, run.params, run.points, run.tables)
         if run_id := self.finished.get((run.subject, content)):
             self.others.discard(run_id)
             return run_id
         tags = {
             "plfl.subject": run.subject,
             "plfl.content": content,
-            "plfl.version": str(self.about["version"]),
+            "plfl.version": str(self.facts["version"]),
             "mlflow.source.name": "plfl",
-            "mlflow.source.git.commit": self.about.get("git") or "",
+            "mlflow.source.git.commit": self.facts.get("git") or "",
             "diverged_round": "" if run.diverged_round is None else str(run.diverged_round),
         }
         id = str(self.client.create_run(self.id, tags=tags, run_name=run.name).info.run_id)
@@ -312,7 +312,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
     prefix = f"{variant}/" if variant else ""
     common = {
         "data": study.data.source_words,
-        "engine": tables.about.get("engine", "simulator"),
+        "engine": tables.facts.get("engine", "simulator"),
         "look_back": study.windows.look_back,
         "look_ahead": study.windows.look_ahead,
         "participation": federation.participation,

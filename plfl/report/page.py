@@ -56,7 +56,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
         write_page(
             path,
             "page.html.jinja",
-            tables.about,
+            tables.facts,
             tables=tables,
             one=study.client_word,
             study=study,
@@ -85,7 +85,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             short=_short_series(tables),
             idle=_idle(tables),
             figures=figures_of(tables, figures),
-            keeps_models=tables.about.get("engine", "simulator") == "simulator",
+            keeps_models=tables.facts.get("engine", "simulator") == "simulator",
             charts=interactive["specs"],
             chart_data=Markup(as_script(interactive)),
             library=Markup(library()),

@@ -50,14 +50,14 @@ def templates(*packages: str) -> jinja2.Environment:
 
 
 def write_page(
-    path: Path, template: str, about: Mapping[str, Any], *packages: str, **context: Any
+    path: Path, template: str, facts: Mapping[str, Any], *packages: str, **context: Any
 ) -> None:
     """Write a page to file `path`, given the name of its template and the values that it reads.
     Every template also gets `about`, the content of study.json, and the `configuration` of the
     study, also `encoded` for a link that downloads it."""
-    configuration = as_yaml(about["study"])
+    configuration = as_yaml(facts["study"])
     encoded = base64.b64encode(configuration.encode()).decode("ascii")
-    default_context = {"about": about, "configuration": configuration, "encoded": encoded}
+    default_context = {"about": facts, "configuration": configuration, "encoded": encoded}
     page = templates(*packages).get_template(template).render(**default_context, **context)
     write_text(path, page)
 

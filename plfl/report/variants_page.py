@@ -238,14 +238,14 @@ def write(results: Path, figures: Path, page: Path) -> None:
         write_page(
             page,
             "overview.html.jinja",
-            overview.about,
+            overview.facts,
             study=study,
             source=source_of(study),
             links={
                 label: link(path, page)
                 if (path := results / label / "index.html").is_file()
                 else ""
-                for label in overview.about["variants"]
+                for label in overview.facts["variants"]
             },
             compared=plot_comparisons(study, overview.comparisons),
             note=undecidable(study),

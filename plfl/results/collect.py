@@ -25,7 +25,7 @@ from plfl.results.records import (
     installed_versions,
     join_tables,
     versions_of,
-    write_about,
+    write_facts,
     write_table,
 )
 from plfl.results.tables import Tables, is_complete
@@ -103,7 +103,7 @@ def collect(
 ) -> None:
     """Collect the results of all cells, baselines and clients into the tables of the study in
     `folder`. `gather` writes the tables except the summary, which it returns."""
-    about = {
+    facts = {
         "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in files.receipts.items()},
         "cells": {
@@ -113,7 +113,7 @@ def collect(
     }
     summary = gather(study, files, folder)
     parts = [*files.cells.values(), *files.baselines]
-    conclude(folder, summary, about, git, versions_of([part.records for part in parts]))
+    conclude(folder, summary, facts, git, versions_of([part.records for part in parts]))
     if study.task.forecasts:
         rows = summarise_use(Variant("", {}, Tables(folder)))
         write_csv(with_baselines(summary, rows), folder / "summary.csv")
@@ -122,14 +122,14 @@ def collect(
 def conclude(
     folder: Path,
     summary: pd.DataFrame,
-    about: Mapping[str, Any],
+    facts: Mapping[str, Any],
     git: str | None,
     versions: Mapping[str, str] | None = None,
 ) -> None:
-    """Write `summary.csv`, and `study.json` with `about` and the versions of the software.
+    """Write `summary.csv`, and `study.json` with `facts` and the versions of the software.
     `versions`: those that are not the installed ones, and others, such as of an engine."""
     write_csv(summary, folder / "summary.csv")
-    write_about(folder, git, {**installed_versions(), **(versions or {})}, about)
+    write_facts(folder, git, {**installed_versions(), **(versions or {})}, facts)
 
 
 # -- means over clients ----------------------------------------------------------------------------

@@ -39,9 +39,9 @@ from plfl.results.records import (
     CELL,
     installed_versions,
     join_tables,
-    read_about,
     read_csv,
-    write_about,
+    read_facts,
+    write_facts,
 )
 from plfl.results.scores import select
 from plfl.results.selection import contenders_in_use, scheme_method_pairs
@@ -87,7 +87,7 @@ def gather(
         for name, table in compare(study, variants).items():
             write_csv(table, folder / name)
     python = {"python": installed_versions()["python"]}
-    write_about(folder, git, python, {"study": study.description(), "variants": study.plan.places})
+    write_facts(folder, git, python, {"study": study.description(), "variants": study.plan.places})
     write_sums(folder)
 
 
@@ -252,14 +252,14 @@ class Overview:
     folder: Path
 
     @cached_property
-    def about(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Content of study.json: format, version, git, study and variants."""
-        return read_about(self.folder)
+        return read_facts(self.folder)
 
     @cached_property
     def study(self) -> Study:
         """The study."""
-        return Study.from_record(self.about["study"], str(self.folder / "study.json"))
+        return Study.from_record(self.facts["study"], str(self.folder / "study.json"))
 
     @cached_property
     def comparisons(self) -> pd.DataFrame:
@@ -284,7 +284,7 @@ class Overview:
 
 def is_overview(folder: Path) -> bool:
     """Whether a results folder contains a study with further axes."""
-    return "variants" in read_about(folder)
+    return "variants" in read_facts(folder)
 
 
 def study_of(folder: Path) -> Study:

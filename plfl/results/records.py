@@ -276,23 +276,23 @@ def cell_digest(path: Path) -> str | None:
     return metadata.get(_DIGEST, b"").decode()
 
 
-def write_about(
-    folder: Path, git: str | None, versions: Mapping[str, str], about: Mapping[str, Any]
+def write_facts(
+    folder: Path, git: str | None, versions: Mapping[str, str], facts: Mapping[str, Any]
 ) -> None:
-    """Write `study.json` in a results folder: versions of the software, facts `about` the study."""
+    """Write `study.json` in a results folder: versions of the software, `facts` about the study."""
     made_by = {"format": FORMAT, "version": __version__, "git": git, "versions": {**versions}}
-    write_text(folder / "study.json", json.dumps({**made_by, **about}, indent=1) + "\n")
+    write_text(folder / "study.json", json.dumps({**made_by, **facts}, indent=1) + "\n")
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_facts(folder: Path) -> dict[str, Any]:
     """The content of `study.json` in a results folder; ResultsError if it is missing, damaged, or
     has another format of the configuration."""
     path = folder / "study.json"
     try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        made_by = about["format"]
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        made_by = facts["format"]
         if made_by == FORMAT:
-            _About.model_validate(about)
+            _About.model_validate(facts)
     except (FileNotFoundError, NotADirectoryError):
         raise ResultsError(
             Problem(
@@ -313,7 +313,7 @@ def read_about(folder: Path) -> dict[str, Any]:
                 "made it",
             )
         )
-    return about
+    return facts
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -322,17 +322,17 @@ _KEY = "plfl"
 _TYPES = {"F32": np.float32, "F64": np.float64, "U8": np.uint8}
 
 
-def write_models(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:
-    """Write models (N, P) and, as JSON in the header of the file, facts `about` them."""
+def write_models(path: Path, models: Models | Arrays, facts: dict[str, Any] | None = None) -> None:
+    """Write models (N, P) and, as JSON in the header of the file, `facts` about them."""
     with atomic(path) as temporary:
-        write_models_in_place(temporary, models, about)
+        write_models_in_place(temporary, models, facts)
 
 
 def write_models_in_place(
-    path: Path, models: Models | Arrays, about: dict[str, Any] | None = None
+    path: Path, models: Models | Arrays, facts: dict[str, Any] | None = None
 ) -> None:
     """Write the file of `write_models` in place, without a copy of the models in memory."""
-    description = json.dumps({"about": about or {}, "sha256": _models_checksum(models)})
+    description = json.dumps({"about": facts or {}, "sha256": _models_checksum(models)})
     header: dict[str, Any] = {"__metadata__": {_KEY: description}}
     ends = np.cumsum([0, *(rows.nbytes for rows in models.values())]).tolist()
     for (model, rows), span in zip(models.items(), itertools.pairwise(ends), strict=True):
@@ -348,8 +348,8 @@ def write_models_in_place(
 
 def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
     """Read a file of `write_models` with the models of a cell; see `read_arrays`."""
-    arrays, about = read_arrays(path)
-    return {model: arrays[model] for model in MODELS if model in arrays}, about
+    arrays, facts = read_arrays(path)
+    return {model: arrays[model] for model in MODELS if model in arrays}, facts
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

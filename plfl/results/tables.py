@@ -20,8 +20,8 @@ from plfl.results.records import (
     CELL,
     RERUN_REMEDY,
     ModelKind,
-    read_about,
     read_csv,
+    read_facts,
     read_table,
     refuse_damage,
 )
@@ -73,10 +73,10 @@ class Tables:
         return path
 
     @cached_property
-    def about(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Content of study.json: format, version, git, study and cells."""
-        about = read_about(Path(self.folder))
-        if variants := about.get("variants"):
+        facts = read_facts(Path(self.folder))
+        if variants := facts.get("variants"):
             raise ResultsError(
                 Problem(
                     self.folder,
@@ -84,20 +84,20 @@ class Tables:
                     f"name the folder of one, such as {Path(self.folder) / next(iter(variants))}",
                 )
             )
-        return about
+        return facts
 
     @cached_property
     def study(self) -> Study:
         """The study that made the results."""
         path = Path(self.folder) / "study.json"
         try:
-            return Study.from_record(self.about.get("study"), str(path))
+            return Study.from_record(self.facts.get("study"), str(path))
         except ConfigError as error:
             raise ResultsError(
                 str(error),
                 Problem(
                     path,
-                    f"was made by plfl {self.about.get('version')}, this is {__version__}",
+                    f"was made by plfl {self.facts.get('version')}, this is {__version__}",
                     "use that one, in the folder in which the study was run, or run it again",
                 ),
             ) from None
@@ -111,7 +111,7 @@ class Tables:
     def summary(self) -> pd.DataFrame:
         """One row per cell and model, without the rows of baselines and of what is in use."""
         path = self._file("summary.csv")
-        _ = self.about  # refuses the summary of several variants
+        _ = self.facts  # refuses the summary of several variants
         # These are empty for baselines.
         optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
         with refuse_damage(path):
@@ -202,7 +202,7 @@ class Tables:
 
     @property
     def _is_deployed(self) -> bool:
-        return bool(self.about.get("engine", "simulator") != "simulator")
+        return bool(self.facts.get("engine", "simulator") != "simulator")
 
     @property
     def _has_baselines(self) -> bool:

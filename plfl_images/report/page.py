@@ -45,12 +45,12 @@ def write(results: Path, figures: Path, path: Path) -> None:
     with refuse_contradictions(results):
         if isinstance(study_results, Overview):
             about, table, compared = (
-                study_results.about,
+                study_results.facts,
                 study_results.table(BEST_FILE),
                 study_results.comparisons,
             )
         else:
-            about, table = study_results.tables.about, best([study_results])
+            about, table = study_results.tables.facts, best([study_results])
             compared = comparisons.read(results, study_results.study, [study_results])
         study = study_results.study
         captions = reporting.reporting_of(study).captions(study)

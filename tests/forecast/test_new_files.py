@@ -32,7 +32,7 @@ from plfl.forecast.meter_files import MeterFiles
 from plfl.forecast.misfits import describe_scale
 from plfl.forecast.repeated_hour import place_lone
 from plfl.pipeline.file_patterns import FilePatterns
-from plfl.results.records import write_about, write_table
+from plfl.results.records import write_facts, write_table
 from plfl.study import Study
 from tests.helpers.kept_baselines import write_results, write_sums
 from tests.helpers.refusals import naming
@@ -297,7 +297,7 @@ def test_a_study_of_several_origins_forecasts_with_the_models_of_the_latest(
     assert files == ["results/meters/origins=2024-03-01/models/index.csv"]
     write_results(study.variants["origins=2024-03-01"], "naive_day")
     about = {"study": study.description(), "variants": study.plan.places}
-    write_about(study.paths.results, None, {}, about)
+    write_facts(study.paths.results, None, {}, about)
     arguments = ("april", "--with", "naive_day")
     found = invoke("forecast", study.paths.results, *arguments).out
     latest = study.paths.results / "origins=2024-03-01"
@@ -311,7 +311,7 @@ def test_a_study_with_further_axes_names_the_folders_of_its_variants(
     raw = {"name": "own", "grid": {"federation.participation": [0.5, 1.0]}}
     study = Study.parse(raw, "test")
     about = {"study": study.description(), "variants": study.plan.places}
-    write_about(study.paths.results, None, {}, about)
+    write_facts(study.paths.results, None, {}, about)
     for command in (["forecast"], ["backtest"], ["export", "--to", "programs"]):
         files = ["new.csv"] * (command[0] != "export")
         error = invoke(*command, study.paths.results, *files, status=2).err

@@ -17,7 +17,7 @@ from plfl.interfaces.baseline import Arrays
 from plfl.pipeline.models import keep_baseline
 from plfl.results.assignment import IN_USE
 from plfl.results.collect import describe_clients
-from plfl.results.records import write_about, write_table
+from plfl.results.records import write_facts, write_table
 from plfl.study import Study
 
 FURTHER_BASELINES: list[dict[str, Any]] = [
@@ -59,7 +59,7 @@ def write_results(study: Study, name: str) -> Path:
     dataset.save(folder / "data" / f"{state}.npz")
     write_table(describe_clients(state, dataset), folder / "clients.parquet")
     about = {"study": study.description(), "sources": {}, "cells": {}}
-    write_about(folder, None, {}, about)
+    write_facts(folder, None, {}, about)
     plain_study = study.model_copy(
         update={"baselines": study.baselines.model_copy(update={"further": []})}
     )
