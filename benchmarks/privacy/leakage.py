@@ -38,7 +38,7 @@ from plfl.interfaces.terms import Objective
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Cell, Study
-from plfl.study.checks import sends_only_updates
+from plfl.study.checks.privacy import sends_only_updates
 from plfl.training.batches import stream
 from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, Tracked
 

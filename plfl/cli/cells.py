@@ -17,7 +17,7 @@ from plfl.pipeline.jobs import duration
 from plfl.results.statistics import describe_power, undecidable
 from plfl.results.words import describe_times
 from plfl.study import Study, split_variant
-from plfl.study.checks import left_out_claims
+from plfl.study.checks.claims import left_out_claims
 from plfl.training.engines import choose_engine
 
 EXAMPLES = """

@@ -9,7 +9,7 @@ from plfl.config.messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import claim, replacement_warning, results_message
 from plfl.study import Study
-from plfl.study.checks import left_out_claims
+from plfl.study.checks.claims import left_out_claims
 
 
 def read_study(config: dict[str, Any], files: Sequence[Path | str]) -> Study:

@@ -20,7 +20,7 @@ from plfl.config.sections import TESTED_WEEKS
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
 from plfl.study import Cell
-from plfl.study.checks import USE_NAMES
+from plfl.study.checks.claims import USE_NAMES
 from plfl.study.combinations import Combination, overrides
 
 IN_USE, IN_USE_ALONE = USE_NAMES

@@ -17,7 +17,7 @@ from plfl.results import words
 from plfl.results.scores import Forecaster
 from plfl.results.variants import Variant
 from plfl.study import Study
-from plfl.study.checks import USE_NAMES
+from plfl.study.checks.claims import USE_NAMES
 from plfl.study.combinations import Combination
 from plfl.study.plan import depends_on_seed
 

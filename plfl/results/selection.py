@@ -16,7 +16,7 @@ from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.study.axes import parse_place
-from plfl.study.checks import USE_NAMES, WHOLE_KINDS
+from plfl.study.checks.claims import USE_NAMES, WHOLE_KINDS
 
 
 def scheme_method_pairs(study: Study) -> list[tuple[str, str]]:

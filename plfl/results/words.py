@@ -14,7 +14,7 @@ from plfl.optimizers import client as client_opts
 from plfl.optimizers import server as server_opts
 from plfl.study import Study
 from plfl.study.axes import Axis, parse_place
-from plfl.study.checks import USE_NAMES, WHOLE_KINDS
+from plfl.study.checks.claims import USE_NAMES, WHOLE_KINDS
 
 
 def client_label(name: str) -> str:

@@ -14,7 +14,27 @@ from plfl.base.text import list_names
 from plfl.config.messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
 from plfl.plugins.registry import ALGORITHM_PACKAGES, algorithm
-from plfl.study import axes, checks
+from plfl.study import axes
+from plfl.study.checks.channel import check_channel, check_crowds, check_sums
+from plfl.study.checks.claims import check_claims
+from plfl.study.checks.data import check_data, check_public
+from plfl.study.checks.federation import (
+    check_calibration,
+    check_selection,
+    check_simulation,
+    check_start,
+    check_weighting,
+)
+from plfl.study.checks.methods import check_buffers, check_combinations, check_engine, check_methods
+from plfl.study.checks.privacy import check_privacy
+from plfl.study.checks.schemes import (
+    check_joining,
+    check_names,
+    check_private_schemes,
+    check_sharing,
+)
+from plfl.study.checks.tuning import check_budgets, check_paths, check_values, check_variants
+from plfl.study.checks.windows import check_covariates, check_history, check_target
 from plfl.study.keys import StudyKeys
 from plfl.study.paths import StudyPaths
 from plfl.study.plan import Cell, StudyPlan
@@ -98,7 +118,7 @@ class Study(StudyKeys):
         has_axes = self.grid.model_extra or len(self.data.origin_dates) > 1
         problems = list(self._problems_of_axes() if has_axes else self._problems())
         problems = problems or list(
-            checks.check_claims(
+            check_claims(
                 self.claims,
                 self.grid,
                 self.plan.axes,
@@ -114,48 +134,48 @@ class Study(StudyKeys):
     def _problems(self) -> Iterator[Problem | str]:
         """Problems of keys that do not fit each other."""
         data, windows, federation, task = self.data, self.windows, self.federation, self.task
-        if unknown := list(checks.check_names(self.grid.sharing, self.sharing, task, data)):
+        if unknown := list(check_names(self.grid.sharing, self.sharing, task, data)):
             yield from unknown  # all else reads what these keys name
             return
         plan = self.plan
         methods, algorithms = plan.combinations.methods, plan.combinations.algorithms
-        yield from checks.check_data(data)
+        yield from check_data(data)
         yield from task.problems(data, windows, federation)
-        yield from checks.check_selection(task, data, federation)
-        yield from checks.check_weighting(federation, algorithms)
+        yield from check_selection(task, data, federation)
+        yield from check_weighting(federation, algorithms)
         joining = [name for name in self.grid.sharing if name in plan.schemes.joining]
-        yield from checks.check_simulation(federation.simulation, data, joining)
-        yield from checks.check_privacy(federation, data, algorithms)
-        yield from checks.check_start(federation)
-        yield from checks.check_public(
+        yield from check_simulation(federation.simulation, data, joining)
+        yield from check_privacy(federation, data, algorithms)
+        yield from check_start(federation)
+        yield from check_public(
             self.public, data, self.baselines, self.paths.public, self.public_files
         )
-        yield from checks.check_calibration(federation, task)
-        yield from checks.check_methods(methods, self.model, task, federation)
-        yield from checks.check_channel(self.channel, methods)
+        yield from check_calibration(federation, task)
+        yield from check_methods(methods, self.model, task, federation)
+        yield from check_channel(self.channel, methods)
         if self.channel.secure:
-            yield from checks.check_sums(self.channel, federation, task, algorithms)
+            yield from check_sums(self.channel, federation, task, algorithms)
             late = {name: plan.schemes.joining[name] for name in joining}
-            yield from checks.check_crowds(federation, data, late)
-        yield from checks.check_covariates(windows, data)
-        yield from checks.check_target(windows, self.model)
-        yield from checks.check_engine(self.compute, self.model)
+            yield from check_crowds(federation, data, late)
+        yield from check_covariates(windows, data)
+        yield from check_target(windows, self.model)
+        yield from check_engine(self.compute, self.model)
         problems_of_model = list(self.model.problems(plan.window_shape))
         yield from problems_of_model
         if not problems_of_model:
-            yield from checks.check_sharing(plan.schemes.patterns, plan.layout)
-            yield from checks.check_buffers(methods, plan.layout)
+            yield from check_sharing(plan.schemes.patterns, plan.layout)
+            yield from check_buffers(methods, plan.layout)
             schemes = "sharing schemes", len(self.grid.sharing)
-            yield from checks.check_combinations(self.grid, plan.unshareable, *schemes)
+            yield from check_combinations(self.grid, plan.unshareable, *schemes)
         if federation.privacy.clip is not None:
-            yield from checks.check_private_schemes(self.grid, plan.schemes.joining)
-        yield from checks.check_history(windows, data, task, federation, self.tuning)
-        yield from checks.check_joining(plan.schemes.joining, windows, federation)
+            yield from check_private_schemes(self.grid, plan.schemes.joining)
+        yield from check_history(windows, data, task, federation, self.tuning)
+        yield from check_joining(plan.schemes.joining, windows, federation)
         optimisers = "optimisers", len(self.grid.client_opt) * len(self.grid.server_opt)
-        yield from checks.check_combinations(self.grid, plan.combinations.refusals, *optimisers)
-        yield from checks.check_paths(self.tuning, self.grid)
-        yield from checks.check_values(self.tuning, algorithms)
-        yield from checks.check_budgets(self.tuning, plan.untuned)
+        yield from check_combinations(self.grid, plan.combinations.refusals, *optimisers)
+        yield from check_paths(self.tuning, self.grid)
+        yield from check_values(self.tuning, algorithms)
+        yield from check_budgets(self.tuning, plan.untuned)
 
     def _problems_of_axes(self) -> Iterator[Problem | str]:
         """Problems of the further axes, or else of the variants."""
@@ -177,7 +197,7 @@ class Study(StudyKeys):
             is_of_all = len(labels) == len(self.plan.places)
             yield problem if is_of_all else replace(problem, note=f"in {list_names(labels, 3)}")
         if not (key_problems or between_keys):
-            yield from checks.check_variants(
+            yield from check_variants(
                 {v: [(c, s.plan.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
             )
 

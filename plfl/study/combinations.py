@@ -225,7 +225,7 @@ class Combinations:
         untuned = self._untuned(method, client_opt, server_opt, trains_alone=False)
         try:
             return candidates(untuned, self.tuning.search, self.tuning.trials)
-        except ValueError:  # reported by `checks.check_values`
+        except ValueError:  # reported by `check_values`
             return [untuned]
 
     @property

@@ -24,7 +24,7 @@ from plfl.federated.secure.neighbours import COLLUDING, DROPPING
 from plfl.interfaces.method import Method
 from plfl.layout import Mask, ParameterLayout
 from plfl.study import Cell, Study
-from plfl.study.checks import pools_targets
+from plfl.study.checks.federation import pools_targets
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "

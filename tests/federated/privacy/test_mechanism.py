@@ -15,7 +15,7 @@ from plfl.federated.privacy import mechanism
 from plfl.federated.privacy.mechanism import draw_system_noise
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
-from plfl.study import checks
+from plfl.study.checks.privacy import check_privacy
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, Uploads, trajectory, uploads
 
@@ -168,7 +168,7 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
     federation = FederationSettings(privacy={"clip": 1.0})
 
     def refused(method):
-        return [*checks.check_privacy(federation, Data(), [("method", method)])]
+        return [*check_privacy(federation, Data(), [("method", method)])]
 
     class Silent(FedOpt):
         """Inherits, and says nothing."""
