@@ -62,9 +62,12 @@ def run(options: argparse.Namespace) -> None:
     assumed = sources.source_of(study.data).assumed
     speed_text = f"{short_number(speed)} client-steps/s measured now"
     times = describe_times(study)
+    public = ""
+    if study.public_files:
+        public = f"{counted(len(study.public_files), 'public model')} of {study.public.kind}, "
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
-        f"{counted(int(total['trainings']), 'training')}, "
+        f"{counted(int(total['trainings']), 'training')}, {public}"
         f"{total['client_steps']:,.0f} client-steps, about "
         f"{readable_size(1e6 * total['megabytes'])} between clients and servers\n"
         f"the study takes {' to '.join(map(duration, span))}, one job after the other"

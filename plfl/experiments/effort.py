@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from plfl.base.rounding import count_participants
+from plfl.config.sections import Windows
 from plfl.data import sources
 from plfl.study import Study
 from plfl.training.batches import steps_of
@@ -28,16 +29,23 @@ COMMON_AXES: dict[str, tuple[str, ...]] = {
 """The axes in which all cells of a training job are equal, by `compute.stack`."""
 
 
-def local_steps(study: Study) -> int:
-    """Local steps of a client in a round. With `federation.local_epochs`, those of a client with
-    the number of windows that its source assumes."""
+def local_steps(study: Study, sharing: str = "") -> int:
+    """Local steps of a client in a round of a sharing scheme. With `federation.local_epochs`, those
+    of a client with the number of windows that its source assumes."""
     f = study.federation
     if study.model.only_method:
         return 1  # a tree
     if f.local_epochs is None:
         return f.local_steps
-    windows = sources.source_of(study.data).counts(study.data, study.windows).train
-    return steps_of(f.local_epochs, windows, f.batch_size)
+    is_for_late = study.plan.schemes.joins(sharing) == "unseen"
+    windows = all_history(study.windows) if is_for_late else study.windows
+    count = sources.source_of(study.data).counts(study.data, windows).train
+    return steps_of(f.local_epochs, count, f.batch_size)
+
+
+def all_history(windows: Windows) -> Windows:
+    """The windows of clients that train for others, who join late: of all that they know."""
+    return windows.model_copy(update={"history": None})
 
 
 def cost_of_step(study: Study) -> float:

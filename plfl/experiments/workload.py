@@ -11,15 +11,18 @@ from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.rounding import count_participants
 from plfl.baselines.features import further_of
 from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.lightgbm_mean import LightgbmMean
 from plfl.baselines.trees import MOST_ROWS, OwnTrees
 from plfl.config.sections import Calendar, Lags, Level
 from plfl.data import sources
-from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
+from plfl.experiments.effort import all_history, cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most_bytes
 from plfl.federated.collectives.masked import most_bytes as most_tree_bytes
 from plfl.federated.secure.updates import sum_bytes
+from plfl.interfaces.baseline import Baseline
 from plfl.methods.boosting import Boosting
+from plfl.public.making import MOST_WINDOWS
 from plfl.study import Study
 from plfl.tasks.loads import LoadTask
 from plfl.training.task import LocalTask, Minibatches
@@ -32,6 +35,8 @@ MOST_STEPS = 4**6
 SECONDS_OF_TREE, SECONDS_OF_SCORE, SECONDS_OF_RIDGE = 2.5e-7, 2.8e-8, 2e-6
 """Seconds that a core needs for a row of a tree in training, for one in a forecast, and for a row
 of ridge regression."""
+SECONDS_OF_PUBLIC = 3.75e-4
+"""Seconds that a core needs for a window of a file of public models."""
 SECONDS_OF_CLIENT = 0.5
 """Seconds that a core needs for all other baselines of a client."""
 LIKELY_TREES = 150
@@ -105,7 +110,7 @@ def workload(study: Study) -> pd.DataFrame:
                     "sharing": scheme,
                     "cells": len(cells),
                     "trainings": sum(trial_counts),
-                    "client_steps": clients * rounds * local_steps(study),
+                    "client_steps": clients * rounds * local_steps(study, scheme),
                     "megabytes": 1e-6 * exchanged,
                     "evaluations": evaluations,
                 }
@@ -120,14 +125,15 @@ def workload(study: Study) -> pd.DataFrame:
 def _federated_trees(study: Study, client_count: int) -> float:
     """About the bytes that a client sends for the trees of the baseline `lightgbm_federated`."""
     settings, windows = study.baselines.fit_settings, study.windows
-    turns = getattr(study.baselines.find(FEDERATED), "turns", None)
+    baseline = study.baselines.find(FEDERATED)
+    turns = getattr(baseline, "turns", None)
     grouped_clients = client_count - client_count // turns if turns else client_count
     inputs = windows.look_back + 1 + (windows.horizons > 1)
     inputs += sum(
         c.width(1) for c in (Lags(name="lags"), Level(name="level"), Calendar(name="calendar"))
     )
     largest_tree_bytes = most_tree_bytes(
-        grouped_clients, _tree_rows(study), inputs, settings.max_bin, settings.leaves[0]
+        grouped_clients, _tree_rows(study, baseline), inputs, settings.max_bin, settings.leaves[0]
     )
     return LATER_TREE * largest_tree_bytes * _trees_tried(study)
 
@@ -141,9 +147,11 @@ def _trees_tried(study: Study) -> int:
     return pairs * min(settings.trees, LIKELY_TREES) * levels
 
 
-def _tree_rows(study: Study) -> int:
-    """On how many rows of a client trees are trained."""
-    rows = sources.source_of(study.data).counts(study.data, study.windows).train
+def _tree_rows(study: Study, baseline: Baseline) -> int:
+    """On how many rows of a client the trees of a baseline are trained."""
+    is_for_others = isinstance(baseline, LightgbmMean) or getattr(baseline, "turns", None)
+    windows = all_history(study.windows) if is_for_others else study.windows
+    rows = sources.source_of(study.data).counts(study.data, windows).train
     return rows if study.windows.horizons == 1 else min(rows * study.windows.horizons, MOST_ROWS)
 
 
@@ -152,19 +160,26 @@ def seconds_of_baselines(study: Study, client_count: int) -> float:
     Models of all clients together take about as long as one of each."""
     counts = sources.source_of(study.data).counts(study.data, study.windows)
     horizons, names = study.windows.horizons, study.baselines.names
-    baselines_of_study = [study.baselines.find(name) for name in names]
-    models = sum(
-        len(baseline.draws)
-        if isinstance(baseline, OwnTrees)
-        else baseline.name.startswith("lightgbm")
-        for baseline in baselines_of_study
-    )
-    ridges = sum(name.startswith("ridge") for name in names)
     scored_rows = counts.held_out * horizons * min(study.baselines.trees, LIKELY_TREES)
-    of_model = SECONDS_OF_TREE * _trees_tried(study) * _tree_rows(study)
-    of_model += SECONDS_OF_SCORE * scored_rows
-    of_ridge = SECONDS_OF_RIDGE * counts.train * horizons
-    return client_count * (models * of_model + ridges * of_ridge + SECONDS_OF_CLIENT)
+    of_client = SECONDS_OF_CLIENT
+    for baseline in map(study.baselines.find, names):
+        if isinstance(baseline, OwnTrees) or baseline.name.startswith("lightgbm"):
+            model_count = len(baseline.draws) if isinstance(baseline, OwnTrees) else 1
+            of_model = SECONDS_OF_TREE * _trees_tried(study) * _tree_rows(study, baseline)
+            of_client += model_count * (of_model + SECONDS_OF_SCORE * scored_rows)
+        elif baseline.name.startswith("ridge"):
+            of_client += SECONDS_OF_RIDGE * counts.train * horizons
+    return client_count * of_client
+
+
+def seconds_of_public(study: Study) -> float:
+    """About the seconds that a core needs to train the public models that a study makes."""
+    hour_count, window_count = MINUTES_PER_YEAR // 60, 0
+    for states in study.public_files.values():
+        for state in states:
+            of_state = study.data.clients_of(state) * hour_count
+            window_count += min(MOST_WINDOWS // len(states), of_state)
+    return SECONDS_OF_PUBLIC * window_count
 
 
 def _raw_bytes(study: Study) -> int:
@@ -243,7 +258,7 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     take as much longer as their steps have more operations. To score a window costs a third of
     training on it."""
     first = next(iter(study.variants.values()))
-    total = SECONDS_AROUND * len(study.variants)
+    total = SECONDS_AROUND * len(study.variants) + seconds_of_public(study)
     for label, variant in study.variants.items():
         counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
         read = counts.train if variant.model.only_method else variant.federation.batch_size

@@ -168,7 +168,8 @@ class TrainingJobs:
         # The cheaper a step, the more of the time goes into scoring the models of all clients.
         share = job.federation.participation if cost > 1 else 1
         models, rounds = math.ceil(share * self.count_models(wildcards)), job.federation.rounds
-        steps = models * rounds * local_steps(job)
+        sharings = {cell.sharing for cell in self.cells(wildcards)}
+        steps = models * rounds * max(local_steps(job, sharing) for sharing in sharings)
         return attempt * (10 + int(steps * cost) // 60_000)
 
     def count_models(self, wildcards: Wildcards) -> int:

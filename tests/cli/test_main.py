@@ -35,6 +35,12 @@ def test_cells_says_what_will_run(project: Path, invoke) -> None:
     assert CELL in invoke("cells", "--list", "my.yaml").out.split()
 
 
+def test_cells_counts_the_public_models_of_a_study(project: Path, invoke: Callable) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    (project / "my.yaml").write_text(yaml.safe_dump(config | {"public": {"kind": "homes"}}))
+    assert "5 trainings, 1 public model of homes, 90 client" in invoke("cells", "my.yaml").out
+
+
 def test_a_variant_has_cells_but_no_workflow(project: Path, invoke: Callable) -> None:
     config = yaml.safe_load((project / "my.yaml").read_text())
     config["grid"] |= {"federation.participation": [0.5, 1.0]}

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError
+from plfl.data import sources
+from plfl.data.sources import build_dataset
 from plfl.experiments import effort, workload
 from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
 from plfl.study import Study
@@ -121,3 +123,58 @@ def test_the_baselines_of_thirty_homes_take_what_was_measured() -> None:
     assert workload.seconds_of_baselines(fewer, 30) < workload.seconds_of_baselines(study, 30)
     alone = Study.parse(keys | {"data": keys["data"] | {"clients": 2}}, "test")
     assert workload.workload(alone)["megabytes"].notna().all()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"windows": {"history": 2}},
+        {"windows": {"split": [0.8, 0.0, 0.2]}},
+        {"windows": {"history": 3}, "data": {"origins": ["2018-10-01"]}},
+        {"data": {"origins": ["2018-12-04"]}},
+    ],
+)
+def test_windows_of_a_year_are_counted(keys: dict[str, Any]) -> None:
+    study = tiny.study(**keys, grid={"client_opt": ["adam"]})
+    (variant,) = study.variants.values()
+    year = tiny.tables(clients=1, rows=365 * 96)
+    dataset = build_dataset(variant, year)
+    counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
+    windows = variant.windows
+    lost = windows.look_back + windows.farthest - 1  # those that would begin before the first row
+    assert counts.train - lost == pytest.approx(len(dataset.starts(0, "train")), abs=2 * 96)
+    held_out = len(dataset.starts(0, "validation")) + len(dataset.starts(0, "test"))
+    assert counts.held_out - lost == pytest.approx(held_out, abs=2 * 96)
+
+
+def test_clients_that_train_for_late_ones_have_all_windows() -> None:
+    keys = {"sharing": {"P1": ["*"], "late": {"join": "unseen", "turns": 3}}}
+    keys |= {"windows": {"history": 1, "scaling": "per_client"}, "federation": {"local_epochs": 1}}
+    keys |= {"grid": {"sharing": ["P1", "late"]}}
+    study = tiny.study(**keys)
+    assert 30 * local_steps(study, "P1") < local_steps(study, "late")
+    further = [{"name": "lightgbm_bagged"}, {"name": "lightgbm_others", "turns": 3}]
+    own, both = (
+        workload.seconds_of_baselines(tiny.study(**keys, baselines={"further": some}), 3)
+        for some in (further[:1], further)
+    )
+    short = tiny.study(windows={"scaling": "per_client"}, baselines={"further": further})
+    assert both > 2 * own
+    assert both < workload.seconds_of_baselines(short, 3)
+
+
+def test_the_public_models_of_a_study_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the models of two sites takes two to three minutes."""
+    keys = {"name": "sites", "public": {"kind": "homes"}}
+    data = {"source": "meters", "states": ["a", "b"], "clients": {"a": 200, "b": 30}}
+    data["meters"] = {"interval": 60}
+    study = Study.parse(keys | {"data": data}, "test")
+    assert 3 * 120 < workload.seconds_of_public(study) < 3 * 180
+    few = Study.parse(keys | {"data": data | {"clients": {"a": 2, "b": 2}}}, "test")
+    assert workload.seconds_of_public(few) < 60
+    monkeypatch.setattr(workload, "seconds_of_baselines", lambda *_: 0)
+    work = pd.DataFrame({"client_steps": [0], "evaluations": [0]})
+    _, most = workload.seconds(study, {"": work}, speed=1)
+    assert most == 2 * (workload.SECONDS_AROUND + workload.seconds_of_public(study))
+    without = Study.parse({"name": "sites", "data": data}, "test")
+    assert workload.seconds_of_public(without) == 0

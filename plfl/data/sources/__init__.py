@@ -20,9 +20,9 @@ import numpy as np
 from plfl.base import DataFrame
 from plfl.base.errors import ConfigError, DataError, Problem
 from plfl.base.files import sha256
-from plfl.base.minutes import MINUTES_PER_YEAR
-from plfl.config.sections import Data, Windows
-from plfl.data.dataset import ClientView, Dataset
+from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
+from plfl.config.sections import TESTED_WEEKS, Data, Windows
+from plfl.data.dataset import ClientView, Dataset, held_out_rows
 from plfl.data.examples import Examples, ExampleTables
 from plfl.data.features import assemble, resampled
 from plfl.data.windows import Limits, build
@@ -117,9 +117,18 @@ class LoadSource(Source):
         return build_dataset(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
-        rows = MINUTES_PER_YEAR // data.interval
-        train = int(windows.split[0] * MINUTES_PER_YEAR / data.interval)
-        return Counts(train, rows - train)
+        interval, share = data.interval, sum(windows.split[:2])
+        rows = MINUTES_PER_YEAR // interval
+        if windows.has_validation and data.origin_date is None:
+            train = int(windows.split[0] * MINUTES_PER_YEAR / interval)
+            return Counts(train, rows - train)
+        tested_rows = TESTED_WEEKS * MINUTES_PER_WEEK // interval
+        history = round(share * rows) if data.origin_date is None else rows - tested_rows
+        test = rows - history
+        if windows.history is not None:
+            history = min(history, windows.history * MINUTES_PER_WEEK // interval)
+        held = held_out_rows(history, interval)
+        return Counts(history - held, held + test)
 
     def noise(self, study: Study, client_count: int = 1) -> Examples:
         """A year of random numbers for each client, or ten windows if that is longer. ConfigError
