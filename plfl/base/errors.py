@@ -44,6 +44,8 @@ class Problem:
     and numbers; empty: those with the same remedy, or without any with the same text, are."""
     note: str = ""
     """What else there is to say, at the end and in brackets."""
+    answers: tuple[Key, ...] = field(default=(), compare=False)
+    """If it is a question, the first of its answers: keys with their values."""
     place_words: str = field(default="", compare=False, repr=False)
     """The place in the words of its reader, which `word_keys` gives where the problem is found."""
 
@@ -120,9 +122,11 @@ class DataError(PlflError):
     """Input data that cannot be used: a missing or damaged file, column or value."""
 
 
-def data_error(place: Path | Place | Key | str, text: str, remedy: str = "") -> DataError:
+def data_error(
+    place: Path | Place | Key | str, text: str, remedy: str = "", *answers: Key
+) -> DataError:
     """The error about one problem with data; see `Problem`."""
-    return DataError(Problem(place, text, remedy))
+    return DataError(Problem(place, text, remedy, answers=answers))
 
 
 class ResultsError(PlflError):

@@ -34,7 +34,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         if not words:
             parser.print_help(sys.stderr)
             return 2
-        options = parser.parse_args(words)
+        options = parser.parse_args(words, argparse.Namespace(words=words))
         if files := getattr(options, "trust", []):
             trust(*files)
         status: int | None = options.run(options)

@@ -1,6 +1,6 @@
 """A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from functools import partial
 from glob import escape
@@ -21,7 +21,7 @@ from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.paths import client_names, raw_files
-from plfl.data.meters.questions import LARGEST_LOADS
+from plfl.data.meters.questions import LARGEST_LOADS, PLACE, answered
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 from plfl.public.inputs import LeadTime
@@ -54,15 +54,17 @@ def recognise(
     kind: MeterKind | None = None,
     holidays: Holidays | None = None,
     origins: int | None = None,
+    command: str = "",
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study: their content, and the configuration.
 
     `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
     a UTC offset need `timezone`. `lead_time`: what is forecast. `kind`: of the meters; with it, the
     model of public meters is among the baselines. `origins`: the number of test sets, of several
-    each with a training before it; None: as many as `origins_in_seasons` finds. DataError:
-    something is wrong or ambiguous, or there are too few readings for these origins; the message
-    lists all problems of all files.
+    each with a training before it; None: as many as `origins_in_seasons` finds. `command`: what
+    the user wrote, to which a message adds the answers to its questions. DataError: something is
+    wrong or ambiguous, or there are too few readings for these origins; the message lists all
+    problems of all files.
     """
     paths = list(paths)
     raw = raw_files(paths)
@@ -82,7 +84,8 @@ def recognise(
                 f"{Key('data.meters.join_files', 'true')} if they are parts of one meter)"
             )
     _add_problems(exports, meters)
-    exports.refuse("nothing was written")
+    _add_later_questions(exports, meters, read)
+    exports.refuse("nothing was written", command)
     origins_key = origins_in_seasons(exports) if origins is None else None
     if origins is not None and origins > 1:
         origins_key = origins_apart(exports, origins)
@@ -92,6 +95,25 @@ def recognise(
     if holidays is not None:
         study["windows"]["covariates"].append(holidays.model_dump(exclude_unset=True))
     return exports, study
+
+
+def _add_later_questions(
+    exports: Exports, meters: Meters, read: Callable[[Meters], Exports]
+) -> None:
+    """Add to the problems the questions that would come after the first answers to those in them,
+    so that all are asked at once."""
+    later_exports = exports
+    new_questions = [problem for problem in exports.problems if problem.answers]
+    while any(question.place not in later_exports.forms for question in new_questions):
+        meters = answered(meters, (key for question in new_questions for key in question.answers))
+        later_exports = read(meters)
+        _add_problems(later_exports, meters)
+        new_questions = [
+            problem
+            for problem in later_exports.problems
+            if problem.answers and problem not in exports.problems
+        ]
+        exports.problems += new_questions
 
 
 def _column_of_all(exports: Exports, meters: Meters) -> str | None:
@@ -160,6 +182,7 @@ def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
         f"the stamps have no UTC offset ({counted(len(local), 'such file')})",
         f"set the place, as in {Key('data.meters.timezone', 'America/New_York')}, or a fixed zone "
         "if the clock never changes, such as Etc/GMT+5 or UTC",
+        answers=(Key("data.meters.timezone", PLACE),),
     )
 
 

@@ -157,12 +157,12 @@ def test_a_number_that_was_cut_off_is_no_reading(mark: str, separator: str, tmp_
     last = f"2020-03-02 00:00{separator}0"
     for end in (f"{mark}\n", ""):
         path.write_text("\n".join([*lines, last + end]))
-        exports, _ = recognise([path], Meters(timezone="UTC"), origins=1)
+        exports, _ = recognise([path], Meters(timezone="UTC", stamp="end"), origins=1)
         assert exports.meters["school"].load.iloc[-1] == 0
     path.write_text("\n".join([*lines, last + mark]))
     with naming(DataError, f"school.csv: line {len(LINES) + 1}", "within a number", "copy it"):
         recognise([path], Meters(timezone="UTC"))
     whole_numbers = [re.sub(r"[.,]\d$", mark, line) for line in lines]
     path.write_text("\n".join(whole_numbers))  # it is how they are written
-    exports, _ = recognise([path], Meters(timezone="UTC"), origins=1)
+    exports, _ = recognise([path], Meters(timezone="UTC", stamp="end"), origins=1)
     assert exports.meters["school"].load.iloc[-1] == 3

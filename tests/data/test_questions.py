@@ -1,5 +1,6 @@
 """What a file in no known format does not say is asked, with what was seen and what to answer."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.base.keys import word_keys
 from plfl.cli import init
+from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data.meters import cleaning
 from plfl.data.meters.exports import Exports
@@ -26,6 +28,47 @@ def read(path: Path, table: pd.DataFrame, kind: MeterKind | None = "homes", **ke
     table.to_csv(path / "a.csv", index=False)
     meters = Meters.model_validate({"timezone": "UTC", **keys})
     return recognise([path / "a.csv"], meters, kind=kind)[0]
+
+
+def test_one_message_asks_all_and_has_the_command_that_goes_on(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.DataFrame({"when": HOURS + pd.Timedelta(hours=5), "alpha": LOADS * 50})
+    table.assign(beta=LOADS * 60).to_csv("a.csv", index=False)
+    assert main(["init", "meters", "a.csv", "--kind", "homes"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("plfl: 4 problems, nothing was written\n")
+    for words in ("'alpha', 'beta'", "no UTC offset", "unit of 'alpha'", "the reading of 05:00"):
+        assert words in told
+    assert "--stamp start if it is of 05:00 to 06:00, or --stamp end if it is of 04:00" in told
+    assert told.splitlines()[-2] == "to go on, change what is not so, name the place, and run"
+    command = shlex.split(told.splitlines()[-1].replace("PLACE", "Europe/Berlin"))
+    assert {"load=alpha", "start", "kWh"} < {*command}
+    assert command[:2] == ["plfl", "init"]
+    assert main(command[1:]) == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "is_asked"),
+    [
+        (["timestamp", "kwh"], False),
+        (["t", "north (kWh)"], False),
+        (["t", "value"], True),
+        (["t", "kWh", "temperature"], True),
+    ],
+)
+def test_nobody_is_asked_about_the_stamps_of_a_plain_table(
+    tmp_path: Path, names: list[str], is_asked: bool
+) -> None:
+    stamps = HOURS + pd.Timedelta(hours=5)
+    columns = [stamps, LOADS, np.arange(len(HOURS)) % 30]
+    table = pd.DataFrame(dict(zip(names, columns, strict=False)))
+    if is_asked:
+        with naming(DataError, "whether the reading of 05:00 is that of the hour after", "stamp"):
+            read(tmp_path, table)
+        assert len(read(tmp_path, table, stamp="end").meters) == 1
+    else:
+        assert any("which nothing says" in line for line in read(tmp_path, table).report())
 
 
 @pytest.mark.parametrize("end_after", [1, -1], ids=["start first", "end first"])

@@ -519,11 +519,11 @@ def write_export(path: Path, beginning: str) -> None:
 
 def test_meters_with_few_readings_are_forecast_without_a_study(here, invoke):
     Path("short.csv").write_text("\n".join(["at,x", *text(hours(rows=200), loads(200))]))
-    said = invoke("init", "meters", "short.csv", "--timezone", "UTC").out
+    keys = ["--timezone", "UTC", "--stamp", "end"]
+    said = invoke("init", "meters", "short.csv", *keys).out
     assert "plfl forecast short.csv --kind homes" in said
     Path("long.csv").write_text("\n".join(["at,y", *text(hours(rows=400), loads(400))]))
-    command = ("init", "meters", "short.csv", "long.csv", "--timezone", "UTC", "--name", "both")
-    said = invoke(*command).out
+    said = invoke("init", "meters", "short.csv", "long.csv", *keys, "--name", "both").out
     assert "all meters have less than two weeks" not in said
     assert "x: takes no part, with less than two weeks of readings" in said
 
@@ -544,7 +544,8 @@ def test_each_problem_has_an_option_that_works_as_it_is_printed(
     rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
     Path("a.csv").write_text("\n".join([header, *rows]))
     command = ["init", "meters", "a.csv"]
+    said = ""
     for option in [*tried, "--timezone"]:
         said = invoke(*command, status=2).err
         command += shlex.split(re.findall(rf"{option}[ =](?:'[^']*'|[^\s;,]+)", said)[0])
-    invoke(*command)
+    invoke(*command, *(["--stamp", "end"] if "--stamp" in said else []))

@@ -29,6 +29,7 @@ from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format, is_fixed
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import (
+    PLACE,
     Assumption,
     LargestLoads,
     settle_cumulative,
@@ -113,12 +114,27 @@ class Exports:
             self.meters.pop(name, None)
         self.problems = [problem for problem in self.problems if problem.meter not in names]
 
-    def refuse(self, outcome: str = "") -> None:
+    def _first_answers(self) -> str:
+        """The first answers to the questions among the problems, each key once."""
+        keys: dict[tuple[str, str], Key] = {}
+        for key in (key for problem in self.problems for key in problem.answers):
+            entry = key.value.partition(":")[0] if key.value[0] in "{[" else ""
+            keys.setdefault((key.path, entry), key)
+        return " ".join(map(str, keys.values()))
+
+    def refuse(self, outcome: str = "", command: str = "") -> None:
         """Refuse the exports for a study if there are problems, of which the first are listed,
-        those that many files share once; above them their number and the `outcome`, if given."""
+        those that many files share once; above them their number and the `outcome`, if given, and
+        below them the `command`, if given, with the first answers to all questions."""
         hidden_count = len(lines := equal_lines(self.problems_of_study)) - MOST_PROBLEMS
         remainder = [f"and {counted(hidden_count, 'more problem')}"] if hidden_count > 0 else []
         head = [f"{counted(len(lines), 'problem')}, {outcome}"] if outcome else []
+        answers = self._first_answers()
+        if answers and command:
+            place = ", name the place" if PLACE in answers else ""
+            remainder.append(
+                f"to go on, change what is not so{place}, and run\n  {command} {answers}"
+            )
         if lines:
             raise DataError(*head, *lines[:MOST_PROBLEMS], *remainder)
 
@@ -278,13 +294,23 @@ def _settle(
                 )
             _keep(exports, "unit", open_units, assumption)
     if open_stamps:
-        open_pieces = {id(piece): piece for name in open_stamps for piece in pieces[name]}
+        every_piece = {id(piece): piece for name in open_stamps for piece in pieces[name]}
         zone = keys_of[open_stamps[0]].timezone_of(open_stamps[0])
-        assumption = settle_stamp(open_pieces.values(), zone)
-        if len(open_stamps) < len(pieces):  # a study has one key for all
-            assumption = replace(assumption, value="end")
-        _keep(exports, "stamp", open_stamps, assumption)
-    return [name for name in pieces if keys_of[name].unit is None]
+        with collect_problems(exports.problems):
+            is_asked = not all(_is_plain(piece, exports) for piece in every_piece.values())
+            assumption = settle_stamp(every_piece.values(), zone, is_asked)
+            if len(open_stamps) < len(pieces):  # a study has one key for all
+                assumption = replace(assumption, value="end")
+            _keep(exports, "stamp", open_stamps, assumption)
+            open_stamps = []
+    return [name for name in pieces if keys_of[name].unit is None or name in {*open_stamps}]
+
+
+def _is_plain(piece: Piece, exports: Exports) -> bool:
+    """Whether a file has nothing but times, names of meters, and loads in a unit that it states."""
+    form = exports.forms[piece.table.path].format
+    columns = (*form.time.column, *form.time.clock, *form.meters.column, *form.load.columns)
+    return form.load.unit is not None and {*map(str, piece.table.cells)} <= {*columns}
 
 
 def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumption) -> None:

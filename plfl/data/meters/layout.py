@@ -10,7 +10,6 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
-from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import Recognised
@@ -28,7 +27,7 @@ from plfl.data.meters.loads import (
     names_meter,
 )
 from plfl.data.meters.numbers import as_text, is_number, share_of_cells
-from plfl.data.meters.questions import choices, question
+from plfl.data.meters.questions import choices, chosen, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import parse
@@ -65,8 +64,9 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     )
     dates = dates_in(table) if day_columns else []
     if len(dates) == 1 and not has_clock(table.cells[dates[0]]):  # not one of each of 24 meters
-        plain = table.cells.drop(columns=day_columns).assign(load=1.0)
-        layout = find(replace(table, cells=plain), meters)
+        plain = table.cells.drop(columns=day_columns[1:])
+        columns = meters.columns | {"load": day_columns[0]}
+        layout = find(replace(table, cells=plain), meters.model_copy(update={"columns": columns}))
         layout = replace(layout, time=(dates[0],), stamp="start")
         table = replace(table, form=f"{table.form}, one row per day")
         unit = table.unit_of(day_columns[0])
@@ -123,17 +123,20 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     the header only, are refused."""
     stated = sorted({*unit_in} & {*quantities.LOAD_UNITS})
     if meters.unit is None and len(stated) > 1:
-        column = Key("data.meters.columns", flow({"load": unit_in[stated[-1]]}))
-        raise data_error(
-            table.path,
+        column = chosen("load", unit_in[stated[-1]])
+        raise question(
+            table,
             f"has readings in {' and '.join(stated)}",
             f"choose a column: {column}, or write all in one unit",
+            column,
         )
     if meters.unit is None and not stated and table.above:
-        raise data_error(
-            table.path,
+        unit_above = Key("data.meters.unit", min(table.above))
+        raise question(
+            table,
             f"{', '.join(sorted(table.above))} stands above the header",
-            f"if the readings are in it, set {Key('data.meters.unit', min(table.above))}",
+            f"if the readings are in it, set {unit_above}",
+            unit_above,
         )
     unit = meters.unit or (stated[0] if stated else quantities.unit_in_file_name(table.path.stem))
     if meters.cumulative and unit is not None and not unit.endswith("h"):
@@ -246,6 +249,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
             table,
             f"has no column of loads beside {listing}",
             f"export it with readings, or name their column in {remedy}",
+            *(chosen("load", column) for column in [*left_out][:1]),
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
@@ -355,6 +359,7 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
             f"{end!r} is always {minutes} minutes after {start!r}",
             "if they are the ends and the starts of intervals, set "
             f"{choices('timestamp', [start])}",
+            chosen("timestamp", start),
         )
     if times and (instant := _instant_of_all(table, times)):
         return (instant,), _mark_of(instant)
@@ -363,7 +368,12 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         columns += (
             f"; and that of the time of day beside one of dates: {choices('time_of_day', clocks)}"
         )
-    raise question(table, "the column of the time cannot be determined", f"choose it: {columns}")
+    raise question(
+        table,
+        "the column of the time cannot be determined",
+        f"choose it: {columns}",
+        *(chosen("timestamp", column) for column in times[:1]),
+    )
 
 
 def _mark_of(name: str) -> str | None:
@@ -494,6 +504,7 @@ def _refuse_other_things(table: RawTable, meters: Meters) -> None:
                 table,
                 f"has no readings of consumption ({column!r} is {name!r} in all rows)",
                 f"export those of the import, or set {every_meter} if these are to be forecast",
+                every_meter,
             )
 
 
@@ -532,11 +543,12 @@ def _name(
         return telling_columns[0]
     if not telling_columns and len(readings) == 1 and not words:
         return None  # the readings themselves are duplicates
-    raise data_error(
-        table.path,
+    columns = telling_columns or [*words, *readings]
+    raise question(
+        table,
         "most times occur more than once",
-        "if a column names the meter, set it: "
-        f"{choices('meter', telling_columns or [*words, *readings])}",
+        f"if a column names the meter, set it: {choices('meter', columns)}",
+        chosen("meter", columns[0]),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import DataError, data_error
+from plfl.base.errors import DataError
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.messages import flow
@@ -17,7 +17,7 @@ from plfl.data.checks import is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
-from plfl.data.meters.questions import choices, question
+from plfl.data.meters.questions import choices, chosen, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
@@ -278,6 +278,7 @@ def ask_about_factors(table: RawTable, meters: Meters) -> None:
                 f"set {Key('data.meters.unit', 'Wh')}, or kWh if the factor is already in "
                 "them, or write a format with `load.factor` "
                 f"(docs/own-data.md)",
+                Key("data.meters.unit", "Wh"),
             )
 
 
@@ -295,11 +296,12 @@ def ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
     if stated and spans:
         listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
         every_meter = Key("data.meters.only", "['*']")
+        no_loads = Key("data.meters.leave_out", flow(list(spans)))
         raise question(
             table,
             f"{listing} beside {stated[0]!r}: few whole numbers, which may be no loads",
-            f"set {Key('data.meters.leave_out', flow(list(spans)))}, or {every_meter} if "
-            f"all are meters",
+            f"set {no_loads}, or {every_meter} if all are meters",
+            no_loads,
         )
 
 
@@ -325,6 +327,7 @@ def ask_which_load(
         f"choose that of the consumption: {choices('load', by_likelihood)}; or set "
         f"{Key('data.meters.only', flow(list(counts)))} if all are "
         f"meters{_offer_sum_of_registers(names, meters)}",
+        chosen("load", by_likelihood[0]),
     )
 
 
@@ -351,13 +354,14 @@ def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
     )
     if meters.only or not 1 < len(names) <= _NARROW or is_of_keys or is_of_meters:
         return
-    choice = Key("data.meters.columns", flow({"meter": column}))
+    choice, first = chosen("meter", column), Key("data.meters.only", flow(registers[:1]))
     raise question(
         table,
         f"{column!r} has {name_list(names)}, which may be parts of one meter",
-        f"choose one: {choice} and {Key('data.meters.only', flow(registers[:1]))}; or set "
-        f"{choice} if all are "
+        f"choose one: {choice} {first}; or set {choice} if all are "
         f"meters{_offer_sum_of_registers(names, meters)}",
+        choice,
+        first,
     )
 
 
@@ -368,10 +372,11 @@ def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[st
     for column in (column for column in columns if not WORDS.quality.has_word_of(column)):
         loads = [name for name in readings if name != column]
         if len(loads) == 1 and (blocks := _blocks(table, column)):
-            choice = Key("data.meters.only", flow(blocks[:1]))
-            raise data_error(
-                table.path,
+            choice, first = chosen("meter", column), Key("data.meters.only", flow(blocks[:1]))
+            raise question(
+                table,
                 f"{column!r} has {len(blocks)} values: {name_list(blocks)}",
-                f"if they name meters, set {choices('meter', [column])}, and {choice} (or others) "
-                f"if not all have loads; if they name none, {choices('load', loads)}",
+                f"if they name meters, set {choice}, with {first} (or others) if not all have "
+                f"loads; if they name none, {choices('load', loads)}",
+                choice,
             )

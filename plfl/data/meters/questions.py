@@ -4,10 +4,11 @@ possible and told, or asked."""
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from plfl.base.errors import DataError, data_error
 from plfl.base.keys import Key
@@ -44,6 +45,8 @@ _MOST_COLUMNS = 8
 """Columns that are shown in a question."""
 _ENOUGH_METERS = 50
 """Meters that tell the unit of all."""
+PLACE = "PLACE"
+"""What stands for the place of the meters in an answer that only the user can complete."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,9 @@ class Assumption:
     """What it is, why, and how to change it; empty if it is certain."""
 
 
-def question(table: RawTable, text: str, remedy: str) -> DataError:
+def question(table: RawTable, text: str, remedy: str, *answers: Key) -> DataError:
     """The error that asks about a file: what is open, what answers it, and what the file has, the
-    first, second and last value of each column."""
+    first, second and last value of each column. `answers`: the keys of the first way."""
     parts = []
     for column in list(map(str, table.cells))[:_MOST_COLUMNS]:
         values = table.cells[column]
@@ -68,12 +71,31 @@ def question(table: RawTable, text: str, remedy: str) -> DataError:
     remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
     rows = counted(len(table.cells), "row")
     excerpt = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
-    return data_error(table.path, text, f"{remedy}\n  {excerpt}")
+    return data_error(table.path, text, f"{remedy}\n  {excerpt}", *answers)
+
+
+def answered(meters: Meters, answers: Iterable[Key]) -> Meters:
+    """The keys with some answers to questions; a place that the user must name is UTC."""
+    update: dict[str, Any] = {}
+    for key in answers:
+        name, value = key.path.rpartition(".")[2], yaml.safe_load(key.value)
+        given = update.get(name, getattr(meters, name))
+        if isinstance(value, dict):
+            value |= given
+        elif isinstance(value, list):
+            value = [*given, *value]
+        update[name] = "UTC" if value == PLACE else value
+    return meters.model_copy(update=update)
+
+
+def chosen(role: str, column: str) -> Key:
+    """The key that chooses a column."""
+    return Key("data.meters.columns", flow({role: column}))
 
 
 def choices(role: str, columns: Sequence[str]) -> str:
     """The keys that choose one of some columns."""
-    keys = [Key("data.meters.columns", flow({role: column})) for column in columns[:_MOST_COLUMNS]]
+    keys = [chosen(role, column) for column in columns[:_MOST_COLUMNS]]
     return " or ".join(map(str, keys)) + (
         f" or another of {len(columns)}" if len(columns) > _MOST_COLUMNS else ""
     )
@@ -135,6 +157,7 @@ def settle_unit(
         piece.table.path,
         f"nothing says the unit of {piece.columns[name]!r}{more_columns}",
         f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
+        Key("data.meters.unit", unit),
     )
 
 
@@ -156,18 +179,39 @@ def settle_cumulative(pieces: Iterable[Piece]) -> Assumption | None:
     )
 
 
-def settle_stamp(pieces: Iterable[Piece], zone: str) -> Assumption:
+def settle_stamp(pieces: Collection[Piece], zone: str, is_asked: bool) -> Assumption:
     """What the stamps of files that do not say it mark: starts of intervals if these fill whole
-    days then, otherwise ends."""
+    days then, otherwise ends.
+
+    Raises:
+        DataError: `is_asked`, and hours fill no whole days; the message says what to set.
+    """
     marks = {mark for piece in pieces if (mark := _mark_of_days(piece, zone))}
     if marks == {"end"}:
         return Assumption("end", "")
+    for piece in pieces if is_asked and not marks else ():
+        if usual_step(pd.DatetimeIndex(piece.times.stamps)) == _HOUR:
+            raise _question_of_stamp(piece)
     reason = "so that whole days are filled" if marks == {"start"} else "which nothing says"
     mark, other_mark = ("start", "end") if marks == {"start"} else ("end", "start")
     return Assumption(
         mark,
         f"stamps are read as the {mark}s of intervals, {reason} "
         f"(should {Key('data.meters.stamp')} be {other_mark}?)",
+    )
+
+
+def _question_of_stamp(piece: Piece) -> DataError:
+    """The error that asks whether hours come before or after their stamps."""
+    first = piece.times.stamps.min()
+    before, after = (f"{first + pd.Timedelta(hours=hours):%H:%M}" for hours in (-1, 1))
+    start, end = (Key("data.meters.stamp", mark) for mark in ("start", "end"))
+    return data_error(
+        piece.table.path,
+        f"nothing says whether the reading of {first:%H:%M} is that of the hour after or before it",
+        f"set {start} if it is of {first:%H:%M} to {after}, or {end} if it is of {before} to "
+        f"{first:%H:%M}\n  seen: {_readings_in_words(piece, str(piece.readings.columns[0]))}",
+        start,
     )
 
 

@@ -317,6 +317,7 @@ class _Reader:
             "does not state the unit of its readings, which differs between files of the "
             f"format {self.recognised_file.name}",
             f"set {Key('data.meters.unit', 'kWh')}, or the one that is right",
+            Key("data.meters.unit", "kWh"),
         )
 
     # -- readings ----------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
             raw.path,
             f"may be in the formats {' and '.join(best)}",
             f"name the right one: {Key('data.meters.format', best[0])}",
+            Key("data.meters.format", best[0]),
         )
     return _read(raw, shipped_formats()[best[0]], best[0], headers) if best else None
 
