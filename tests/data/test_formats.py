@@ -454,3 +454,36 @@ def test_the_sample_of_an_own_format_is_compared_when_it_is_used(
     assert "mine.toml: its sample is read otherwise: kwh of a: 1197, but" in said
     Path("mine.toml").write_text(f"{form}{sample}kwh = 1197\n")
     invoke(*command)
+
+
+def test_accumulated_reads_are_refused_by_their_own_name(tmp_path: Path) -> None:
+    lines = ["100,NEM13,202401010000,MDA1,RET1", "250,NMI1,11,1,11,1,METER1,I,,100,20231001,A"]
+    (path := tmp_path / "a.csv").write_text("\n".join([*lines, "900"]))
+    with naming(DataError, "a.csv: is NEM13 (line 2)", "months apart", "(NEM12)") as caught:
+        recognise([path], Meters())
+    assert "damaged" not in str(caught.value)
+
+
+@pytest.mark.parametrize("second", [0, 34])
+def test_messages_of_a_device_need_no_whole_minutes(tmp_path: Path, second: int) -> None:
+    sample = (schema.FORMATS_FOLDER / "tasmota.sample.jsonl").read_text(encoding="utf-8")
+    first = json.loads(sample.splitlines()[0])
+    start = pd.Timestamp("2024-10-01 00:00") + pd.Timedelta(seconds=second)
+    messages = []
+    for number in range(288 * 15):
+        first["Time"] = (start + pd.Timedelta(minutes=5 * number)).isoformat()
+        first["ENERGY"]["Total"] = round(100 + 0.02 * number + 0.01 * (number // 288 % 2), 3)
+        messages.append(json.dumps(first))
+    (path := tmp_path / "plug.txt").write_text("\n".join(messages))
+    (meter,) = recognise([path], Meters(timezone="Europe/Berlin"))[0].meters.values()
+    assert meter.minutes == 15
+    assert meter.load.iloc[:90].sum() == pytest.approx(90 * 0.06)
+    assert meter.load.between(0.049, 0.071).all()
+
+
+def test_lines_of_json_are_a_table(tmp_path: Path) -> None:
+    stamps = pd.date_range("2024-01-01", periods=400, freq="h")
+    lines = [json.dumps({"at": str(at), "used kWh": 1 + at.hour / 8}) for at in stamps]
+    (path := tmp_path / "a.json").write_text("\n".join(lines))
+    (meter,) = recognise([path], Meters(timezone="UTC", stamp="end"))[0].meters.values()
+    assert meter.load.sum() == pytest.approx(sum(1 + at.hour / 8 for at in stamps))

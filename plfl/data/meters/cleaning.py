@@ -44,6 +44,9 @@ POWER_UNITS = ("kW", "W", "MW")
 _EXPORT_AGAIN = "export it with readings every 15, 30 or 60 minutes"
 _FEWEST_ROWS = 4
 """Fewer readings may have gaps between all of them, so that they do not tell their step."""
+_HOUR = 60
+_GRID = 15
+"""Minutes of the clock at which intervals end, unless they are shorter."""
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
 _USUAL_PART = 0.9
@@ -524,12 +527,20 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
 
 def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | None:
     """The length of intervals, at least twice the usual step, in which a register that is read at
-    irregular times is known; None if no step is the usual one, or most steps are alike."""
-    steps = np.diff(_seconds(pd.DatetimeIndex(rows.index[rows["_load"].notna()]))) / 60
-    if len(steps) < _ENOUGH_STEPS or np.unique(steps, return_counts=True)[1].max() * 2 > len(steps):
+    irregular times is known; at least that step, if most are alike, and none is at a time at which
+    intervals end. None if readings are at regular times."""
+    times = _seconds(pd.DatetimeIndex(rows.index[rows["_load"].notna()])) / 60
+    steps = np.diff(times)
+    if len(steps) < _ENOUGH_STEPS:
         return None
+    values, counts = np.unique(steps, return_counts=True)
+    is_regular = counts.max() * 2 > len(steps)
+    step = values[counts.argmax()]
+    if is_regular and (_HOUR % step or (times % min(step, _GRID) == 0).mean() > 0.5):
+        return None
+    shortest = np.median(steps) * (1 if is_regular else 2)
     lengths = SERIES_MINUTES if interval is None else (interval,)
-    return next((length for length in lengths if length >= 2 * np.median(steps)), None)
+    return next((length for length in lengths if length >= shortest), None)
 
 
 class _Readings:
@@ -610,7 +621,7 @@ class _Readings:
         values, counts = np.unique(ends % step, return_counts=True)
         phase = values[counts.argmax()]
         # Half hours may end at :15 and :45, unless they are summed.
-        is_allowed = phase % (step if is_summed else min(step, 15)) == 0
+        is_allowed = phase % (step if is_summed else min(step, _GRID)) == 0
         is_off = (ends % step != phase) | (not is_allowed)
         if is_off.any():
             row = int(np.argmax(is_off))

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import data_error
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
@@ -36,9 +37,10 @@ def read_nem12(raw: RawFile) -> pd.DataFrame:
         fields = [field.strip().strip('"') for field in line.split(",")]
         kind = fields[0]
         if kind == "250":
-            raise ValueError(
-                f"line {number} is of NEM13, whose readings are months apart; ask for interval "
-                "data (NEM12)"
+            raise data_error(
+                raw.path,
+                f"is NEM13 (line {number}): readings of a register that are weeks or months apart",
+                "ask the retailer or the distributor for interval data (NEM12)",
             )
         try:
             if kind == "200":
@@ -91,6 +93,33 @@ def read_sections(raw: RawFile) -> pd.DataFrame:
     if not rows:
         raise ValueError("it has no readings")
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+# -- PVOutput --------------------------------------------------------------------------------------
+
+_STATUS: tuple[str, ...] = (
+    "date",
+    "time",
+    "generated",
+    "efficiency",
+    "power",
+    "average power",
+    "normalised",
+)
+_STATUS += ("used", "load", "temperature", "voltage")
+
+
+def read_statuses(raw: RawFile) -> pd.DataFrame:
+    """The statuses of a history of PVOutput, one a row: `date`, `time`, `used` (the energy since
+    midnight) and `load` (the power), among others. They are separated by semicolons."""
+    (lines,) = raw.sheets.values()
+    statuses = [
+        (number + position / 1000, status.split(","))
+        for number, line in enumerate(lines, 1)
+        for position, status in enumerate(filter(str.strip, line.split(";")))
+    ]
+    rows = {number: dict(zip(_STATUS, fields, strict=False)) for number, fields in statuses}
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("")
 
 
 # -- tables beside each other ----------------------------------------------------------------------
@@ -263,6 +292,7 @@ READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "nem12": read_nem12,
     "sections": read_sections,
     "beside": read_beside,
+    "statuses": read_statuses,
     "espi": read_espi,
     "eiep13a": read_eiep13a,
     "mscons": read_mscons,

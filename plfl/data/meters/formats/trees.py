@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
@@ -37,6 +38,9 @@ def _parse(content: bytes) -> object:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
+        if content.count(b"\n{"):  # lines of JSON, such as messages of a device
+            with suppress(ValueError):
+                return [json.loads(line) for line in content.splitlines() if line.strip()]
         raise ValueError(f"no JSON: {error}") from None
 
 
