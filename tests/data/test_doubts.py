@@ -34,6 +34,15 @@ def late(load: np.ndarray) -> np.ndarray:
     return sums
 
 
+def few_late(load: np.ndarray, count: int) -> np.ndarray:
+    """A load of which some spans of 12 hours are zero but for their sum at the end."""
+    late_load = load.copy()
+    for start in range(60, 60 + 200 * count, 200):
+        late_load[start + 11] = load[start : start + 12].sum()
+        late_load[start : start + 11] = 0
+    return late_load
+
+
 VACANT = np.where(np.arange(ROWS) < ROWS // 2, loads(), 0.05)
 FAR = np.where(np.arange(ROWS) == 99, 50.0, loads())
 
@@ -46,6 +55,7 @@ FAR = np.where(np.arange(ROWS) == 99, 50.0, loads())
         (np.where(np.arange(ROWS) % 140 == 99, 15.0, loads(4)), ("x: single loads are 10 times",)),
         (FAR, ("x: single loads are 10 times all others", "data.meters.max_jump")),
         (late(loads(2)), ("x: zeros are followed by their sum", "data.meters.zero_run")),
+        (few_late(loads(2), 3), ("x: zeros are followed by their sum", "data.meters.zero_run")),
         (loads(3) / 1000, ("x: the mean load is below 2 W", "data.meters.unit")),
         (loads(3) * 1000, ("x: the mean load is above 100 kW", "data.meters.unit")),
         (loads(0), ("x: the loads are equal to those of another meter",)),
@@ -75,6 +85,12 @@ def test_equal_loads_of_different_spans_are_named(part: slice) -> None:
     assert line.startswith("x: the loads are equal to those of another meter")
     copy.load.iloc[99] += 0.001
     assert not doubts({"a": whole, "b": other, "x": copy})
+
+
+def test_zeros_are_ordinary_if_what_follows_them_is() -> None:
+    assert told(a=loads(0), x=few_late(loads(2), 2)) == []
+    vacant = few_late(loads(2), 4)
+    assert told(a=loads(0), x=np.minimum(vacant, loads(2).max())) == []
 
 
 def test_loads_of_a_coarse_resolution_are_not_constant() -> None:

@@ -36,6 +36,9 @@ _PADDED = 4
 """Zeros in a row before a load that is at least as large as that of as many intervals."""
 _ENOUGH_TIMES = 20
 """Times that tell a habit from chance."""
+_FEW_SUMS = 3
+"""Times that tell it of sums that are larger than what is ordinary: no meter of eight public sites
+has one, nor has any nine weeks of theirs."""
 _LEAST_KW = 0.002
 """The least mean load of a meter."""
 _NIGHT_ENDS = 4
@@ -317,10 +320,14 @@ def _has_late_sums(load: NDArray[np.float64]) -> bool:
     ends = starts + lengths
     lengths, ends = lengths[ends < len(load)], ends[ends < len(load)]
     other_loads = np.delete(load, ends)
-    if len(lengths) < _ENOUGH_TIMES:
+    other_loads = other_loads[other_loads > 0]
+    if len(lengths) < _FEW_SUMS:
         return False
-    if not (other_loads > 0).any():
-        return bool((lengths == np.median(lengths)).mean() > 1 - (1 - _CONSTANT_PART) * _LARGE)
+    if not len(other_loads):
+        is_alike = (lengths == np.median(lengths)).mean() > 1 - (1 - _CONSTANT_PART) * _LARGE
+        return bool(is_alike and len(lengths) >= _ENOUGH_TIMES)
     is_long = lengths >= _PADDED
-    late = load[ends] > 0.5 * np.median(other_loads[other_loads > 0]) * (lengths + 1)
-    return bool((late & is_long).sum() >= _ENOUGH_TIMES) and bool(late[is_long].mean() > 0.5)
+    is_late = is_long & (load[ends] > 0.5 * np.median(other_loads) * (lengths + 1))
+    is_rare = load[ends] > np.quantile(other_loads, _ORDINARY_PART)
+    is_often = is_late.sum() >= _ENOUGH_TIMES or (is_late & is_rare).sum() >= _FEW_SUMS
+    return bool(is_often and is_late.sum() > 0.5 * is_long.sum())
