@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.public.inputs import (
     HOURS_PER_WEEK,
@@ -35,6 +36,7 @@ from plfl.public.inputs import (
     Floats,
     HourlyLoads,
     Inputs,
+    Integers,
     LeadTime,
     inputs_of,
 )
@@ -129,11 +131,13 @@ class PublicModel:
     ahead: LeadTime
     most_meters: int = 10_000
     sizes: TreeSizes = PUBLIC
+    seed: int = 1
 
     @property
     def file(self) -> Path:
         """Where it is kept."""
         size = f"{self.most_meters}-{self.sizes.trees}-{self.sizes.leaves}"
+        size += f"-seed{self.seed}" if self.seed != 1 else ""
         return MODELS / f"{'+'.join(self.sites)}-{self.ahead}-{size}.txt"
 
     def loads(self, site: str) -> list[HourlyLoads]:
@@ -148,7 +152,7 @@ class PublicModel:
         """Train it and keep it."""
         if not self.file.exists():
             windows = gather_places([self.loads(site) for site in self.sites], self.ahead)
-            booster = fit(*windows, self.sizes)
+            booster = fit(*windows, self.sizes, seed=self.seed)
             self.file.parent.mkdir(parents=True, exist_ok=True)
             booster.save_model(str(self.file))
         return str(self.file)
@@ -333,6 +337,52 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Tested:
+    """The windows of a meter in the four weeks after an origin, with so many weeks of readings."""
+
+    weeks: int
+    origin: int
+    meter: str
+    loads: HourlyLoads
+    windows: tuple[Integers, Integers, int]
+    """Last known rows (W,), leads (W,), and the first row that the meter knows."""
+    inputs: Inputs
+    usable: NDArray[np.bool_]
+    """Windows (W,) that count."""
+    naive: float
+    """Mean absolute error of the last reading (an hour ahead) or of yesterday's load."""
+
+    def error_of(self, outputs: Floats) -> float:
+        """The mean absolute error of a model's outputs (W,), over that of the naive forecast."""
+        last, lead, _ = self.windows
+        wrong = np.abs(self.inputs.loads_of_outputs(outputs) - self.loads.load[last + lead])
+        return float(wrong[self.usable].mean() / self.naive)
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What tells its rows apart."""
+        return {"weeks": self.weeks, "origin": self.origin, "meter": self.meter}
+
+
+def tested(site: str, ahead: LeadTime, some: slice = slice(None)) -> Iterator[Tested]:
+    """What public models are tested on: some meters of a site, with one and with four weeks."""
+    loads, stamps, names = meters(site)
+    named = spread_over([*zip(names, loads, strict=True)][some], MOST_TESTED)
+    for weeks, (number, origin) in itertools.product((1, 4), enumerate(ORIGINS[site])):
+        begin = int(stamps.searchsorted(pd.Timestamp(origin), "right"))
+        first = begin - HOURS_PER_WEEK * weeks
+        for name, one in named:
+            last, lead = windows(begin, min(TEST, len(one.load) - begin), ahead, one.hour)
+            inputs = inputs_of(one, ahead, last, lead, first)
+            truth = one.load[last + lead]
+            base = one.load[last] if ahead == "hour" else one.load[last + lead - 24]
+            usable = np.isfinite(truth) & np.isfinite(base) & np.isfinite(inputs.scale)
+            if usable.sum() > 100:
+                naive = float(np.abs(base - truth)[usable].mean())
+                yield Tested(weeks, number, name, one, (last, lead, first), inputs, usable, naive)
+
+
+@dataclass(frozen=True)
 class Curve:
     """A public model that is tested on the meters of a site, with one and with four weeks."""
 
@@ -343,7 +393,6 @@ class Curve:
 
     def results(self) -> list[dict[str, Any]]:
         """A row for each number of weeks, number of trees, origin and meter."""
-        loads, stamps, names = meters(self.site)
         trained = booster(self.model.train())
         ahead, rows = self.model.ahead, []
         lengths = {
@@ -352,24 +401,12 @@ class Curve:
         }
         keys = {"site": self.site, "ahead": ahead, "sites": "+".join(self.model.sites)}
         keys |= {"meters": self.model.count(), "leaves": self.model.sizes.leaves}
-        for weeks, (number, origin) in itertools.product((1, 4), enumerate(ORIGINS[self.site])):
-            begin = int(stamps.searchsorted(pd.Timestamp(origin), "right"))
-            for name, one in spread_over([*zip(names, loads, strict=True)], MOST_TESTED):
-                last, lead = windows(begin, min(TEST, len(one.load) - begin), ahead, one.hour)
-                inputs = inputs_of(one, ahead, last, lead, begin - HOURS_PER_WEEK * weeks)
-                truth = one.load[last + lead]
-                base = one.load[last] if ahead == "hour" else one.load[last + lead - 24]
-                usable = np.isfinite(truth) & np.isfinite(base) & np.isfinite(inputs.scale)
-                if usable.sum() <= 100:
-                    continue
-                naive = np.abs(base - truth)[usable].mean()
-                for trees, length in lengths.items():
-                    out = trained.predict(inputs.features, num_iteration=trees, num_threads=1)
-                    wrong = np.abs(inputs.loads_of_outputs(np.asarray(out)) - truth)[usable]
-                    rows.append(
-                        {**keys, "trees": trees, "bytes": length, "weeks": weeks}
-                        | {"origin": number, "meter": name, "error": wrong.mean() / naive}
-                    )
+        for test in tested(self.site, ahead):
+            for trees, length in lengths.items():
+                out = trained.predict(test.inputs.features, num_iteration=trees, num_threads=1)
+                size = {"trees": trees, "bytes": length}
+                error = {"error": test.error_of(np.asarray(out))}
+                rows.append({**keys, **size, **test.keys, **error})
         return rows
 
 
