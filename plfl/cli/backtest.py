@@ -24,7 +24,7 @@ from plfl.cli.meters import (
     share_messages,
 )
 from plfl.cli.results import find_results
-from plfl.forecast.backtest import backtest, backtest_new, describe_all
+from plfl.forecast.backtest import backtest, backtest_new, describe_all, describe_drift
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import has_medians
 from plfl.results.assignment import IN_USE
@@ -100,7 +100,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     keys = first_day.keys_for_study(options, forecasters.results)
     with word_keys(first_day.word_for_study):
         selection = keys_of_selection(options.client, options.newcomer)
-        _, tables, problems = forecasters.read(new, options.client, selection | keys)
+        _, tables, problems = forecasters.known_readings.read(new, options.client, selection | keys)
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         is_new = options.newcomer and client not in forecasters.clients
@@ -110,17 +110,12 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     results_of_meters = for_each_meter(tables, problems, score, action="backtest")
     if options.remember:
         first_day.remember(forecasters.results, keys)
-    print_by_text(forecasters.remarks({name: tables[name] for name in results_of_meters}))
+    scored_tables = {name: tables[name] for name in results_of_meters}
+    print_by_text(forecasters.known_readings.remarks(scored_tables))
     rows = [row for row, *_ in results_of_meters.values()]
     for row, past, *_ in results_of_meters.values():
-        if row["drift_low"] > 0:
-            print(
-                f"{row['client']}: its weekly error has grown from {past.mean():.2f} MASE by "
-                f"{row['drift']:.2f} ({row['drift_low']:.2f} to {row['drift_high']:.2f}): look for "
-                "a change in the building or its meter; if it stays, run the study again with "
-                "these readings",
-                file=sys.stderr,
-            )
+        if sentence := describe_drift(row, past):
+            print(f"{row['client']}: {sentence}", file=sys.stderr)
     if line := describe_all(rows):
         print(line, file=sys.stderr)
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}

@@ -6,11 +6,12 @@ from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.cli.common import Commands, add_parser
-from plfl.cli.forecast import add_with, check_with, choose_model
+from plfl.cli.forecast import add_with, check_with
 from plfl.cli.meters import INCOMPLETE_STATUS, for_each_meter, share_messages
 from plfl.cli.results import add_model
 from plfl.cli.score import open_study
-from plfl.forecast.choice import Forecasters, is_results_folder
+from plfl.forecast.choice import Forecasters
+from plfl.forecast.kept_models import is_results_folder
 from plfl.forecast.model import load
 from plfl.outside import clients as outside
 
@@ -77,11 +78,11 @@ def run(options: argparse.Namespace) -> int:
 
         def write(client: str, path: Path) -> None:
             try:
-                client_model = (
-                    choose_model(kept_forecasters, client, options.wanted, say)
-                    if kept_forecasters
-                    else model
-                )
+                client_model = model
+                if kept_forecasters:
+                    choice = kept_forecasters.choose(client, options.wanted)
+                    say(client, choice.sentence)
+                    client_model = kept_forecasters.model(choice.file)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 client_model.export(path, client, options.model)
             except PlflError as error:

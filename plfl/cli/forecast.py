@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
-from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.base.extras import require
@@ -25,16 +22,10 @@ from plfl.cli.meters import (
     share_messages,
 )
 from plfl.cli.results import find_results
-from plfl.data.meters.paths import client_name, raw_files
-from plfl.data.meters.tables import NO_READING
-from plfl.forecast.choice import Forecasters, is_results_folder
-from plfl.forecast.kept_errors import warn_of_sums
-from plfl.forecast.misfits import check_fit
-from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.output import FORMATS, Form
+from plfl.forecast.study_forecasts import Say, StudyForecasts
 from plfl.forecast.sums import SUM
 from plfl.public.models import METER_KINDS, card
-from plfl.results.assignment import IN_USE
 
 EXAMPLES = """
 plfl forecast exports/ --kind homes --timezone Europe/Berlin
@@ -118,20 +109,29 @@ def run(options: argparse.Namespace) -> int:
         return _forecast_with_study(options, say)
 
 
-def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], None]) -> int:
+def _forecast_with_study(options: argparse.Namespace, say: Say) -> int:
     """Forecast with the models of a study."""
-    kept_forecasters = (
-        Forecasters(options.file, options.accept_misfits)
-        if is_results_folder(options.file)
-        else None
+    study_forecasts = StudyForecasts(
+        options.file,
+        say,
+        forecaster=options.wanted,
+        has_new=options.newcomer,
+        has_earlier=options.all,
+        model_kind=options.model,
+        accepts_misfits=options.accept_misfits,
+        keeps_readings=options.keep_readings,
     )
-    if kept_forecasters is not None and kept_forecasters.are_of_plfl:
+    if study_forecasts.folder is not None and study_forecasts.folder.are_of_plfl:
         import_without("sklearn", "lightgbm")
-    _check(options, kept_forecasters is not None)
-    reader = kept_forecasters.any_model if kept_forecasters else load(options.file)
-    client = options.client or _only_client(reader, options, kept_forecasters is not None)
+    _check(options, study_forecasts.folder is not None)
+    reader = study_forecasts.any_model
     keys = first_day.keys_for_study(options, options.file)
-    readings_read, tables, problems = _read(options, kept_forecasters, reader, client, keys)
+    with word_keys(first_day.word_for_study):
+        selection = keys_of_selection(options.client, options.newcomer)
+        readings, tables, problems, absent_names = study_forecasts.read(
+            options.new, options.client, selection | keys
+        )
+    print_by_text(dict.fromkeys(absent_names, "not in these files"))
     if options.save is not None and len(tables) > 1:
         raise DataError(
             Problem(
@@ -140,148 +140,37 @@ def _forecast_with_study(options: argparse.Namespace, say: Callable[[str, str], 
                 "choose one with --client",
             )
         )
-
-    participants = kept_forecasters.clients if kept_forecasters else reader.clients
-    known_names = [name for name in tables if name in participants]
+    known_names = [name for name in tables if name in study_forecasts.participants]
     if options.newcomer and known_names:
         _name_participants(known_names, options.save)
 
-    fitting_names: set[str] = set()
-
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-        is_new = options.newcomer and name not in participants
-        model = _model(kept_forecasters, reader, name, readings, is_new, options, say)
-        if kept_forecasters and readings.empty:
-            fitting_names.add(name)
-            readings = kept_forecasters.latest_reading(name)
-            last = model.local_time(readings.index[-1], name)
-            say(name, f"no reading yet: forecast from the known ones, up to {last}")
-        first, reported_from = readings.index[0], None
-        if kept_forecasters and not is_new:
-            reported_from = kept_forecasters.last_known(name) + pd.Timedelta(minutes=1)
-            readings = kept_forecasters.read_by_next(model, name, readings)
-            fitting_names.add(name)
-        table = _forecasts(model, name, readings, first, reported_from, options)
-        if not (kept_forecasters or is_new or options.accept_misfits):
-            highest = model.highest_load(name)
-            check_fit(name, readings["load"], None, highest, model.local_time)
-        return table, model.short_name
+        model = study_forecasts.choose_model(name, readings)
+        if options.save is not None:
+            model.save(options.save)
+            print(f"wrote {options.save}", file=sys.stderr)
+        return study_forecasts.forecast(model, name, readings), model.short_name
 
     try:
         forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
     finally:  # those without a forecast need them in a later call
-        if kept_forecasters and options.keep_readings:
-            kept_forecasters.keep_readings(
-                {name: table for name, table in readings_read.items() if name in fitting_names}
-            )
+        study_forecasts.keep_readings(readings)
     if options.remember:
         first_day.remember(options.file, keys)
-    names_of_new = [name for name in forecasts_of_meters if name in fitting_names]
-    new_tables = {name: tables[name] for name in names_of_new if len(tables[name])}
-    _print_remarks(kept_forecasters, new_tables)
+    for texts in study_forecasts.remarks({name: tables[name] for name in forecasts_of_meters}):
+        print_by_text(texts)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
     names_used = ", ".join(dict.fromkeys(forecasters.values()))
     first_day.add_sum(options, forecasts, forecasters, problems)
-    _print_sum_warnings(kept_forecasters, forecasts, options.wanted)
+    if SUM in forecasts:
+        for name, warning in study_forecasts.sum_warnings().items():
+            print(f"{name}: {warning}", file=sys.stderr)
     table = form.table(forecasts, forecasters)
     suffix = reader.study.data.sample_suffix
     print(f"{names_used}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     return deliver_forecasts(table, options.out, len(forecasts), problems)
-
-
-def _only_client(model: ForecastModel, options: argparse.Namespace, is_folder: bool) -> str | None:
-    """The client of a file of models that has one, whose readings the files have; None of others
-    and with `--new`."""
-    is_only = not (is_folder or options.newcomer) and len(model.clients) == 1
-    return model.clients[0] if is_only else None
-
-
-def _print_sum_warnings(
-    kept_forecasters: Forecasters | None, forecasts: Collection[str], forecaster: str
-) -> None:
-    """Print that forecasts with a sum are not to be added, if the test of the study shows it."""
-    if kept_forecasters is None or SUM not in forecasts:
-        return
-    study = kept_forecasters.any_model.study
-    for state, warning in warn_of_sums(
-        kept_forecasters.results, study, forecaster or IN_USE
-    ).items():
-        place = f"{SUM} of {state}" if len(study.data.states) > 1 else SUM
-        print(f"{place}: {warning}", file=sys.stderr)
-
-
-def _print_remarks(kept_forecasters: Forecasters | None, tables: dict[str, pd.DataFrame]) -> None:
-    """Print what there is to know about the new readings of participants that are forecast."""
-    if kept_forecasters and tables:
-        print_by_text(kept_forecasters.remarks(tables))
-        print_by_text(kept_forecasters.lags(tables))
-
-
-def _read(
-    options: argparse.Namespace,
-    kept_forecasters: Forecasters | None,
-    reader: ForecastModel,
-    client: str | None,
-    keys: dict[str, Any],
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame], list[Problem]]:
-    """The readings in the files as they are, and over the intervals of the study, by meter, and the
-    problems of others. Participants whose files have no reading yet have an empty table."""
-    selection = keys_of_selection(client, options.newcomer)
-    with word_keys(first_day.word_for_study):
-        if kept_forecasters is None:
-            tables, problems = reader.read_all(options.new, client, selection | keys, options.file)
-            return tables, tables, problems
-        readings, tables, problems = kept_forecasters.read(options.new, client, selection | keys)
-    files = raw_files(options.new, with_subfolders=True)
-    if client is None and not options.newcomer and len(files) < len(readings):
-        absent_names = _absent(kept_forecasters.clients, tables, problems)
-        print_by_text(dict.fromkeys(absent_names, "not in these files"))
-    # Where a file is that of a participant, the others are each of one meter, too.
-    has_strangers = options.newcomer or any(
-        client_name(file) in kept_forecasters.clients for file in files
-    )
-    waiting_names = take_waiting(problems, kept_forecasters.clients, tables, client, has_strangers)
-    return readings, tables | dict.fromkeys(waiting_names, pd.DataFrame()), problems
-
-
-def _absent(
-    participants: Collection[str], tables: Collection[str], problems: Sequence[Problem]
-) -> list[str]:
-    """The participants of which nothing is in the files, neither readings nor problems."""
-    present_names = {*tables, *(problem.meter for problem in problems)}
-    return [name for name in participants if name not in present_names]
-
-
-def take_waiting(
-    problems: list[Problem],
-    participants: Collection[str],
-    tables: Collection[str],
-    client: str | None,
-    has_strangers: bool = False,
-) -> list[str]:
-    """The participants, or the only `client`, whose files have no reading yet; these problems are
-    taken out of the list. A file that has none, and is not that of a single participant, may be of
-    all that are not among the `tables` of readings."""
-    said_names = {problem.meter for problem in problems if problem.kind == NO_READING}
-    names = said_names & {*participants}
-    if said_names != names and not has_strangers:
-        names |= {*participants} if client is None else {client} & {*participants}
-        said_names |= names
-    else:
-        said_names = names
-    problems[:] = [
-        problem
-        for problem in problems
-        if problem.kind != NO_READING or problem.meter not in said_names
-    ]
-    refused_names = {problem.meter for problem in problems}
-    return [
-        name
-        for name in participants
-        if name in names and name not in tables and name not in refused_names
-    ]
 
 
 def _check_output_format(options: argparse.Namespace) -> None:
@@ -316,10 +205,6 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
     check_with(options, is_folder)
 
 
-def _say_nothing(client: str, text: str) -> None:
-    """Leave unsaid what there is to say of a meter."""
-
-
 def _name_participants(names: list[str], model_file: Path | None) -> None:
     """Say with `--new` that meters took part in the study, so that they are not new. DataError if
     the model of one of them is to be kept in a file."""
@@ -345,62 +230,3 @@ def check_with(options: argparse.Namespace, is_folder: bool) -> None:
         raise DataError(
             Problem("--with", "chooses among the forecasters of a results folder", "name one")
         )
-
-
-def choose_model(
-    kept_forecasters: Forecasters, client: str, forecaster: str, say: Callable[[str, str], None]
-) -> ForecastModel:
-    """The model for a meter that took part; a line says why."""
-    choice = kept_forecasters.choose(client, forecaster)
-    say(client, f"{choice.name}, {choice.why}")
-    return kept_forecasters.model(choice.file)
-
-
-def _model(
-    kept_forecasters: Forecasters | None,
-    reader: ForecastModel,
-    client: str,
-    readings: pd.DataFrame,
-    is_new: bool,
-    options: argparse.Namespace,
-    say: Callable[[str, str], None],
-) -> ForecastModel:
-    """The model for a meter; of a results folder, a line says why, in the first of the calls that
-    keep readings."""
-    if not is_new:
-        if kept_forecasters is None:
-            return reader
-        is_repeated = options.keep_readings and client in kept_forecasters.recent
-        tell = _say_nothing if is_repeated else say
-        return choose_model(kept_forecasters, client, options.wanted, tell)
-    logging.getLogger("plfl.forecast").setLevel(logging.INFO)
-    if kept_forecasters is None:
-        model = reader.adapt(readings, client)
-    else:
-        choice, model = kept_forecasters.choose_for_new(client, readings, options.wanted)
-        say(client, f"{choice.name}, {choice.why}")
-    if options.save is not None:
-        model.save(options.save)
-        print(f"wrote {options.save}", file=sys.stderr)
-    return model
-
-
-def _forecasts(
-    model: ForecastModel,
-    client: str,
-    readings: pd.DataFrame,
-    first: pd.Timestamp,
-    reported_from: pd.Timestamp | None,
-    options: argparse.Namespace,
-) -> pd.DataFrame:
-    """The forecasts for a meter, with the offsets of their stamps. `first`: the first reading in
-    its files; those before it are known. `reported_from`: as of `predict_next`."""
-    forecasts = (
-        model.predict(readings, client, options.model, fills_lags=True, since=first)
-        if options.all
-        else model.predict_next(readings, client, options.model, reported_from)
-    )
-    if forecasts.empty:
-        remedy = "add readings, or let a longer gap be filled with --max-gap MINUTES"
-        raise DataError(model.explain_no_forecast(readings, client, remedy))
-    return model.with_offsets(forecasts, client)

@@ -21,7 +21,8 @@ import pandas as pd
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem
 from plfl.deploy.protocol.client import CLIENT_MODEL_FILE, LATEST, read_latest
-from plfl.forecast.choice import Forecasters, is_results_folder
+from plfl.forecast.choice import Forecasters
+from plfl.forecast.kept_models import is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.reading_keys import READING_FILE, read_remembered
@@ -76,10 +77,10 @@ class Forecasts:
         forecasters = Forecasters(self.model, self.accepts_misfits)
         model = forecasters.model(forecasters.choose(self.name).file)
         keys = read_remembered(self.model)
-        _, tables, problems = forecasters.read([self.readings], self.name, keys)
+        _, tables, problems = forecasters.known_readings.read([self.readings], self.name, keys)
         if problems:
             raise DataError(*problems)
-        readings = forecasters.read_by_next(model, self.name, tables[self.name])
+        readings = forecasters.known_readings.read_by_next(model, self.name, tables[self.name])
         return model, self._following(model, readings)
 
     def _following(self, model: ForecastModel, readings: pd.DataFrame) -> pd.DataFrame:

@@ -40,8 +40,8 @@ def backtest(
     """
     choice = forecasters.choose(client, wanted)
     model = forecasters.model(choice.file)
-    known_readings = forecasters.readings[client]
-    joined = forecasters.with_earlier(client, new)
+    known_readings = forecasters.known_readings.study_readings[client]
+    joined = forecasters.known_readings.with_earlier(client, new)
     past, past_mase, after = pd.Series(dtype=float), np.nan, None
     if joined.index[-1] > known_readings.index[-1]:
         first = new["load"].dropna().index.min()
@@ -225,3 +225,15 @@ def drift(past: pd.Series[float], new: pd.Series[float]) -> dict[str, float]:
         return dict.fromkeys(names, np.nan)
     ends = ttest_ind(new, past, equal_var=False).confidence_interval()
     return dict(zip(names, (new.mean() - past.mean(), *map(float, ends)), strict=True))
+
+
+def describe_drift(row: Mapping[str, Any], test_weeks: pd.Series[float]) -> str:
+    """That the errors of a meter have grown; empty if its `drift` does not show it. `row`, and
+    the MASE of the weeks of the test set, as `backtest` returns them."""
+    if not row["drift_low"] > 0:
+        return ""
+    return (
+        f"its weekly error has grown from {test_weeks.mean():.2f} MASE by {row['drift']:.2f} "
+        f"({row['drift_low']:.2f} to {row['drift_high']:.2f}): look for a change in the building "
+        "or its meter; if it stays, run the study again with these readings"
+    )

@@ -12,7 +12,7 @@ from plfl.base.errors import ResultsError
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
-from plfl.forecast.choice import Forecasters, readings_of
+from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     SUM_COLUMNS,
@@ -22,6 +22,7 @@ from plfl.forecast.kept_errors import (
     sum_of_meters,
     warn_of_sums,
 )
+from plfl.forecast.known_readings import readings_of
 from plfl.forecast.sums import add_up as add_up_readings
 from plfl.pipeline.models import add_up_mixture
 from plfl.report.error_tables import lead_time_errors, sum_rows
@@ -87,7 +88,7 @@ def test_errors_are_those_of_the_kept_forecaster() -> None:
     forecasters = Forecasters(folder)
     tables = {
         client: pairs(forecasters.any_model, client, readings)
-        for client, readings in forecasters.readings.items()
+        for client, readings in forecasters.known_readings.study_readings.items()
     }
     begin, end = dataset.view.bounds[0, 2:].tolist()
     made_at = dataset.stamps[[begin + dataset.look_back - 1, end - 1 - dataset.horizons]].tolist()
@@ -114,7 +115,7 @@ def test_a_backtest_has_the_lead_times_above_a_day(windows: dict[str, int]) -> N
     write_readings(96 * 40)
     study = make_study(**STUDY | {"windows": STUDY["windows"] | windows})
     forecasters = Forecasters(write_results(study, "naive_week"))
-    model, readings = forecasters.any_model, forecasters.readings["a"]
+    model, readings = forecasters.any_model, forecasters.known_readings.study_readings["a"]
     table = pairs(model, "a", readings)
     forecasts = model.predict(readings, "a")
     known_times = readings.index[readings.index > pd.Timestamp(model.scalings["a"].known)]
@@ -129,7 +130,7 @@ def test_a_backtest_has_the_lead_times_above_a_day(windows: dict[str, int]) -> N
 def test_a_gap_a_day_before_leaves_a_forecast_in_a_backtest() -> None:
     write_readings(96 * 30)
     forecasters = Forecasters(write_results(make_study(**STUDY), "naive_week"))
-    model, readings = forecasters.any_model, forecasters.readings["a"].copy()
+    model, readings = forecasters.any_model, forecasters.known_readings.study_readings["a"].copy()
     whole = pairs(model, "a", readings)
     hole = readings.index[-200:-190]
     readings.loc[hole, "load"] = np.nan

@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from plfl.base.errors import DataError, Problem, ResultsError
-from plfl.cli.forecast import take_waiting
 from plfl.cli.meters import share_messages
 from plfl.config.sections import Meters, Windows
 from plfl.data.meters import read_files
@@ -31,6 +30,7 @@ from plfl.forecast.choice import Forecasters
 from plfl.forecast.meter_files import MeterFiles
 from plfl.forecast.misfits import describe_scale
 from plfl.forecast.repeated_hour import place_lone
+from plfl.forecast.study_forecasts import take_waiting
 from plfl.pipeline.file_patterns import FilePatterns
 from plfl.results.records import write_facts, write_table
 from plfl.study import Study
@@ -620,7 +620,7 @@ def test_a_fault_in_a_small_file_is_found_among_the_known_readings(
 ) -> None:
     """Of a night, most readings are far below the usual ones: they say nothing of a jump."""
     clock = pd.Timestamp("2024-03-29 01:00", tz="UTC")
-    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    monkeypatch.setattr("plfl.forecast.known_readings.read_clock", lambda: clock)
     export("night", LAST, "2024-03-30")
     for name in NAMES:
         table = pd.read_csv(f"night/{name}.csv")[:hours]
@@ -719,14 +719,17 @@ def test_the_mase_of_the_test_is_one_ratio_and_no_mean_of_weeks(results: Path) -
     export("april", LAST, "2024-04-11")
     forecasters = Forecasters(results)
     model = forecasters.any_model
-    known = forecasters.readings["attic"]
+    known = forecasters.known_readings.study_readings["attic"]
     table = pairs(model, "attic", known)
     table.loc[table.index < "2024-03-20", ["forecast"]] *= 1.5
     errors = table[["forecast", "last"]].sub(table["truth"], axis=0).abs().sum()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"{backtest.__module__}.pairs", lambda *arguments, **options: table)
         row, past, *_ = backtest(
-            forecasters, "attic", forecasters.read([Path("april")])[1]["attic"], "naive_day"
+            forecasters,
+            "attic",
+            forecasters.known_readings.read([Path("april")])[1]["attic"],
+            "naive_day",
         )
     assert len(past) == 2
     assert row["past_mase"] == pytest.approx(errors["forecast"] / errors["last"])
@@ -825,7 +828,7 @@ def test_files_without_a_reading_yet_are_forecast_from_known_ones(
     expected = print_forecasts(invoke, results, "until")
     for now, is_recent in (("2024-03-29 22:00", True), ("2024-03-29 23:00", False)):
         clock = pd.Timestamp(now, tz="UTC")
-        monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda clock=clock: clock)
+        monkeypatch.setattr("plfl.forecast.known_readings.read_clock", lambda clock=clock: clock)
         printed = invoke("forecast", results, "empty", *EMPTY, status=0 if is_recent else 2)
         told = [line for line in printed.err.splitlines() if "no reading yet" in line]
         assert len(told) == 3  # a line for each of three, and one for all of more
@@ -855,7 +858,7 @@ def test_of_several_files_one_may_have_no_reading_yet(
     export("march", LAST, "2024-04-01")
     Path("march/barn.csv").write_text("time,kWh\n")
     clock = pd.Timestamp("2024-03-29 12:00", tz="UTC")
-    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    monkeypatch.setattr("plfl.forecast.known_readings.read_clock", lambda: clock)
     made_at = print_forecasts(invoke, results, "march").groupby("client")["made_at"].first()
     assert made_at["barn"].startswith("2024-03-29") and made_at["attic"].startswith("2024-04-01")
     clock += pd.Timedelta(days=2)
@@ -896,7 +899,7 @@ def write_quarters_up_to_now(
     """`write_results_of_quarters`, when the new files begin, and the tables of these files."""
     results = write_results_of_quarters()
     clock = pd.Timestamp("2024-03-29", tz="UTC")
-    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    monkeypatch.setattr("plfl.forecast.known_readings.read_clock", lambda: clock)
     return results, {name: pd.read_csv(f"new/{name}.csv") for name in NAMES}
 
 
@@ -950,7 +953,7 @@ def test_a_lone_reading_is_as_long_as_the_others_of_its_meter(invoke: Callable) 
 def set_clock(monkeypatch: pytest.MonkeyPatch, time: str) -> None:
     """What time it is, in UTC."""
     clock = pd.Timestamp(time, tz="UTC")
-    monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda: clock)
+    monkeypatch.setattr("plfl.forecast.known_readings.read_clock", lambda: clock)
 
 
 def count_kept(results: Path) -> dict[str, int]:
@@ -1004,7 +1007,7 @@ def test_kept_sums_of_an_older_plfl_are_read(
     results = write_results_of_quarters()
     expected = print_forecasts(invoke, results, "new")
     forecasters = Forecasters(results)
-    _, tables, _ = forecasters.read([Path("new")])
+    _, tables, _ = forecasters.known_readings.read([Path("new")])
     rows = [table[:-5].reset_index().assign(client=name) for name, table in tables.items()]
     path = results / "data/recent.parquet"
     write_table(pd.concat(rows), path, forecasters.any_model.form_of_readings)
@@ -1328,7 +1331,7 @@ def test_quarters_of_the_hour_that_clocks_repeat_are_placed_by_their_order(
             part = ends[begin : begin + size if begin else 6]
             write_quarters(Path("new", f"{name}.csv"), name, part)
         clock = ends[begin].tz_convert("UTC")
-        monkeypatch.setattr("plfl.forecast.choice.read_clock", lambda clock=clock: clock)
+        monkeypatch.setattr("plfl.forecast.known_readings.read_clock", lambda clock=clock: clock)
         print_forecasts(invoke, results, "new", "--keep-readings")
     kept_readings = pd.read_parquet(results / "data/recent.parquet")
     attic = kept_readings[kept_readings["client"] == "attic"].set_index("timestamp")["load"]
@@ -1399,7 +1402,7 @@ def test_kept_readings_of_another_form_are_refused(
     export("april", LAST, "2024-04-08")
     print_forecasts(invoke, results, "april", "--keep-readings")
     forecasters = Forecasters(results)
-    assert {*forecasters.recent} == {*NAMES}
+    assert {*forecasters.known_readings.recent_readings} == {*NAMES}
     model = forecasters.any_model
     data = model.study.data
     meters = data.meters.model_copy(update=change)
@@ -1409,7 +1412,7 @@ def test_kept_readings_of_another_form_are_refused(
     (file,) = vars(forecasters)["_models"]
     vars(other)["_models"] = {file: replace(model, study=other_study)}
     with naming(ResultsError, "recent.parquet", "another interval, time zone or columns"):
-        _ = other.recent
+        _ = other.known_readings.recent_readings
 
 
 def test_a_backtest_reads_the_kept_readings_before_its_files(

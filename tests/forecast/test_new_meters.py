@@ -13,8 +13,9 @@ import plfl
 from plfl.base.errors import DataError, ResultsError
 from plfl.experiments.baseline_jobs import evaluate_all
 from plfl.forecast.backtest import backtest, backtest_new
-from plfl.forecast.choice import Forecasters, errors_on_validation, readings_of
+from plfl.forecast.choice import Forecasters, errors_on_validation
 from plfl.forecast.kept_errors import NEW_COLUMNS, NEW_FILE
+from plfl.forecast.known_readings import readings_of
 from plfl.forecast.model import load
 from plfl.forecast.new_meters import score_as_new
 from plfl.pipeline.models import keep_models
@@ -171,7 +172,7 @@ def test_a_study_keeps_the_errors_of_what_is_in_use_and_of_new_meters() -> None:
     validation = forecasters.tables.baselines.query("split == 'validation'")
     (folder / "data").mkdir(exist_ok=True)
     (folder / "XX.npz").rename(folder / "data" / "XX.npz")
-    known = forecasters.readings["a"]
+    known = forecasters.known_readings.study_readings["a"]
     later = known[-96 * 8 :].set_axis(known.index[-96 * 8 :] + pd.Timedelta(days=8))
     later.attrs["minutes"] = 15
     row = backtest(forecasters, "a", later.asfreq("15min"))[0]

@@ -33,9 +33,11 @@ def test_new_readings_are_checked_by_a_model_of_the_clients_state(
         place=tmp_path,
         index=pd.DataFrame({"state": [*FILES], "file": [*FILES.values()]}),
         clients={f"{name}0": name for name in FILES},
-        readings={f"{name}0": readings("2024-01-01 01:00", 1.0) for name in FILES},
-        recent={},
     )
-    joined = forecasters.with_earlier(f"{state}0", readings("2024-01-01 04:00", 2.0))
+    vars(forecasters.known_readings).update(
+        study_readings={f"{name}0": readings("2024-01-01 01:00", 1.0) for name in FILES},
+        recent_readings={},
+    )
+    joined = forecasters.known_readings.with_earlier(f"{state}0", readings("2024-01-01 04:00", 2.0))
     assert checked == [([2.0] * 3, f"{state}0")]
     assert joined["load"].tolist() == [1.0] * 3 + [2.0] * 3
