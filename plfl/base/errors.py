@@ -166,7 +166,8 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
             lines += lines_of_kind
             continue
         texts = [problem.describe_at(_spot_of(problem)) for problem in lines_of_kind.values()]
-        is_told = len({*texts}) == 1 or f"{names[0]}:" in texts[0]
+        first_spot = _spot_of(next(iter(lines_of_kind.values())))
+        is_told = len({*texts}) == 1 or first_spot.endswith(names[0])
         first = "" if is_told else f"; of {names[0]}"
         lines.append(f"{counted_names(names, noun)}{first}: {texts[0]}")
     return lines

@@ -57,7 +57,7 @@ class Model(Selectable):
         """Whether its forecasts cannot be negative."""
         return False
 
-    def problems(self, shape: WindowShape) -> Sequence[Problem | str]:
+    def problems(self, shape: WindowShape) -> Sequence[Problem]:
         """Why it cannot be trained on windows of this shape; empty if it can. By default, a module
         is built and tried."""
         from plfl.networks.checks import problems_of

@@ -62,7 +62,7 @@ class Task(Selectable):
 
     def problems(
         self, data: Data, windows: Windows, federation: FederationSettings
-    ) -> Iterator[Problem | str]:
+    ) -> Iterator[Problem]:
         """Why it cannot be trained with these settings."""
         return iter(())
 
@@ -102,7 +102,7 @@ class Task(Selectable):
         """How the intervals of a trained model are widened."""
         return "none"
 
-    def uncalibrated(self, dataset: Dataset) -> Iterator[Problem | str]:
+    def uncalibrated(self, dataset: Dataset) -> Iterator[Problem]:
         """Clients with too few validation windows for conformal widths."""
         return iter(())
 

@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from plfl.base import Module
+from plfl.base.errors import Problem
+from plfl.base.keys import Key
 from plfl.interfaces.model import Model
 from plfl.layout import KernelForm, WindowShape
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
@@ -40,12 +42,16 @@ class LstmMlp(Model):
         sizes = (shape.inputs, shape.look_back, self.hidden, tuple(self.mlp))
         return LstmMlpNetwork(*sizes, absolute, shape.outputs)
 
-    def problems(self, shape: WindowShape) -> list[str]:
+    def problems(self, shape: WindowShape) -> list[Problem]:
         if not shape.covariates:
             return []
         return [
-            f"model: {self.name} reads a sequence only, but the windows have covariates of "
-            f"{shape.covariates} numbers; choose another model.name, or windows without covariates"
+            Problem(
+                Key("model"),
+                f"{self.name} reads a sequence only, but the windows have covariates of "
+                f"{shape.covariates} numbers",
+                "choose another model.name, or windows without covariates",
+            )
         ]
 
     @property

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from plfl.base import Module
+from plfl.base.errors import Problem
 from plfl.interfaces.model import Model
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 
@@ -40,7 +41,7 @@ class Mlp(Model):
         shapes |= {"head.weight": (shape.outputs, width), "head.bias": (shape.outputs,)}
         return ParameterLayout(shapes, ("head.*",))
 
-    def problems(self, shape: WindowShape) -> list[str]:
+    def problems(self, shape: WindowShape) -> list[Problem]:
         return []  # it can be built for windows of any shape
 
     @property

@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from plfl.base.errors import Problem
 from plfl.interfaces.model import Model
 from plfl.layout import GROUPS, WindowShape
 
@@ -43,7 +44,7 @@ class Trees(Model):
     def build(self, shape: WindowShape) -> nn.Module:
         return TreeGroups(shape.outputs, self.sizes, self.leaves)
 
-    def problems(self, shape: WindowShape) -> list[str]:
+    def problems(self, shape: WindowShape) -> list[Problem]:
         return []  # windows of any shape will do
 
     def operations(self, shape: WindowShape) -> int:

@@ -67,7 +67,7 @@ class Place:
 def gather_places(
     places: Sequence[Sequence[HourlyLoads]], lead_time: LeadTime
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Features (W, K) and targets (W,) of the meters of places. ValueError: see `gather`."""
+    """Features (W, K) and targets (W,) of the meters of places. DataError: see `gather`."""
     parts = []
     for number, meters in enumerate(places):
         count = MOST_WINDOWS // len(places) // len(meters)
@@ -104,8 +104,8 @@ def make(places: Mapping[str, Place]) -> bytes:
     for lead_time in LEAD_HOURS:
         try:
             windows = gather_places([place.meters for place in places.values()], lead_time)
-        except ValueError as error:
-            raise DataError(Problem(", ".join(places), str(error))) from None
+        except DataError as error:
+            raise error.locate_in(", ".join(places)) from None
         for level in PUBLIC_LEVELS:
             texts[booster_name(lead_time, level)] = train(*windows, level)
             progress = JobState("model", len(texts), total)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.public.inputs import (
     CONTEXT,
@@ -77,7 +78,7 @@ def drawn_windows(
 def gather(
     meters: Iterable[HourlyLoads], lead_time: LeadTime, count: int, seed: int = 1
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Features (W, K) and targets (W,) of at most `count` windows of each meter. ValueError: no
+    """Features (W, K) and targets (W,) of at most `count` windows of each meter. DataError: no
     meter has a window."""
     random = np.random.default_rng(seed)
     features: list[NDArray[np.float32]] = []
@@ -90,8 +91,12 @@ def gather(
         features.append(inputs.features[usable])
         relative.append(targets[usable])
     if not any(map(len, relative)):
-        raise ValueError(
-            f"no meter has a window to train on; give meters with more than {CONTEXT} hours"
+        raise DataError(
+            Problem(
+                "",
+                "no meter has a window to train on",
+                f"give meters with more than {CONTEXT} hours",
+            )
         )
     return np.concatenate(features), np.concatenate(relative)
 

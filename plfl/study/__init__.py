@@ -131,7 +131,7 @@ class Study(StudyKeys):
             raise ContradictionError(problems)
         return self
 
-    def _problems(self) -> Iterator[Problem | str]:
+    def _problems(self) -> Iterator[Problem]:
         """Problems of keys that do not fit each other."""
         data, windows, federation, task = self.data, self.windows, self.federation, self.task
         if unknown := list(check_names(self.grid.sharing, self.sharing, task, data)):
@@ -177,7 +177,7 @@ class Study(StudyKeys):
         yield from check_values(self.tuning, algorithms)
         yield from check_budgets(self.tuning, plan.untuned)
 
-    def _problems_of_axes(self) -> Iterator[Problem | str]:
+    def _problems_of_axes(self) -> Iterator[Problem]:
         """Problems of the further axes, or else of the variants."""
         if problems := list(axes.problems(self.grid, self.tuning, type(self))):
             yield from problems

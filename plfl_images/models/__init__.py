@@ -40,7 +40,7 @@ class ImageModel(Model):
 
         return operations(self, shape)
 
-    def problems(self, shape: WindowShape) -> Sequence[Problem | str]:
+    def problems(self, shape: WindowShape) -> Sequence[Problem]:
         side = shape.look_back
         if shape.inputs % side or side % self.multiple or shape.covariates:
             return [

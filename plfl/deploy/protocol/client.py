@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -34,6 +34,7 @@ from plfl.deploy.protocol.endpoints import (
     ClientSent,
     Message,
     MessageError,
+    RequestFacts,
     arrays_as_rows,
     as_bytes,
     as_row,
@@ -110,7 +111,7 @@ class _Talk:
         """The answer to a `message`."""
         reply = self._replies.get()
         if isinstance(reply, bytes):
-            self.request = str(message.about["request"])
+            self.request = str(message.request["request"])
             return self.facts, rows_as_arrays([as_row(reply)])
         self.request = ""
         if isinstance(reply, Exception):
@@ -151,14 +152,14 @@ class DeployedClient:
                 "exchange": self._exchange,
                 "evaluate": self._evaluate,
             }
-            kind = message.about.get("kind")
+            kind = message.request.get("kind")
             if kind not in kinds:
                 raise MessageError(f"unknown kind of message {kind!r}")
-            self._admit(message.about)
+            self._admit(message.request)
             if kind in ("train", "evaluate"):
-                self._answer_once(str(message.about["request"]))
+                self._answer_once(str(message.request["request"]))
             facts, arrays = kinds[kind](message)
-            about = {"request": message.about["request"], "name": self.name}
+            about = {"request": message.request["request"], "name": self.name}
             return Message(about | facts, arrays).pack()
         except PlflError as error:
             log.error("%s", error)
@@ -167,7 +168,7 @@ class DeployedClient:
             log.exception("this is a bug in plfl; please report it")
             return Message({"error": f"client {self.name}: {type(error).__name__}: {error}"}).pack()
 
-    def _admit(self, about: Any) -> None:
+    def _admit(self, about: RequestFacts) -> None:
         """Refuse messages of another study or of a server that has been replaced."""
         if about.get("agreement") != agreement.fingerprint(self.study, self.cell):
             raise PlflError(
@@ -240,10 +241,10 @@ class DeployedClient:
         f.channel.inbox = arrays_as_rows(message.arrays)
         # Until the state is saved, the federation in memory is newer than the one on disk.
         self._f = None
-        work = partial(self._reply_of_round, f, message.about)
-        if not message.about["machines"]:
+        work = partial(self._reply_of_round, f, message.request)
+        if not (machines := message.request["machines"]):
             return work()
-        place, number = message.about["machines"]
+        place, number = machines
         self._talk = _Talk(work)
         f.channel.other_machines = OtherMachines(place, number, f.everyone, self._talk.exchange)
         self._talk.thread.start()
@@ -252,12 +253,12 @@ class DeployedClient:
     def _exchange(self, message: Message) -> Reply:
         """Continue a round in which clients train together."""
         talk = self._talk
-        if talk is None or message.about["after"] != talk.request:
+        if talk is None or message.request["after"] != talk.request:
             raise MessageError("it does not follow the client's last answer")
         talk.heard.put(as_bytes(message.arrays["0"]))
         return talk.next(message)
 
-    def _reply_of_round(self, f: Federation, about: Mapping[str, Any]) -> Reply:
+    def _reply_of_round(self, f: Federation, about: RequestFacts) -> Reply:
         t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
         own_cohort = Cohort(f, t, f.everyone, are_staying=True)
@@ -307,7 +308,7 @@ class DeployedClient:
     def _federation_at(self, message: Message) -> Federation:
         """The federation of this client after the round that the message names."""
         self._store_limits(message)
-        wanted_round = int(message.about["from"])
+        wanted_round = int(message.request["from"])
         if self._f is None or self._round != wanted_round:
             rates = agreement.candidate(self.study, self.cell)
             size = self.study.data.clients_of(self.cell.state)

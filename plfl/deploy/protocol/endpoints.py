@@ -16,7 +16,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
 import safetensors
@@ -43,6 +43,36 @@ _HEADER = 8
 """Number of bytes for the length of the safetensors header."""
 
 
+RequestKind = Literal["join", "train", "exchange", "evaluate"]
+"""What the server asks of a client."""
+_Continued = TypedDict("_Continued", {"from": int}, total=False)
+
+
+class WorkFacts(TypedDict, total=False):
+    """What some messages to a client ask for in particular."""
+
+    round: int
+    """The round to train."""
+    machines: tuple[int, int] | None
+    """The place of the client among those that train together, and how many they are."""
+    after: str
+    """The answer that the message continues."""
+
+
+class RequestFacts(WorkFacts, _Continued, total=False):
+    """The facts of a message to a client; `from` is the round after which it continues. Those of
+    answers are `plfl.deploy.protocol.answers.Facts`, or an `error` alone."""
+
+    kind: RequestKind
+    run: str
+    epoch: int
+    """How often the server has started in this run."""
+    request: str
+    """The number of the message."""
+    agreement: str
+    """The fingerprint of the study and the cell."""
+
+
 class MessageError(PlflError):
     """Bytes that are not a message, or a message with unexpected content."""
 
@@ -52,8 +82,13 @@ class Message:
     """A message from one side to the other."""
 
     about: Mapping[str, Any]
-    """Facts, as JSON values."""
+    """Facts, as JSON values: `RequestFacts`, or those of an answer."""
     arrays: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def request(self) -> RequestFacts:
+        """The facts of a message to a client."""
+        return cast(RequestFacts, self.about)
 
     def pack(self) -> bytes:
         """The message as bytes."""

@@ -111,7 +111,7 @@ class Membership:
         new = [n for n in reached if n not in self._answers and now >= self._retry_at.get(n, 0.0)]
         if new:
             timeout = min(self.policy.patience, self.policy.timeout)
-            packed_invitation, request = invitation.pack(), str(invitation.about["request"])
+            packed_invitation, request = invitation.pack(), invitation.request["request"]
             answers = self.transport.exchange(
                 dict.fromkeys(new, packed_invitation), timeout, "query"
             )

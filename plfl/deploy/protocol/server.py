@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,10 @@ from plfl.deploy.protocol.answers import (
 from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
+    RequestFacts,
+    RequestKind,
     Roster,
+    WorkFacts,
     as_bytes,
     as_row,
     expected_messages,
@@ -268,8 +271,10 @@ class DeployedServer:
         while True:
             messages, count = {}, len(asked_clients)
             for place, name in enumerate(asked_clients):
-                about = {"round": cohort.t, "machines": (place, count) if watch or masked else None}
-                messages[name] = self.message("train", name, rows[name], **about)
+                machines = (place, count) if watch or masked else None
+                messages[name] = self.message(
+                    "train", name, rows[name], round=cohort.t, machines=machines
+                )
             if watch is None and not masked:
                 return self._ask(messages, "train", read)
             if count < (FEWEST_CLIENTS if self.channel.secrets is None else FEWEST_MASKED):
@@ -460,11 +465,16 @@ class DeployedServer:
     # -- messages -------------------------------------------------------------------------------
 
     def message(
-        self, kind: str, name: str | None = None, rows: list[Tensor] | None = None, **about: Any
+        self,
+        kind: RequestKind,
+        name: str | None = None,
+        rows: list[Tensor] | None = None,
+        **work: Unpack[WorkFacts],
     ) -> Message:
         """A message of this run to the client `name`, if that is known already, with `rows` of
-        parameters or masks and what else is `about` it."""
-        about |= {"kind": kind, "run": self.run_id, "epoch": self.epoch}
+        parameters or masks, and what it asks for in particular."""
+        about = cast(RequestFacts, work)
+        about["kind"], about["run"], about["epoch"] = kind, self.run_id, self.epoch
         about["request"] = secrets.token_hex(8)
         about["agreement"] = self.agreement
         arrays = rows_as_arrays(rows or [])
