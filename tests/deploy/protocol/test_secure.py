@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from plfl.deploy.local import MASKED_KEYS
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
 from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.train import train
@@ -46,8 +47,9 @@ def networks(**blocks: Any) -> Study:
         (networks, {"channel": {"secure": True, "down": "delta+q8"}}),
         (trees, SECURE),
         (trees, SECURE | {"task": {"name": "quantiles"}}),
+        (trees, SECURE | {key: MASKED_KEYS["trees"][key] for key in ("model", "federation")}),
     ],
-    ids=["networks", "weighted", "coded down", "medians", "quantiles"],
+    ids=["networks", "weighted", "coded down", "medians", "quantiles", "check of trees"],
 )
 def test_bits(make: Callable[..., Study], blocks: dict[str, Any], tmp_path: Path) -> None:
     of = study(**blocks) if "channel" in blocks and make is networks else make(**blocks)
