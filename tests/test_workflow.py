@@ -367,9 +367,11 @@ def test_a_study_makes_public_models_of_its_states_and_judges_each_by_the_others
     files = [f"results/own/public/{n}.xz" for n in ("homes", "without-North", "without-South")]
     public = {"name": "public", "kind": "homes", "file": files}
     project.config["baselines"]["further"] = [public]
-    project.make("results/own/baselines.parquet")
+    tables = [f"results/own/baselines/{n}.parquet" for n in ("North", "South", "East")]
+    project.make(*tables)
     assert all((tmp_path / file).is_file() for file in files)
-    scores = pd.read_parquet(project.results / "baselines.parquet").query("baseline == 'public'")
+    scores = pd.concat([pd.read_parquet(tmp_path / table) for table in tables])
+    scores = scores.query("baseline == 'public'")
     assert set(scores["state"]) == {"North", "South", "East"}
     assert (scores["failed"] == "").all()
     assert scores["mase"].notna().all()
