@@ -12,6 +12,7 @@ from pydantic import Field
 from plfl.baselines.trees import (
     LAGGED,
     Design,
+    TreeBaseline,
     TreeModel,
     TreesFit,
     iterate_pools,
@@ -22,11 +23,11 @@ from plfl.baselines.trees import (
     unit_of,
 )
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Arrays, Baseline, Crosses, FitSettings, FittedBaseline
+from plfl.interfaces.baseline import Arrays, Crosses, FitSettings, FittedBaseline
 from plfl.interfaces.program import ProgramPart, ProgramParts
 
 
-class LightgbmFederated(Baseline):
+class LightgbmFederated(TreeBaseline):
     """`lightgbm_pooled` with public bins, of which the first tree is grown among clients for its
     bytes; the model `trees` grows all of them so."""
 
@@ -38,7 +39,6 @@ class LightgbmFederated(Baseline):
     )
     crosses: ClassVar[Crosses] = "models"
 
-    has_quantiles: ClassVar[bool] = True
     needs_training: ClassVar[bool] = False
 
     turns: int | None = Field(None, ge=2)
@@ -48,6 +48,10 @@ class LightgbmFederated(Baseline):
 
     @property
     def is_received(self) -> bool:
+        return self.turns is not None
+
+    @property
+    def is_for_others(self) -> bool:
         return self.turns is not None
 
     @property
@@ -102,7 +106,7 @@ class LightgbmFederated(Baseline):
         return restore(model_arrays(texts_of(arrays), own_unit), dataset, settings, self.design)
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:
-        return parts.trees("lightgbm_lags", arrays)
+        return parts.trees(self.design, arrays)
 
 
 @dataclass(frozen=True)

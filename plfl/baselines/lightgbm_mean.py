@@ -9,13 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.baselines.trees import TreeModel, TreesFit, train
+from plfl.baselines.trees import TreeBaseline, TreeModel, TreesFit, train
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
+from plfl.interfaces.baseline import Crosses, FitSettings, FittedBaseline
 from plfl.tasks.metrics import pinball
 
 
-class LightgbmMean(Baseline):
+class LightgbmMean(TreeBaseline):
     """The mean of models of other clients of the federation, without rounds. Of these models, it
     uses the half with the least error in the last week of the client's training set."""
 
@@ -26,7 +26,10 @@ class LightgbmMean(Baseline):
         "trained on their own data and sent once."
     )
     crosses: ClassVar[Crosses] = "models"
-    has_quantiles: ClassVar[bool] = True
+
+    @property
+    def is_for_others(self) -> bool:
+        return True
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]

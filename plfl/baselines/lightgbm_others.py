@@ -6,12 +6,12 @@ from typing import ClassVar
 from pydantic import Field
 
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.trees import TreesFit, fit_pooled
+from plfl.baselines.trees import TreeBaseline, TreesFit, fit_pooled
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
+from plfl.interfaces.baseline import Crosses, FitSettings, FittedBaseline
 
 
-class LightgbmOthers(Baseline):
+class LightgbmOthers(TreeBaseline):
     """`lightgbm_pooled` without the client's own data: it is trained on the same data as a model
     that an unseen client receives."""
 
@@ -22,10 +22,13 @@ class LightgbmOthers(Baseline):
         "other clients of the federation in one place, as it is."
     )
     crosses: ClassVar[Crosses] = "raw data"
-    has_quantiles: ClassVar[bool] = True
 
     turns: int = Field(4, ge=2)
     """Groups of clients, left out in turn."""
+
+    @property
+    def is_for_others(self) -> bool:
+        return True
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]

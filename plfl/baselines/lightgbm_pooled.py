@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.trees import TreesFit, fit_pooled
+from plfl.baselines.trees import TreeBaseline, TreesFit, fit_pooled
 from plfl.data.dataset import Dataset
-from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, FittedBaseline
+from plfl.interfaces.baseline import Crosses, FitSettings, FittedBaseline
 
 
-class LightgbmPooled(Baseline):
+class LightgbmPooled(TreeBaseline):
     """`lightgbm_lags` as one model for all clients of a federation."""
 
     name: ClassVar[str] = "lightgbm_pooled"
@@ -19,7 +19,6 @@ class LightgbmPooled(Baseline):
         "all clients in one place."
     )
     crosses: ClassVar[Crosses] = "raw data"
-    has_quantiles: ClassVar[bool] = True
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]

@@ -92,6 +92,7 @@ class Public(PretrainedElsewhere):
         "Gradient-boosted trees that come with plfl, trained on public meters of other places."
     )
     has_quantiles: ClassVar[bool] = True
+    forecasts_medians: ClassVar[bool] = True
 
     kind: MeterKind
     """What the meters are: homes or buildings."""

@@ -24,6 +24,7 @@ class Ridge(Baseline):
         "Ridge regression on the look-back's loads, the target's calendar and the study's further "
         "inputs, one per client."
     )
+    fits_regression: ClassVar[bool] = True
     has_lags: ClassVar[bool] = False
     """Whether it reads day and week lags, too."""
 

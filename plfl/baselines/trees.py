@@ -24,7 +24,7 @@ from plfl.data.dataset import Dataset, Split, split_targets, turns_of
 from plfl.data.features import Unit
 from plfl.federated.lightgbm_text import check_model, load_booster
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
-from plfl.interfaces.program import ProgramPart, ProgramParts
+from plfl.interfaces.program import ProgramPart, ProgramParts, TreeInputs
 from plfl.training.tree_kernel import Forest
 
 PARAMETERS: dict[str, Any] = {
@@ -58,33 +58,81 @@ MOST_POOLED_ROWS = 4_000_000
 those of the validation set as much."""
 
 
-class Design(NamedTuple):
-    """What trees read of a window, and what they forecast."""
+@dataclass(frozen=True)
+class ArrayInputs:
+    """The `TreeInputs` of windows (W,) of a client, with one target."""
 
-    name: str
-    features: Callable[[Dataset, int, Starts, Unit], Floats]
-    """Features (W, K) of windows with one target, given the client's number, start rows and its
-    unit."""
+    dataset: Dataset
+    client: int
+    starts: Starts
+    unit: Unit
+
+    @cached_property
+    def _last_loads(self) -> Floats:
+        return features.last_loads(self.dataset, self.starts)
+
+    def _changes(self, loads: Floats) -> Floats:
+        """Loads (W, K) in the unit of the client, so that they are comparable."""
+        return np.asarray((loads - self._last_loads[:, None]) / self.unit.change, float)
+
+    @property
+    def look_back(self) -> Floats:
+        return features.look_back(self.dataset, self.starts)
+
+    @property
+    def changes(self) -> Floats:
+        return self._changes(self.look_back)
+
+    @property
+    def season_changes(self) -> Floats:
+        return self._changes(features.season_lags(self.dataset, self.client, self.starts))
+
+    @property
+    def level(self) -> Floats:
+        return self.unit.level(self._last_loads)
+
+    @property
+    def calendar(self) -> Floats:
+        times = features.target_time_of_day(self.dataset, self.starts, harmonics=4)
+        days = features.target_weekday(self.dataset, self.starts)
+        return np.concatenate([times, days], axis=1)
+
+    @property
+    def covariates(self) -> Floats:
+        rows = self.dataset.persistence_rows(self.starts)
+        return np.asarray(self.dataset.covariates[rows], float)
+
+    @property
+    def inputs(self) -> Floats:
+        return features.inputs(self.dataset, self.starts, range(1, len(self.dataset.columns)))
+
+    @property
+    def extra_inputs(self) -> Floats:
+        columns = features.extra_columns(self.dataset)
+        return features.inputs(self.dataset, self.starts, columns)
+
+
+class Design(NamedTuple):
+    """What trees read of a window, and what they forecast: a `TreeDesign`."""
+
+    read: Callable[[TreeInputs], Sequence[Any]]
     forecasts_changes: bool = True
     """Whether the target is the change from a base load, in the client's unit, instead of the
     load."""
     base: Callable[[Dataset], FittedBaseline] | None = None
     """Of a dataset: the forecaster of this base load, with one forecast for a target; None: the
     last load."""
+    read_members: Callable[[ArrayInputs], Floats] | None = None
+    """Forecasts of other baselines, which the trees read, too."""
 
-
-def _read_lagged(dataset: Dataset, client: int, starts: Starts, unit: Unit) -> Floats:
-    """Features of windows in the units of their client, so that they are comparable."""
-    last = features.last_loads(dataset, starts)
-    lags = [features.look_back(dataset, starts), features.season_lags(dataset, client, starts)]
-    parts = [
-        (np.concatenate(lags, axis=1) - last[:, None]) / unit.change,
-        unit.level(last),
-        features.target_time_of_day(dataset, starts, harmonics=4),
-        features.target_weekday(dataset, starts),
-        features.inputs(dataset, starts, features.extra_columns(dataset)),
-    ]
-    return np.concatenate(parts, axis=1)
+    def features(self, dataset: Dataset, client: int, starts: Starts, unit: Unit) -> Floats:
+        """Features (W, K) of windows with one target, given the client's number, start rows and its
+        unit."""
+        windows = ArrayInputs(dataset, client, starts, unit)
+        parts = [*self.read(windows)]
+        if self.read_members is not None:
+            parts.append(self.read_members(windows))
+        return np.concatenate(parts, axis=1)
 
 
 def unit_of(dataset: Dataset, client: int) -> Unit:
@@ -93,27 +141,17 @@ def unit_of(dataset: Dataset, client: int) -> Unit:
     return Unit.from_load(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
 
 
-def _read_own_inputs(dataset: Dataset, _client: int, starts: Starts, _unit: Unit) -> Floats:
-    """The loads of the look-back, and the other features at the last input row."""
-    other_inputs = features.inputs(dataset, starts, range(1, len(dataset.columns)))
-    return np.concatenate([features.look_back(dataset, starts), other_inputs], axis=1)
-
-
-def _read_covariates(dataset: Dataset, _client: int, starts: Starts, unit: Unit) -> Floats:
-    """The look-back in the units of the client, the study's covariates and its further inputs."""
-    rows = dataset.persistence_rows(starts)
-    changes = features.look_back(dataset, starts) - features.last_loads(dataset, starts)[:, None]
-    parts = [
-        changes / unit.change,
-        np.asarray(dataset.covariates[rows], float),
-        features.inputs(dataset, starts, features.extra_columns(dataset)),
+OWN_INPUTS = Design(lambda windows: [windows.look_back, windows.inputs], forecasts_changes=False)
+LAGGED = Design(
+    lambda windows: [
+        windows.changes,
+        windows.season_changes,
+        windows.level,
+        windows.calendar,
+        windows.extra_inputs,
     ]
-    return np.concatenate(parts, axis=1)
-
-
-OWN_INPUTS = Design("lightgbm", _read_own_inputs, forecasts_changes=False)
-LAGGED = Design("lightgbm_lags", _read_lagged)
-COVARIATES = Design("lightgbm_covariates", _read_covariates)
+)
+COVARIATES = Design(lambda windows: [windows.changes, windows.covariates, windows.extra_inputs])
 
 
 def add_forecasts(
@@ -122,19 +160,17 @@ def add_forecasts(
     """A design with the members' forecasts of the same target, as changes from the last load in the
     client's unit, as further features of this client's windows."""
 
-    def read(read_dataset: Dataset, number: int, starts: Starts, unit: Unit) -> Floats:
-        target = read_dataset.look_ahead - dataset.look_ahead
-        last = features.last_loads(read_dataset, starts)[:, None]
+    def read_members(windows: ArrayInputs) -> Floats:
+        part, starts = windows.dataset, windows.starts
+        target = part.look_ahead - dataset.look_ahead
+        last = features.last_loads(part, starts)[:, None]
         loads = [
             member.predict(client, starts).reshape(len(starts), dataset.horizons, -1)[:, target]
             for member in members
         ]
-        changes = [(load - last) / unit.change for load in loads]
-        return np.concatenate(
-            [design.features(read_dataset, number, starts, unit), *changes], axis=1
-        )
+        return np.concatenate([(load - last) / windows.unit.change for load in loads], axis=1)
 
-    return design._replace(features=read)
+    return design._replace(read_members=read_members)
 
 
 @dataclass(frozen=True)
@@ -485,10 +521,24 @@ def restore(
     return TreesFit(dataset, levels, {0: models} if models else {})
 
 
-class OwnTrees(Baseline):
-    """A baseline with models of each client alone."""
+class TreeBaseline(Baseline):
+    """A baseline of LightGBMs."""
 
     has_quantiles: ClassVar[bool] = True
+    forecasts_medians: ClassVar[bool] = True
+
+    @property
+    def is_for_others(self) -> bool:
+        """Whether clients train its models for others, on all of their history."""
+        return False
+
+    def count_trees(self) -> int:
+        return 1
+
+
+class OwnTrees(TreeBaseline):
+    """A baseline with models of each client alone."""
+
     design: ClassVar[Design] = LAGGED
     """What the trees read."""
 
@@ -497,6 +547,9 @@ class OwnTrees(Baseline):
         """The seeds with which the models of a client draw rows and columns; 0: of one that uses
         all."""
         return (0,)
+
+    def count_trees(self) -> int:
+        return len(self.draws)
 
     def fit(
         self, dataset: Dataset, settings: FitSettings, members: Mapping[str, FittedBaseline]
@@ -546,7 +599,7 @@ class OwnTrees(Baseline):
         return restore(arrays, dataset, settings, self.design, [*members.values()])
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
-        return parts.trees(self.design.name, arrays, self.needs)
+        return parts.trees(self.design, arrays, self.needs)
 
 
 def iterate_pools(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Starts, Starts]]:

@@ -11,8 +11,7 @@ from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.rounding import count_participants
 from plfl.baselines.features import further_of
 from plfl.baselines.lightgbm_federated import LightgbmFederated
-from plfl.baselines.lightgbm_mean import LightgbmMean
-from plfl.baselines.trees import MOST_ROWS, OwnTrees
+from plfl.baselines.trees import MOST_ROWS, TreeBaseline
 from plfl.config.sections import Calendar, Lags, Level
 from plfl.data import sources
 from plfl.experiments.effort import all_history, cost_of_step, local_steps, side_by_side
@@ -149,7 +148,7 @@ def _trees_tried(study: Study) -> int:
 
 def _tree_rows(study: Study, baseline: Baseline) -> int:
     """On how many rows of a client the trees of a baseline are trained."""
-    is_for_others = isinstance(baseline, LightgbmMean) or getattr(baseline, "turns", None)
+    is_for_others = isinstance(baseline, TreeBaseline) and baseline.is_for_others
     windows = all_history(study.windows) if is_for_others else study.windows
     rows = sources.source_of(study.data).counts(study.data, windows).train
     return rows if study.windows.horizons == 1 else min(rows * study.windows.horizons, MOST_ROWS)
@@ -163,11 +162,10 @@ def seconds_of_baselines(study: Study, client_count: int) -> float:
     scored_rows = counts.held_out * horizons * min(study.baselines.trees, LIKELY_TREES)
     of_client = SECONDS_OF_CLIENT
     for baseline in map(study.baselines.find, names):
-        if isinstance(baseline, OwnTrees) or baseline.name.startswith("lightgbm"):
-            model_count = len(baseline.draws) if isinstance(baseline, OwnTrees) else 1
+        if model_count := baseline.count_trees():
             of_model = SECONDS_OF_TREE * _trees_tried(study) * _tree_rows(study, baseline)
             of_client += model_count * (of_model + SECONDS_OF_SCORE * scored_rows)
-        elif baseline.name.startswith("ridge"):
+        elif baseline.fits_regression:
             of_client += SECONDS_OF_RIDGE * counts.train * horizons
     return client_count * of_client
 

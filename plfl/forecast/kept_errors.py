@@ -161,4 +161,4 @@ def has_medians(study: Study, forecaster: str) -> bool:
     """Whether forecasts are medians of the load, as those that least absolute errors train."""
     if forecaster == IN_USE or forecaster in study.sharing:
         return study.federation.loss == "mae"
-    return forecaster.startswith(("lightgbm", RIVAL))
+    return study.baselines.find(forecaster).forecasts_medians

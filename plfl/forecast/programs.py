@@ -37,6 +37,7 @@ from plfl.federated.tree_growth import Tree
 from plfl.forecast.contents import Contents
 from plfl.forecast.networks import module_of
 from plfl.interfaces.baseline import Arrays, Floats
+from plfl.interfaces.program import TreeDesign
 from plfl.models.trees import Group
 from plfl.networks.network import run_module
 from plfl.training.tree_kernel import fields_of_text
@@ -236,12 +237,58 @@ class ScaledNetwork(nn.Module):
         return (past_readings.last if outputs.dim() > 1 else past_readings.last[:, 0]) + loads
 
 
+@dataclass(frozen=True)
+class TensorInputs:
+    """The `TreeInputs` (B, H, K) of windows."""
+
+    past_readings: PastReadings
+    unit: Tensor
+    scaling: Scaling
+
+    def _for_each(self, values: Tensor) -> Tensor:
+        return self.past_readings.for_each(values)
+
+    @property
+    def look_back(self) -> Tensor:
+        return self._for_each(self.past_readings.look_back)
+
+    @property
+    def changes(self) -> Tensor:
+        last = self.past_readings.last
+        return self._for_each((self.past_readings.look_back - last) / self.unit[0])
+
+    @property
+    def season_changes(self) -> Tensor:
+        last = self.past_readings.last[:, None]
+        return (self.past_readings.season_lags - last) / self.unit[0]
+
+    @property
+    def level(self) -> Tensor:
+        return self._for_each(level(self.unit, self.past_readings.last))
+
+    @property
+    def calendar(self) -> Tensor:
+        return self.past_readings.calendar(4)
+
+    @property
+    def covariates(self) -> Tensor:
+        return self._for_each(self.past_readings.covariates(self.scaling).double())
+
+    @property
+    def inputs(self) -> Tensor:
+        return self._for_each(self.past_readings.inputs(self.past_readings.model.columns[1:]))
+
+    @property
+    def extra_inputs(self) -> Tensor:
+        return self._for_each(self.past_readings.extra_inputs)
+
+
 class Boosters(nn.Module):
     """LightGBM's trees with what they read; the mean, if there are several models."""
 
     def __init__(
         self,
-        name: str,
+        design: TreeDesign,
         model: Contents,
         stored: Arrays,
         scaling: Scaling,
@@ -249,7 +296,7 @@ class Boosters(nn.Module):
     ):
         """`received_forecasters`: forecasts that they read, too."""
         super().__init__()
-        self.name, self.scaling = name, scaling
+        self.design, self.scaling = design, scaling
         self.received, self.known = received_forecasters, _modules(received_forecasters)
         self.levels = len(model.study.task.quantile_levels) or 1
         self.unit = torch.from_numpy(stored["unit"])
@@ -257,7 +304,7 @@ class Boosters(nn.Module):
         if not texts:
             raise DataError(
                 Problem(
-                    name,
+                    model.baseline,
                     "no other meter has trained a model for this one",
                     "choose another forecaster with --with",
                 )
@@ -278,36 +325,14 @@ class Boosters(nn.Module):
             number = torch.arange(horizons, dtype=read.dtype)[:, None]
             read = torch.cat([number.expand(read.shape[0], -1, -1), read], 2)
         loads = self.trees(read.flatten(0, 1)).unflatten(0, (-1, horizons))
-        if self.name != "lightgbm":
+        if self.design.forecasts_changes:
             loads = past_readings.last[:, None] + self.unit[0] * loads
         loads = loads.unflatten(2, (-1, self.levels)).sort(-1).values.mean(2)
         return one_target(loads[..., 0]) if self.levels == 1 else loads
 
     def _features(self, past_readings: PastReadings) -> Tensor:
         """What trees read of windows (B, H, K)."""
-        if self.name == "lightgbm":
-            return past_readings.for_each(
-                torch.cat(
-                    [
-                        past_readings.look_back,
-                        past_readings.inputs(past_readings.model.columns[1:]),
-                    ],
-                    1,
-                )
-            )
-        changes = (past_readings.look_back - past_readings.last) / self.unit[0]
-        if self.name == "lightgbm_covariates":
-            covariates = past_readings.covariates(self.scaling).double()
-            return past_readings.for_each(
-                torch.cat([changes, covariates, past_readings.extra_inputs], 1)
-            )
-        lags = (past_readings.season_lags - past_readings.last[:, None]) / self.unit[0]
-        parts = [
-            past_readings.for_each(changes),
-            lags,
-            past_readings.for_each(level(self.unit, past_readings.last)),
-        ]
-        parts += [past_readings.calendar(4), past_readings.for_each(past_readings.extra_inputs)]
+        parts = [*self.design.read(TensorInputs(past_readings, self.unit, self.scaling))]
         for forecaster in self.received:
             loads = forecaster(past_readings).reshape(
                 past_readings.loads.shape[0], len(past_readings.lead_rows), -1
@@ -400,7 +425,7 @@ class BaselineParts:
         return partial(inputs_times, torch.from_numpy(coefficients), has_lags)
 
     def trees(
-        self, design: str, arrays: Arrays, members: Sequence[str] = ()
+        self, design: TreeDesign, arrays: Arrays, members: Sequence[str] = ()
     ) -> Callable[[PastReadings], Tensor]:
         received = [self._member(name) for name in members]
         return Boosters(design, self.model, arrays, self.scaling, received)

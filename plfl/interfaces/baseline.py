@@ -1,10 +1,9 @@
 """A baseline: a forecaster that a federation has to beat, as one class in one file.
 
-This file is all that the author of a baseline has to read; docs/baselines.md has an example. Only
-`fit` and `FittedBaseline.predict` are required. The hooks stand in the order of their use: facts
-when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes` and
-`save` of what they return, and `restore` and `adopt` when `plfl forecast` reads what was saved.
-What is fitted for the scores is kept. The `fit` of a pretrained or public model reads the model.
+Its author has to read no other file; docs/baselines.md has an example. Only `fit` and
+`FittedBaseline.predict` are required. The hooks stand in the order of use: facts when a study is
+read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes` and `save` of what they
+return, `restore` and `adopt` in `plfl forecast`. What is fitted for the scores is kept.
 """
 
 from __future__ import annotations
@@ -67,6 +66,8 @@ class Baseline(Selectable):
     """What each client has to send."""
     has_quantiles: ClassVar[bool] = False
     """Whether it forecasts quantiles itself; if not, plfl adds those of its errors in training."""
+    forecasts_medians: ClassVar[bool] = False
+    """Whether its single forecasts are medians, which do not add up."""
     is_naive: ClassVar[bool] = False
     """Whether it repeats earlier loads."""
     needs_training: ClassVar[bool] = True
@@ -77,6 +78,8 @@ class Baseline(Selectable):
     """Whether `fit` treats each client alone, given its members; None: if clients send nothing."""
     needs_training_forecasts: ClassVar[bool] = True
     """Whether it may read forecasts of its members besides those for validation and test."""
+    fits_regression: ClassVar[bool] = False
+    """Whether `fit` solves a regression of each client, which takes time."""
     needs_covariates: ClassVar[bool] = False
     """Whether only studies with `windows.covariates` have it."""
 
@@ -84,6 +87,10 @@ class Baseline(Selectable):
     def needs(self) -> tuple[str, ...]:
         """Names of its members: other baselines, whose forecasts it uses."""
         return ()
+
+    def count_trees(self) -> int:
+        """Models of trees that `fit` trains per client, each with all settings of a study."""
+        return 0
 
     @property
     def reach(self) -> int:
@@ -118,8 +125,7 @@ class Baseline(Selectable):
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
-        """Train for the test set on the whole history, if validation is its end. `fitted_baseline`:
-        what `fit` returned, whose settings can be used."""
+        """As `fit`, for the test set, on the whole history, if validation is its end."""
         return self.fit(dataset, settings, members)
 
     def restore(
@@ -136,8 +142,7 @@ class Baseline(Selectable):
     def adopt(
         self, arrays: Arrays, dataset: Dataset, settings: FitSettings
     ) -> FittedBaseline | None:
-        """What a meter that did not take part gets, given what is saved for a client, without
-        training; None: `fit` is called with the meter's own readings."""
+        """What a new meter gets of what is saved for a client, without training; None: `fit`."""
         return None
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:

@@ -11,6 +11,55 @@ ProgramPart: TypeAlias = Callable[[Any], Any]
 """Loads as a tensor, given what is known of windows; both belong to PyTorch."""
 
 
+class TreeInputs(Protocol):
+    """What trees may read of windows, as arrays (W, K) or as tensors."""
+
+    @property
+    def look_back(self) -> Any:
+        """The loads of the look-back."""
+
+    @property
+    def changes(self) -> Any:
+        """The same as changes from the last load, in the client's unit."""
+
+    @property
+    def season_changes(self) -> Any:
+        """Those of the loads around one day, two days and a week before the target."""
+
+    @property
+    def level(self) -> Any:
+        """The last load, as a level of the client's loads."""
+
+    @property
+    def calendar(self) -> Any:
+        """The target's time of day and day of the week."""
+
+    @property
+    def covariates(self) -> Any:
+        """The study's covariates."""
+
+    @property
+    def inputs(self) -> Any:
+        """The study's inputs at the last row, other than the load."""
+
+    @property
+    def extra_inputs(self) -> Any:
+        """The same without the calendar."""
+
+
+class TreeDesign(Protocol):
+    """What trees read of windows, and what they forecast."""
+
+    @property
+    def read(self) -> Callable[[TreeInputs], Sequence[Any]]:
+        """Of the inputs those that the trees read, in their order."""
+
+    @property
+    def forecasts_changes(self) -> bool:
+        """Whether they forecast the change from the last load, in the client's unit, instead of
+        the load."""
+
+
 class ProgramParts(Protocol):
     """Makes forecasters, each from what is saved for a client."""
 
@@ -23,8 +72,8 @@ class ProgramParts(Protocol):
     def inputs_times(self, coefficients: Floats, has_lags: bool) -> ProgramPart:
         """The last load and inputs times `coefficients` of `ridge`, or of `ridge_lags`."""
 
-    def trees(self, design: str, arrays: Arrays, members: Sequence[str] = ()) -> ProgramPart:
-        """The mean of LightGBMs, which read a `design` and the forecasts of members."""
+    def trees(self, design: TreeDesign, arrays: Arrays, members: Sequence[str] = ()) -> ProgramPart:
+        """The mean of LightGBMs of a `design`, which also read the forecasts of members."""
 
     def weighted(self, members: Sequence[str], weights: Floats) -> ProgramPart:
         """The sum of the forecasts of members, each times its weight."""

@@ -194,7 +194,6 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
             yield _row(submission | about, [score_set], [no_bytes], 1)
         return
     baselines = variants[0].tables.study.baselines
-    grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}
     settings = baselines.fit_settings
     trials = len(settings.leaves) * len(settings.learning_rate)
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
@@ -208,7 +207,8 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         exchanged = exchanged_by(name, means[0]["crosses"].iloc[0], baselines)
         about = {"method": baseline_label(name), "exchanged": exchanged}
         down = 0 if exchanged in ("nothing", "raw data") else np.nan  # received bytes: not counted
-        about |= {"trials": trials} if "lightgbm" in name or name in grown else {}
+        has_trees = any(member.count_trees() for member in baselines.find_with_members(name))
+        about |= {"trials": trials} if has_trees else {}
         tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
         row = _row(submission | about, score_sets, tables, 0)
         yield row | {metric: row["score"]} if metric in BOARD_COLUMNS else row

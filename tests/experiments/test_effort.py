@@ -1,16 +1,19 @@
 """What a local step of a model costs, where a study trains, and in how many jobs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError
+from plfl.baselines.lightgbm_bagged import LightgbmBagged
 from plfl.data import sources
 from plfl.data.sources import build_dataset
 from plfl.experiments import effort, workload
 from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
+from plfl.forecast.kept_errors import has_medians
+from plfl.interfaces.baseline import Baseline, FittedBaseline
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.image_studies import make_study as make_image_study
@@ -178,3 +181,31 @@ def test_the_public_models_of_a_study_are_counted(monkeypatch: pytest.MonkeyPatc
     assert most == 2 * (workload.SECONDS_AROUND + workload.seconds_of_public(study))
     without = Study.parse({"name": "sites", "data": data}, "test")
     assert workload.seconds_of_public(without) == 0
+
+
+class Forest(Baseline):
+    """Trees of a plug-in."""
+
+    name: ClassVar[str] = "forest"
+    about: ClassVar[str] = "Trees of a plug-in."
+    forecasts_medians: ClassVar[bool] = True
+
+    def count_trees(self) -> int:
+        return 3
+
+    def fit(self, *_: Any) -> FittedBaseline:
+        raise NotImplementedError
+
+
+def test_trees_of_a_plug_in_are_those_of_plfl() -> None:
+    study, bagged = load_study(), LightgbmBagged(models=3)
+    studies = [
+        study.model_copy(
+            update={"baselines": study.baselines.model_copy(update={"further": further})}
+        )
+        for further in ([], [bagged], [Forest()])
+    ]
+    without, expected, found = (workload.seconds_of_baselines(study, 7) for study in studies)
+    assert without < found == expected
+    assert all(map(has_medians, studies[1:], ("lightgbm_bagged", "forest")))
+    assert not has_medians(studies[0], "ridge")
