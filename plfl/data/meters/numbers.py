@@ -114,7 +114,7 @@ def _numbers(
 
 def as_text(column: pd.Series) -> pd.Series:
     """The cells without surrounding blanks; empty if there is no value."""
-    if column.dtype.kind == "O" or not pd.api.types.is_string_dtype(column):
+    if column.dtype != "str":
         column = column.astype(object).where(column.notna(), "").astype(str)
     return column.fillna("").str.strip()
 
