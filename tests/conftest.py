@@ -69,9 +69,9 @@ def few_simulations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @lru_cache
-def operators(function: Callable[[], Any]) -> Any:
-    """The operators of ONNX that a function of PyTorch lists."""
-    return function()
+def operators(function: Callable[..., Any], **keys: Any) -> Any:
+    """The operators of ONNX that a function of PyTorch lists, which nobody changes."""
+    return function(**keys)
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +80,8 @@ def few_lists_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     each export."""
     module = sys.modules.get("torch.onnx._internal.exporter._registration")
     if module is not None:
-        function = partial(operators, module.onnxscript_apis.get_torchlib_ops)
-        monkeypatch.setattr(module.onnxscript_apis, "get_torchlib_ops", function)
+        function = partial(operators, module.ONNXRegistry.from_torchlib)
+        monkeypatch.setattr(module.ONNXRegistry, "from_torchlib", staticmethod(function))
 
 
 @pytest.fixture(autouse=True)

@@ -144,7 +144,7 @@ SEVERAL = {"windows": {**RECIPE, "horizons": 2}, "task": QUARTILES}
 def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> None:
     """What they forecast is what `predict` has from LightGBM itself."""
     further = [] if {*names} <= {*STANDARD_BASELINES} else FURTHER_BASELINES
-    trees = {"trees": 5, "leaves": 7, "further": further}
+    trees = {"trees": 3, "leaves": 4, "further": further}
     study = make_study(**blocks, model=MLP, baselines=trees)
     write_readings(5 * ROWS // 2)
     dataset = plfl.load_dataset(study, "XX")
