@@ -481,6 +481,20 @@ def test_messages_of_a_device_need_no_whole_minutes(tmp_path: Path, second: int)
     assert meter.load.between(0.049, 0.071).all()
 
 
+def test_rows_of_unknown_xml_are_asked_about(tmp_path: Path) -> None:
+    entries = "".join(
+        f"<x:LogEntry><x:Timestamp>{at:%Y-%m-%dT%H:%M}Z</x:Timestamp>"
+        f"<x:Energy>{200 + 10 * at.hour}</x:Energy></x:LogEntry>"
+        for at in pd.date_range("2024-01-01", periods=48 * 20, freq="30min")
+    )
+    text = f"<x:Response xmlns:x='urn:x'><x:Id>7</x:Id><x:Log>{entries}</x:Log></x:Response>"
+    (path := tmp_path / "profile.xml").write_text(text)
+    with naming(DataError, "the unit of 'Energy'", "200, 200, 430", "every 30 minutes"):
+        recognise([path], Meters())
+    (meter,) = recognise([path], Meters(unit="Wh"))[0].meters.values()
+    assert meter.load.sum() == pytest.approx(20 * 2 * sum(0.2 + 0.01 * h for h in range(24)))
+
+
 def test_lines_of_json_are_a_table(tmp_path: Path) -> None:
     stamps = pd.date_range("2024-01-01", periods=400, freq="h")
     lines = [json.dumps({"at": str(at), "used kWh": 1 + at.hour / 8}) for at in stamps]

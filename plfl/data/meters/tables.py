@@ -266,10 +266,10 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
     with _damage_explained(path):
         if raw.cells is not None:
             return RawTable(path, raw.cells, "Parquet", raw.repeated, "row")
-        if raw.kind == "JSON" and (way := trees.way_to_rows(raw.content)) is not None:
+        if raw.content and (way := trees.way_to_rows(raw.content)) is not None:
             cells = trees.read(raw.content, way)
             text = cells.map(lambda value: "" if pd.isna(value) else str(value))
-            return RawTable(path, text, f"JSON, rows in {way or 'the list'!r}", unit="entry")
+            return RawTable(path, text, f"{raw.kind}, rows in {way or 'the list'!r}", unit="entry")
         if raw.content:
             raise data_error(
                 path,
