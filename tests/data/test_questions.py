@@ -48,6 +48,18 @@ def test_one_message_asks_all_and_has_the_command_that_goes_on(
     assert main(command[1:]) == 0
 
 
+def test_a_short_register_is_asked_about_with_all_else(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.DataFrame({"when": HOURS, "kWh": 100 + LOADS.cumsum().round(3)}).iloc[:60]
+    table.to_csv("a.csv", index=False)
+    assert main(["init", "meters", "a.csv"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "plfl: 2 problems, nothing was written"
+    assert told[-1] == "  plfl init meters a.csv --timezone PLACE --cumulative"
+    assert main([*shlex.split(told[-1].replace("PLACE", "UTC"))[1:]]) == 0
+
+
 @pytest.mark.parametrize(
     ("names", "is_asked"),
     [

@@ -164,9 +164,12 @@ class _Place:
         """The piece with a row."""
         return self.pieces[int(rows["_piece"].iloc[row])]
 
-    def refusal(self, rows: pd.DataFrame, row: int, kind: str, text: str, remedy: str) -> DataError:
+    def refusal(
+        self, rows: pd.DataFrame, row: int, kind: str, text: str, remedy: str, *answers: Key
+    ) -> DataError:
         """The error about a row, of a kind that many meters may have; see `Problem`."""
-        return DataError(Problem(self(rows, row), text, remedy, self.name, kind))
+        place = self(rows, row)
+        return DataError(Problem(place, text, remedy, self.name, kind, answers=answers))
 
     @property
     def leave_out(self) -> str:
@@ -750,11 +753,11 @@ class _Readings:
         if is_one and is_asked:
             often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
             text = f"the readings {often}, like those of a cumulative register"
+            register = Key("data.meters.cumulative", "true")
             remedy = (
-                f"set {Key('data.meters.cumulative', 'true')}, or "
-                f"{Key('data.meters.cumulative', 'false')} if they are loads"
+                f"set {register}, or {Key('data.meters.cumulative', 'false')} if they are loads"
             )
-            raise self.place.refusal(self.known_rows, 0, text, text, remedy)
+            raise self.place.refusal(self.known_rows, 0, text, text, remedy, register)
 
     def _load(self) -> pd.Series:
         """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
