@@ -9,9 +9,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 from plfl.plugins import KINDS_BY_PACKAGE, registry
 from tests.helpers import file_list
@@ -57,13 +60,27 @@ def imports() -> dict[str, set[str]]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file, which nobody changes."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_of_these_tests() -> Iterator[None]:
+    """The syntax trees, which are large, are gone after the last test of this file."""
+    yield
+    parsed.cache_clear()
+
+
+@cache
 def imported(path: Path, has_types: bool = False) -> list[str]:
     """The names that a file imports; `has_types`: but for those that only type checkers import."""
     names: list[str] = []
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    body = parsed(path).body
     if has_types:
-        tree.body = [node for node in tree.body if not is_for_type_checkers(node)]
-    for node in ast.walk(tree):
+        body = [node for node in body if not is_for_type_checkers(node)]
+    for node in (inner for statement in body for inner in ast.walk(statement)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -217,16 +234,14 @@ def test_arguments_in_docstrings_are_those_of_the_function() -> None:
     described = re.compile(r"(?:^|[.;:]\s+)`(\w+)`(?: \([^)]*\))?:\s")
     unknown = []
     for name, path in modules().items():
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for function in ast.walk(parsed(path)):
             if not isinstance(function, ast.FunctionDef):
                 continue
-            if (text := ast.get_docstring(function)) is None:
-                continue
-            del function.body[0]
-            known = {*re.findall(r"\w+", ast.unparse(function))}
-            about_arguments = text.partition("Returns:")[0]
-            names = {*described.findall(about_arguments)}
-            unknown += [f"{name}.{function.name}: {argument}" for argument in names - known]
+            about_arguments = (ast.get_docstring(function) or "").partition("Returns:")[0]
+            if names := {*described.findall(about_arguments)}:
+                signature, body = ast.unparse(function.args), map(ast.unparse, function.body[1:])
+                known = {*re.findall(r"\w+", " ".join([signature, *body]))}
+                unknown += [f"{name}.{function.name}: {argument}" for argument in names - known]
     assert not unknown
 
 
@@ -254,7 +269,7 @@ def test_names_in_docstrings_exist() -> None:
 
 def test_no_class_has_more_than_twenty_public_methods() -> None:
     for module, file in modules().items():
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.ClassDef):
                 functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
                 names = [part.name for part in functions if not part.name.startswith("_")]
