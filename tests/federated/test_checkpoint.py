@@ -1,5 +1,6 @@
 """An interrupted training goes on where it was and gives the same bits."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -76,15 +77,38 @@ def test_clients_that_join_later_have_no_records_before_they_are_scored(tmp_path
     resumed(study, tiny.dataset(4), tmp_path, after=2)
 
 
-def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path) -> None:
-    study = tiny.study(federation={"rounds": 5})
-    interrupted(study, DATASET, tmp_path / "job", after=4)
-    left = {file.name for file in (tmp_path / "job").iterdir()}
+FIVE_ROUNDS = tiny.study(federation={"rounds": 5})
+
+
+@pytest.fixture(scope="module")
+def saved_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a training that ended in its fourth round, of which tests take copies."""
+    folder = tmp_path_factory.mktemp("saved") / "job"
+    interrupted(FIVE_ROUNDS, DATASET, folder, after=4)
+    return folder
+
+
+@pytest.fixture
+def job(saved_job: Path, tmp_path: Path) -> Path:
+    """A copy of the checkpoint."""
+    return shutil.copytree(saved_job, tmp_path / "job")
+
+
+def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(job: Path) -> None:
+    left = {file.name for file in job.iterdir()}
     trained = {f"3-{i}.safetensors" for i in range(len(left) - 2)}
     assert left == {"3.parquet", "state.json"} | trained
     assert trained
-    Checkpoint(tmp_path / "job", "job", 0).remove()
-    assert not list(tmp_path.iterdir())
+    Checkpoint(job, "job", 0).remove()
+    assert not list(job.parent.iterdir())
+
+
+def rounds_of(job: Path, key: str) -> list[int]:
+    """The rounds of a training of one cell that finds a checkpoint."""
+    rounds: list[int] = []
+    cells = FIVE_ROUNDS.cells[:1]
+    train(FIVE_ROUNDS, cells, DATASET, rounds.append, Checkpoint(job, key, 0))
+    return rounds
 
 
 FILES = ("3-0.safetensors", "3.parquet", "state.json")
@@ -92,32 +116,23 @@ FILES = ("3-0.safetensors", "3.parquet", "state.json")
 
 @pytest.mark.parametrize("length", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("name", FILES)
-def test_a_checkpoint_that_was_cut_is_not_used(name, length, tmp_path, caplog):
-    study = tiny.study(federation={"rounds": 5})
-    interrupted(study, DATASET, tmp_path, after=4)
-    content = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(content[: int(length * len(content))])
-    rounds: list[int] = []
-    train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, "job", 0))
-    assert rounds == [1, 2, 3, 4, 5]
+def test_a_checkpoint_that_was_cut_is_not_used(name, length, job, caplog):
+    content = (job / name).read_bytes()
+    (job / name).write_bytes(content[: int(length * len(content))])
+    assert rounds_of(job, "job") == [1, 2, 3, 4, 5]
     assert "is damaged" in caplog.text
 
 
 @pytest.mark.parametrize("damage", [*FILES, "another form", "key", "absent"])
-def test_a_checkpoint_that_does_not_fit_is_not_used(damage, tmp_path, caplog):
-    study = tiny.study(federation={"rounds": 5})
-    interrupted(study, DATASET, tmp_path, after=4)
+def test_a_checkpoint_that_does_not_fit_is_not_used(damage, job, caplog):
     if damage == "absent":
-        (tmp_path / "3-0.safetensors").unlink()
+        (job / "3-0.safetensors").unlink()
     elif damage == "another form":
-        (tmp_path / "state.json").write_text("[]")
+        (job / "state.json").write_text("[]")
     elif damage != "key":
-        file = tmp_path / damage
+        file = job / damage
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-    rounds: list[int] = []
-    key = "another" if damage == "key" else "job"
-    train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, key, 0))
-    assert rounds == [1, 2, 3, 4, 5]
+    assert rounds_of(job, "another" if damage == "key" else "job") == [1, 2, 3, 4, 5]
     assert ("is damaged" in caplog.text) == (damage not in ("key", "absent"))
