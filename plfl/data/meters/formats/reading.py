@@ -677,7 +677,10 @@ class _Reader:
     def _sequenced(self, frame: pd.DataFrame, firsts: pd.Series) -> pd.Series:
         """The starts of intervals that are numbered since the first."""
         columns = ["sequence", *({"minutes"} & {*frame})]
-        table = self._table(frame[columns].astype(str))
+        cells = frame[columns].astype(str)
+        if "minutes" in cells and cells["minutes"].str.fullmatch(r"PT\d+[HM]").all():
+            cells["minutes"] = (pd.to_timedelta(cells["minutes"]) / pd.Timedelta("1min")).astype(str)
+        table = self._table(cells)
         numbers_of_rows = numbers.read_numbers(table, columns, self.meters)
         minutes = numbers_of_rows.get("minutes", pd.Series(self.form.time.minutes, frame.index))
         return firsts + pd.to_timedelta((numbers_of_rows["sequence"] - 1) * minutes, unit="min")

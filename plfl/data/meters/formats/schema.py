@@ -64,8 +64,9 @@ class NestedRows(Section):
     rows: Names
     """The keys on the way to the list of rows, such as `data.*.readings`; `*` is every entry of a
     list or block, and an empty text the whole file. Of several ways, the first that leads to rows
-    is gone. The rows may be blocks, lists (columns `0`, `1`, …), a block of equally long lists, or
-    a block of single values (columns `key`, `value`)."""
+    is gone. The rows may be blocks, lists (columns `0`, `1`, …), single values (columns `position`,
+    from 1, and `value`), a block of equally long lists, or a block of single values (columns `key`,
+    `value`)."""
 
 
 class Time(Section):
@@ -82,7 +83,7 @@ class Time(Section):
     """The column with the number of the interval in its day, from 1, beside one of dates."""
     sequence: Names = []
     """The column with the number of the interval, from 1, since the stamp in `column`, which is the
-    same in many rows, and has an offset."""
+    same in many rows, and has an offset or is in a fixed zone."""
     of_day: Names = []
     """The columns of a row for a day, one for each of its intervals, in order: `Interval *`."""
     columns: Names = []
@@ -99,7 +100,7 @@ class Time(Section):
     """The length of the intervals that are numbered or have columns; by default, 24 hours are
     divided by their number."""
     minutes_column: Names = []
-    """The column with the length of the intervals of a `sequence`, in minutes."""
+    """The column with the length of the intervals of a `sequence`, in minutes, or such as `PT1H`."""
     counts: Literal["clock", "elapsed"] = "clock"
     """What `number` and `of_day` count on the days when clocks change: times of the `clock`, or the
     intervals that have `elapsed` since midnight, of which these days have fewer or more."""
@@ -122,8 +123,8 @@ class Time(Section):
             raise refusal("name one of `clock`, `number`, `of_day` and `sequence`", "clock")
         if (self.number or self.of_day or self.sequence) and self.marks == "end":
             raise refusal("intervals are numbered from the first: write marks = 'start'", "marks")
-        if self.sequence and self.zone != "offset":
-            raise refusal("the first stamp of a sequence has an offset", "zone")
+        if self.sequence and self.zone != "offset" and not is_fixed(self.zone):
+            raise refusal("the first stamp of a sequence has an offset or a fixed zone", "zone")
         if self.sequence and not (self.minutes or self.minutes_column):
             raise refusal("say how long the intervals of the sequence are", "minutes_column")
         if self.number and self.minutes is None:

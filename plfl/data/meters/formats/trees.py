@@ -67,8 +67,8 @@ def _local_name(name: str) -> str:
 def read(content: bytes, way: str) -> pd.DataFrame:
     """The rows at the end of a way of keys, such as `data.*.readings` (`*`: all entries of a list
     or block), with a column for each key of a row and for each single value around it. Rows may be
-    blocks, lists (columns `0`, `1`, …), a block of equally long lists, or a block of single values
-    (columns `key` and `value`). In XML, they are elements, and `*` is all of a name. Empty if there
+    blocks, lists (columns `0`, `1`, …), single values (columns `position`, from 1, and `value`), a
+    block of equally long lists, or a block of single values (columns `key` and `value`). In XML, they are elements, and `*` is all of a name. Empty if there
     are none.
 
     Raises:
@@ -136,11 +136,13 @@ def _places(
 def _rows(place: object) -> Iterator[dict[str, Any]]:
     """The rows in a place."""
     if isinstance(place, list):
-        for entry in place:
+        for number, entry in enumerate(place, 1):
             if isinstance(entry, dict):
                 yield dict(_flat(entry))
             elif isinstance(entry, list):
                 yield {str(position): value for position, value in enumerate(entry)}
+            else:
+                yield {"position": number, "value": entry}
         return
     assert isinstance(place, dict)
     if isinstance(place, _Element):
