@@ -679,7 +679,8 @@ class _Reader:
         columns = ["sequence", *({"minutes"} & {*frame})]
         cells = frame[columns].astype(str)
         if "minutes" in cells and cells["minutes"].str.fullmatch(r"PT\d+[HM]").all():
-            cells["minutes"] = (pd.to_timedelta(cells["minutes"]) / pd.Timedelta("1min")).astype(str)
+            minutes = pd.to_timedelta(cells["minutes"]) / pd.Timedelta(minutes=1)
+            cells["minutes"] = minutes.astype(str)
         table = self._table(cells)
         numbers_of_rows = numbers.read_numbers(table, columns, self.meters)
         minutes = numbers_of_rows.get("minutes", pd.Series(self.form.time.minutes, frame.index))

@@ -100,7 +100,7 @@ class Time(Section):
     """The length of the intervals that are numbered or have columns; by default, 24 hours are
     divided by their number."""
     minutes_column: Names = []
-    """The column with the length of the intervals of a `sequence`, in minutes, or such as `PT1H`."""
+    """The column with the length of the intervals of a `sequence`: minutes, or such as `PT1H`."""
     counts: Literal["clock", "elapsed"] = "clock"
     """What `number` and `of_day` count on the days when clocks change: times of the `clock`, or the
     intervals that have `elapsed` since midnight, of which these days have fewer or more."""

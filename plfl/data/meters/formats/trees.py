@@ -68,8 +68,8 @@ def read(content: bytes, way: str) -> pd.DataFrame:
     """The rows at the end of a way of keys, such as `data.*.readings` (`*`: all entries of a list
     or block), with a column for each key of a row and for each single value around it. Rows may be
     blocks, lists (columns `0`, `1`, …), single values (columns `position`, from 1, and `value`), a
-    block of equally long lists, or a block of single values (columns `key` and `value`). In XML, they are elements, and `*` is all of a name. Empty if there
-    are none.
+    block of equally long lists, or a block of single values (columns `key` and `value`). In XML,
+    they are elements, and `*` is all of a name. Empty if there are none.
 
     Raises:
         ValueError: the content is neither JSON nor XML.
