@@ -30,12 +30,12 @@ from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS
 from plfl.first_study.meters import place_problem, zone_lines, zone_problem
-from plfl.forecast.backtest import FORECASTS, describe_all, score_pairs
+from plfl.forecast.backtest import describe_all
 from plfl.forecast.first_day import RawMeter, describe, raw_meters, score_meter, summary
 from plfl.forecast.kept_errors import warn_of_sum
 from plfl.forecast.output import Form
 from plfl.forecast.reading_keys import READING_FILE, read_remembered
-from plfl.forecast.sums import SUM, add_up, check_members, on_one_clock
+from plfl.forecast.sums import SUM, add_up, check_members, score_sum
 from plfl.public.inputs import LeadTime
 from plfl.public.models import METER_KINDS
 
@@ -262,16 +262,11 @@ def sum_row(
     are_medians: bool,
 ) -> list[dict[str, Any]]:
     """The errors of the sum of the meters' forecasts, as a row below theirs, if `--sum` asks for
-    it; see `can_add_up`. `pairs`: of each meter, as `plfl.forecast.backtest.pairs` returns them.
-    `zones`: of each meter; the times in the row are of the first one's. A line warns of a sum that
-    is worse than repeating the load of a day before."""
+    it; see `can_add_up` and `score_sum`. A line warns of a sum that is worse than repeating the
+    load of a day before."""
     if not can_add_up(options, [*pairs], problems):
         return []
-    zone = next(iter(zones.values()))
-    table = add_up(on_one_clock(pairs, zones), ["truth", *FORECASTS]).dropna(
-        subset=["last", "naive_day"]
-    )
-    scores = score_pairs(table, zone)
+    scores = score_sum(pairs, zones)
     if warning := warn_of_sum(scores, are_medians):
         print(f"{SUM}: {warning}", file=sys.stderr)
     return [{"client": SUM, "forecaster": "sum of the meters", **scores}]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
 from plfl.data.meters.stamps import standard_offset
+from plfl.forecast.backtest import FORECASTS, score_pairs
 
 SUM = "sum"
 """The name of the sum among those of the meters."""
@@ -40,6 +42,17 @@ def on_one_clock(
         else table
         for name, table in tables.items()
     }
+
+
+def score_sum(
+    pairs: Mapping[str, pd.DataFrame], zones: Mapping[str, ZoneInfo | None]
+) -> dict[str, Any]:
+    """The errors of the sum of the meters' forecasts. `pairs`: of each meter, as
+    `plfl.forecast.backtest.pairs` returns them. `zones`: of each meter; the times of the first and
+    the last error are of the first one's."""
+    table = add_up(on_one_clock(pairs, zones), ["truth", *FORECASTS])
+    zone = next(iter(zones.values()))
+    return score_pairs(table.dropna(subset=["last", "naive_day"]), zone)
 
 
 def add_up(tables: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
