@@ -96,7 +96,8 @@ class KnownReadings:
         that did not take part; of the others, readings may be known."""
         model = self.models.any_model
         last_known = {name: self.last_known(name) for name in self.recent_readings}
-        readings, problems = model.read_raw(paths, client, keys, self.models.results, last_known)
+        results, states = self.models.results, self.models.clients
+        readings, problems = model.read_raw(paths, client, keys, results, last_known, states)
         for name, table in list(readings.items()):
             known_load = self._known_load(name, table.attrs["minutes"])
             del readings[name]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -82,27 +83,47 @@ class MeterFiles(Contents):
         keys: Mapping[str, Any] = NO_KEYS,
         models: Path | None = None,
         last_known: Mapping[str, pd.Timestamp] = MappingProxyType({}),
+        states: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
         """The readings of all meters in files and folders, with their sub-folders, read as the
         study reads its own, before jumps are left out, they are resampled and gaps are filled, and
         the problems of others; DataError if nothing of a name exists. `client`: the only meter to
         read; a file of one meter is taken for it. `keys`: of `data.meters`, where these files
         differ from those of the study. `models` and `last_known`: as of
-        `plfl.data.meters.read_files`."""
+        `plfl.data.meters.read_files`. `states`: the state of each client of the study, of which it
+        may read stamps otherwise; by default that of the models."""
         layout = self._layout_with(keys)
-        marks = {*layout.by_state.get("stamp", {}).values()}
+        read = partial(self._read_as, paths, client, models, last_known)
+        by_state = layout.by_state.get("stamp")
+        if by_state is None:
+            return read(layout)
+        states = states or dict.fromkeys(self.scalings, self.cell.state)
+        mark_of = {name: by_state[state] for name, state in states.items() if state in by_state}
+        marks = {*by_state.values()}
+        tables: dict[str, pd.DataFrame] = {}
+        problems: list[Problem] = []
+        for mark in sorted({mark_of[client]} if client in mark_of else marks):
+            apart = {name for name, other in mark_of.items() if other != mark} | {*tables}
+            marked_layout = layout.model_copy(update={"stamp": mark})
+            found_tables, found_problems = read(marked_layout, apart)
+            tables |= found_tables
+            problems += [problem for problem in found_problems if problem not in problems]
         if len(marks) > 1:
-            raise DataError(
-                Problem(
-                    paths[0],
-                    "stamps mark the ends of intervals in some states of the study, the starts in "
-                    "others",
-                    f"say what they mark in these files: {Key('data.meters.stamp', 'end')} or "
-                    f"{Key('data.meters.stamp', 'start')}",
-                )
-            )
-        if marks:
-            layout = layout.model_copy(update={"stamp": marks.pop()})
+            for name in [name for name in tables if name not in mark_of]:
+                del tables[name]
+                problems.append(_unknown_mark(name))
+        return tables, problems
+
+    def _read_as(
+        self,
+        paths: Sequence[Path],
+        client: str | None,
+        models: Path | None,
+        last_known: Mapping[str, pd.Timestamp],
+        layout: Meters,
+        apart: Collection[str] = (),
+    ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
+        """The result of `read_raw` for files with one layout, without the clients `apart`."""
         has_limit = layout.max_jump is not None  # then `without_jumps` refuses negative loads
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
@@ -117,6 +138,7 @@ class MeterFiles(Contents):
             keeps_steps=self._resampled_minutes is None,
             models=models,
             last_known=last_known,
+            apart=apart,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
             shift = _offset(self._layout, name) - _offset(layout, name)
@@ -321,6 +343,19 @@ class MeterFiles(Contents):
     def zone(self, client: str) -> ZoneInfo | None:
         """The time zone of a client's readings, if it is known."""
         return zone_of(self.study.data, client)
+
+
+def _unknown_mark(name: str) -> Problem:
+    """The problem of a meter whose state is not known, if stamps mark other things in others."""
+    return Problem(
+        name,
+        "stamps mark the ends of intervals in some states of the study, the starts in others, and "
+        "this meter is of none of them",
+        f"say what they mark in these files: {Key('data.meters.stamp', 'end')} or "
+        f"{Key('data.meters.stamp', 'start')}",
+        name,
+        kind="stamps of an unknown state",
+    )
 
 
 def _offset(layout: Meters, client: str) -> timedelta:

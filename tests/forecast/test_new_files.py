@@ -160,21 +160,54 @@ def test_an_option_says_how_other_files_are_written(results: Path, invoke: Calla
     assert keys == {"date_format": "%m-%d-%y %H.%M", "unit": "Wh"}
 
 
+def mark_stamps(monkeypatch: pytest.MonkeyPatch, **marks: str) -> None:
+    """Let the stamps of each state of the study mark this."""
+    keys = {"timezone": ZONE, "interval": 60, "exports": ["e"], "date_format": DAY_FIRST}
+    monkeypatch.setattr(MeterFiles, "_layout", Meters.model_validate(keys | {"stamp": marks}))
+
+
+@pytest.mark.parametrize("mark", ["end", "start"])
+def test_stamps_mark_what_they_mark_in_the_state_of_the_meter(
+    mark: str, results: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable
+) -> None:
+    export("april", "2024-04-01", "2024-04-10")
+    other = {"end": "start", "start": "end"}[mark]
+    mark_stamps(monkeypatch, all=mark, other=other)
+    found = print_forecasts(invoke, results, "april")
+    assert found.equals(print_forecasts(invoke, results, "april", "--read-stamp", mark))
+    one = print_forecasts(invoke, results, "april/barn.csv", "--client", "barn")
+    assert one.equals(found[found["client"] == "barn"].reset_index(drop=True))
+    mark_stamps(monkeypatch, all=mark, other=mark)
+    assert print_forecasts(invoke, results, "april").equals(found)
+
+
+def test_meters_of_states_with_different_stamps_are_read_together(
+    results: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    export("april", "2024-04-01", "2024-04-10")
+    table = pd.read_csv("april/barn.csv").drop(range(30, 60))
+    table.to_csv("april/barn.csv", index=False)
+    mark_stamps(monkeypatch, all="end", other="start")
+    forecasters = Forecasters(results)
+    vars(forecasters)["clients"] = {"attic": "all", "barn": "other"}
+    readings, _, problems = forecasters.known_readings.read([Path("april")], keys={"only": []})
+    assert [*readings] == ["attic", "barn"]
+    assert readings["barn"].index[0] - readings["attic"].index[0] == pd.Timedelta(hours=1)
+    (problem,) = problems
+    assert problem.meter == "cellar" and "is of none of them" in str(problem)
+    assert sum("barn" in line for line in caplog.messages) == 1
+
+
 def test_a_study_whose_states_have_different_stamps_asks_what_they_mark(
     results: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable
 ) -> None:
-    def mark(*marks: str) -> None:
-        stamp = {f"state{number}": mark for number, mark in enumerate(marks)}
-        keys = {"timezone": ZONE, "interval": 60, "exports": ["e"], "date_format": DAY_FIRST}
-        monkeypatch.setattr(MeterFiles, "_layout", Meters.model_validate(keys | {"stamp": stamp}))
-
     export("april", "2024-04-01", "2024-04-10")
-    mark("end", "start")
+    mark_stamps(monkeypatch, state0="end", state1="start")
     said = invoke("forecast", results, "april", "--with", "naive_day", status=2).err
-    assert "april: stamps mark the ends of intervals in some states" in said
+    assert "attic: stamps mark the ends of intervals in some states" in said
     assert "--read-stamp end or --read-stamp start" in said
     marked = print_forecasts(invoke, results, "april", "--read-stamp", "end")
-    mark("end", "end")
+    mark_stamps(monkeypatch, state0="end", state1="end")
     assert print_forecasts(invoke, results, "april").equals(marked)
 
 

@@ -11,7 +11,7 @@ except for the hour of daylight saving time.
 
 import logging
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from glob import escape
@@ -126,6 +126,7 @@ def read_files(
     keeps_steps: bool = False,
     models: Path | None = None,
     last_known: Mapping[str, pd.Timestamp] = MappingProxyType({}),
+    apart: Collection[str] = (),
 ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
     """The series of the meters in files of the study's layout, by client, and the problems of files
     and meters that cannot be used; see `read`.
@@ -142,7 +143,8 @@ def read_files(
     long they are; `attrs["minutes"]` of a series says how long its own are. `attrs["lone"]`: see
     `Meter.lone`, here in standard time; only if there are such readings. `models`: the results
     folder or the file of models that forecast, for messages. `last_known`: of clients, the time of
-    the last known reading; gaps are told if one is later.
+    the last known reading; gaps are told if one is later. `apart`: clients of which nothing is
+    returned or said.
     """
     paths = list(paths)
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
@@ -171,6 +173,9 @@ def read_files(
     if client is not None:  # its pattern may fit others, such as school_1 beside school-1
         other_names = [name for name in exports.names if client_names([name])[name] != client]
         exports.leave_out(other_names)
+    left_out = [name for name in exports.names if name not in exports.meters]
+    client_of = client_names(exports.names)
+    exports.leave_out([name for name, own_client in client_of.items() if own_client in apart])
     remedies = {
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
@@ -181,14 +186,12 @@ def read_files(
         for problem in exports.problems
         if problem.kind != TOO_FEW
     ]
-    client_of = client_names(exports.names)
     problems += [
         without_reading(exports.files[problem.meter], client_of[problem.meter])
         for problem in exports.problems
         if problem.kind == TOO_FEW
     ]
     notes = list[Problem]()
-    left_out = [name for name in exports.names if name not in exports.meters]
     tables: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems, meter_client):
