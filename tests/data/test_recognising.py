@@ -184,6 +184,19 @@ def test_decimals_are_told_from_thousands(bring, values, expected):
         same(load(bring("a.csv", lines, unit="kWh")), hours(rows=3), expected)
 
 
+def test_a_table_without_a_header_is_read_or_asked_about(bring: Callable[..., Exports]) -> None:
+    lines = text(hours(), loads() / 100)
+    for rows in (lines, [f"{number},{line}" for number, line in enumerate(lines)]):
+        imported = bring("a.csv", rows, unit="kWh")
+        same(load(imported), hours(), loads() / 100)
+        assert "no header" in imported.report()[0]
+    with naming(DataError, "'column 2', 'column 3' may measure different things"):
+        bring("a.csv", text(hours(), loads(), loads(seed=1)), unit="kWh")
+    commas = [line.replace(".", ",") for line in lines]
+    with naming(DataError, "no header followed by lines with a date was found"):
+        bring("a.csv", commas, unit="kWh")
+
+
 # -- times ---------------------------------------------------------------------------------------
 
 
@@ -193,6 +206,7 @@ def test_decimals_are_told_from_thousands(bring, values, expected):
         *("%Y-%m-%dT%H:%M:%S", "%-m/%-d/%Y %-H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
         *("%m/%d/%y %I:%M %p", "%Y%m%d%H", "%d-%b-%Y %H:%M", "%Y/%m/%d %H:%M"),
         *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00", "%b %d %Y %I:%M%p"),
+        *('"%-m/%-d/%y, %-I:%M %p"', '"%d/%m/%Y, %H:%M:%S"'),
     ],
 )
 def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: str) -> None:
@@ -415,6 +429,31 @@ def test_options_that_cannot_be_followed_are_all_told(given, told, tmp_path, inv
     for words in told:
         assert sum(words in problem for problem in problems) == 1, (words, problems)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_times_that_are_the_same_in_all_rows_are_no_stamps(bring: Callable[..., Exports]) -> None:
+    fields = text(hours("2020-02-01 00:00"), hours().strftime("%Y-%m-%d %H:%M"), loads())
+    contract = "2019-01-01 00:00,2025-01-01 00:00"
+    header = "contract.start,contract.end,start,end,kWh"
+    imported = bring("a.csv", [header, *(f"{contract},{line}" for line in fields)])
+    same(load(imported), hours(), loads())
+
+
+def test_the_meter_of_both_directions_is_no_feed_in(bring: Callable[..., Exports]) -> None:
+    name = "Import/Export Meter- {} - Energy (kWh)"
+    header = f"time,{name.format('Import')},{name.format('Export')}"
+    imported = bring("a.csv", [header, *text(hours(), loads(), loads(seed=1))])
+    (series,) = imported.meters.values()
+    same(series.load, hours(), loads())
+
+
+def test_loads_below_zero_by_rounding_are_zero(bring: Callable[..., Exports]) -> None:
+    values = loads()
+    values[[3, 8]] = -4e-13
+    same(load(bring("a.csv", ["t,kWh", *text(hours(), values)])), hours(), values.clip(0))
+    values[8] = -1e-6
+    with naming(DataError, "1 negative value, first -1e-06"):
+        bring("a.csv", ["t,kWh", *text(hours(), values)])
 
 
 # -- problems ------------------------------------------------------------------------------------

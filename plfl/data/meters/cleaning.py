@@ -51,6 +51,8 @@ _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
 _USUAL_PART = 0.9
 """The part of the rises of a register that are usual."""
+_ROUNDING_ERROR = 1e-9
+"""Energy, in kWh, by which differences of binary numbers may be below zero."""
 _DIFFERENCES = "differences of a register"
 _SUMS = {minutes: f"summed to intervals of {minutes} minutes" for minutes in SERIES_MINUTES}
 _CONVERTED = "converted to kWh"
@@ -683,6 +685,8 @@ class _Readings:
         changes[_DIFFERENCES] += len(load) * self.keys.cumulative
         changes[_SUMS[self.target]] += len(load) * (self.raw != self.target)
         changes[_CONVERTED] += len(load) * (_factor(self.keys, self.raw) != 1)
+        if not self.keys.allow_negative and (load < 0).any():
+            load = load.mask(load.between(-_ROUNDING_ERROR, 0), 0.0)
         self._check_values(load)
         index = pd.DatetimeIndex(load.index)
         inputs = self._inputs(index, weather)

@@ -67,6 +67,8 @@ _FED_IN = re.compile(
     r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d|\bR[+-]$"
 )
 """Signs of energy or power that is fed in or reactive, such as those of OBIS."""
+_METER_OF_BOTH = re.compile(r"^.*\bimport\w*/export\w*\b[^-–:]*[-–:]\s*(?=\w)", re.IGNORECASE)
+"""The name of a meter of both directions, before that of one: `Import/Export Meter - Import`."""
 _UNITS = {unit.lower() for unit in LOAD_UNITS}
 _COMPOUNDS = tuple(
     word
@@ -219,6 +221,7 @@ def why_not_load(name: str, unit: str | None) -> str | None:
 def is_name_of_other_quantity(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
+    name = _METER_OF_BOTH.sub("", name)
     words = words_in(name)
     return _FED_IN.search(name) is not None or (
         bool(WORDS.not_loads.among(words))

@@ -34,7 +34,7 @@ _DATES = (
 )
 _TIMES = (
     *(" %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %H%M", "%H%M"),
-    *(" %H.%M", " %I:%M%p"),
+    *(" %H.%M", " %I:%M%p", ", %H:%M", ", %H:%M:%S", ", %I:%M %p", ", %I:%M:%S %p"),
     *("T%H:%M", "T%H:%M:%S", "T%H%M", "T%H%M%S", "%H%M%S", ":%H:%M", ":%H:%M:%S", ""),
 )
 COMPACT_HOUR = "%Y%m%d%H"

@@ -72,6 +72,7 @@ _FORMULA_TEXT = re.compile(
     r'(?:^|(?<=[;,|\t]))(?:"=""([^"\n]*)"""|="([^"\n]*)")(?=[;,|\t\r]|$)', re.MULTILINE
 )
 """A cell such as `="00123"`, which keeps spreadsheets from reading a number."""
+_FRACTION = re.compile(r"[+-]?\d+[.,]\d+")
 _CUT_NUMBER = re.compile(r"[;,|\t]\s*[+-]?\d+\.$|[;|\t]\s*[+-]?\d+,$")
 """The end of a line whose last number ends with its decimal mark."""
 NO_READING = "no reading yet"
@@ -457,20 +458,21 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
             # Only with the right separator is a line a header.
             failure = error if failure is None or _is_of_no_reading(error) else failure
             continue
-        names, repeated = unique_names(rows[head])
+        names, repeated = unique_names(rows[head] if head >= 0 else [""] * len(rows[begin]))
         date = _date_in(rows[begin])
         cells, undated = _cells(path, lines, sample[begin] - 1, separator, names, date)
         # Lines that end with a separator have a last column without a name or content.
         if names[-1] == f"column {len(names)}" and (cells[names[-1]] == "").all():
             cells = cells.drop(columns=names[-1])
-        form = f"{kind}, header in line {sample[head]}"
+        form = f"{kind}, " + (f"header in line {sample[head]}" if head >= 0 else "no header")
         if kind == "text":
             form += f", separator {'tab' if separator == chr(9) else separator}"
         if undated:
             form += f", {counted(undated, 'line')} without a date at the end left out"
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
-        stated = _stated_above(rows[:head])
-        above = frozenset() if stated else _above(rows[:head])
+        lines_above = rows[: max(head, 0)]
+        stated = _stated_above(lines_above)
+        above = frozenset() if stated else _above(lines_above)
         table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
         return replace(table, unit_of_rows=stated)
     raise failure or DataError(Problem(path, "is empty", "export it again", kind=NO_READING))
@@ -531,7 +533,7 @@ def split_fields(line: str, separator: str) -> list[str]:
 def _header(
     path: Path, rows: Sequence[Sequence[str]], numbers: Sequence[int], header: int | None
 ) -> tuple[int, int]:
-    """Positions of the header and of the first row of data.
+    """Positions of the header, -1 if the first row is one of data, and of the first row of data.
 
     The data begin with the first three consecutive rows (fewer at the end of the file) that have
     a date in the same column and the same number of fields; the header is the row before them, or
@@ -548,6 +550,8 @@ def _header(
             if header not in numbers:
                 break
             return numbers.index(header), begin
+        if begin == 0 and any(map(DATE_AT_BEGINNING.match, rows[0])) and _has_clear_fields(rows):
+            return -1, 0
         # Data often end their lines with a separator that the header does not have.
         if begin == 0 or dates[begin - 1] & dates[begin] or len(_stripped(rows[begin - 1])) < 2:
             break
@@ -577,6 +581,12 @@ def _header(
         f"no header followed by lines with a date was found in the first {_SAMPLE} lines",
         f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}",
     )
+
+
+def _has_clear_fields(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows without a header have two fields, or one with a fraction: more of whole numbers
+    may be parts of numbers with decimal commas."""
+    return len(rows[0]) == 2 or any(_FRACTION.fullmatch(field) for row in rows for field in row)
 
 
 def _is_of_no_reading(error: Exception) -> bool:
