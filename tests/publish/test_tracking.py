@@ -29,6 +29,8 @@ from tests.helpers.refusals import naming
 
 LONGER = TINY | {"federation": {"rounds": 4, "evaluate_every": 1}}
 CELL = "CA-P2-fedopt-adam-fedavg-10"
+FEW = {name: BASELINES[name] for name in ("persistence", "ridge", "lightgbm_pooled")}
+RESULTS = Path("results/tiny")
 
 
 @pytest.fixture(scope="session")
@@ -48,12 +50,54 @@ def place(here, monkeypatch, empty_database):
     return here
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_baselines():
+    """A run of each takes as long to log as that of a cell."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake_results, "BASELINES", FEW)
+        yield
+
+
+def write_results():
+    """A study of three cells, of which one diverges in round 2."""
+    fake_results.write(RESULTS, TINY, diverged=("CA-P3-fedopt-adam-fedavg-10",))
+
+
 @pytest.fixture
 def results(place):
-    """A study of three cells, of which one diverges in round 2."""
-    folder = Path("results/tiny")
-    fake_results.write(folder, TINY, diverged=("CA-P3-fedopt-adam-fedavg-10",))
+    write_results()
+    return RESULTS
+
+
+@pytest.fixture(scope="module")
+def tracked_folder(tmp_path_factory, empty_database):
+    """A folder with the study, and with what MLflow holds of it."""
+    folder = tmp_path_factory.mktemp("tracked")
+    shutil.copy(empty_database, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.chdir(folder)
+        # A run has more points than a call takes.
+        patch.setattr(tracking, "METRICS_PER_REQUEST", 7)
+        write_results()
+        track(RESULTS)
     return folder
+
+
+@pytest.fixture
+def tracked(tracked_folder, monkeypatch):
+    """The results in that folder, in which the test works and changes nothing."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tracked_folder)
+    return RESULTS
+
+
+@pytest.fixture
+def again(tracked_folder, here, monkeypatch):
+    """The results in a folder of the test, with what MLflow holds of them."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    shutil.copytree(tracked_folder, here, dirs_exist_ok=True)
+    return RESULTS
 
 
 def logged(experiment="tiny"):
@@ -74,14 +118,10 @@ def curve(run, key):
     return {step: value for name, step, value in run.points if name == key}
 
 
-def test_bytes_are_logged_by_round_to_the_byte(results, monkeypatch):
-    monkeypatch.setattr(
-        tracking, "METRICS_PER_REQUEST", 7
-    )  # a run has more points than a call takes
-    track(results)
+def test_bytes_are_logged_by_round_to_the_byte(tracked):
     client, found = logged()
     run = found["CA-P2 fedopt adam+fedavg"]
-    records = Tables(results).records(
+    records = Tables(tracked).records(
         ["round", "client", "bytes_up", "bytes_down"], sharing="P2", split="train", model="local"
     )
     for column in ("bytes_up", "bytes_down"):
@@ -91,9 +131,8 @@ def test_bytes_are_logged_by_round_to_the_byte(results, monkeypatch):
     assert run.data.metrics["bytes_up"] == 2 * 14_000  # two clients, 3,500 parameters
 
 
-def test_one_metric_is_the_number_of_figure_2(results):
-    track(results)
-    tables = Tables(results)
+def test_one_metric_is_the_number_of_figure_2(tracked):
+    tables = Tables(tracked)
     metrics = {name: run.data.metrics for name, run in logged()[1].items()}
     for scheme, name in (("P1", "CA-P1 fedopt adam+fedavg"), ("P2", "CA-P2 fedopt adam+fedavg")):
         drawn = mean_traffic(tables).loc[scheme].sum(axis=1).item()
@@ -102,8 +141,7 @@ def test_one_metric_is_the_number_of_figure_2(results):
     assert metrics["CA-P3 adam"]["bytes/per_round_and_client"] == 0
 
 
-def test_bytes_of_each_client_and_round_are_a_table_and_no_metrics(results):
-    track(results)
+def test_bytes_of_each_client_and_round_are_a_table_and_no_metrics(tracked):
     client, found = logged()
     run = found["CA-P2 fedopt adam+fedavg"]
     path = client.download_artifacts(run.info.run_id, "client_bytes.csv")
@@ -113,15 +151,14 @@ def test_bytes_of_each_client_and_round_are_a_table_and_no_metrics(results):
     assert not [key for key in run.data.metrics if "ca100" in key]
 
 
-def test_runs_are_named_after_method_and_scheme_and_have_every_hyperparameter(results):
-    track(results)
+def test_runs_are_named_after_method_and_scheme_and_have_every_hyperparameter(tracked):
     _, found = logged()
     cells = {"CA-P1 fedopt adam+fedavg", "CA-P2 fedopt adam+fedavg", "CA-P3 adam"}
-    assert set(found) == {*cells, *(f"CA-baseline {name}" for name in BASELINES), "overview"}
+    assert set(found) == {*cells, *(f"CA-baseline {name}" for name in FEW), "overview"}
     params = found["CA-P2 fedopt adam+fedavg"].data.params
     assert {"clients": "2", "look_back": "12", "look_ahead": "4"}.items() <= params.items()
     optimiser = (
-        Tables(results).study.hyperparameters.find_client_opt("adam").model_dump(mode="json")
+        Tables(tracked).study.hyperparameters.find_client_opt("adam").model_dump(mode="json")
     )
     assert all(params[f"client_opt.{key}"] == str(value) for key, value in optimiser.items())
     assert {"participation", "server_opt.lr", "rounds", "batch_size", "seed"} <= params.keys()
@@ -130,8 +167,7 @@ def test_runs_are_named_after_method_and_scheme_and_have_every_hyperparameter(re
     assert "server_opt.lr" not in alone
 
 
-def test_a_diverged_cell_has_failed_and_keeps_what_is_finite(results):
-    track(results)
+def test_a_diverged_cell_has_failed_and_keeps_what_is_finite(tracked):
     client, found = logged()
     run = found["CA-P3 adam"]
     assert (run.info.status, run.data.tags["diverged_round"]) == ("FAILED", "2")
@@ -183,28 +219,27 @@ def test_every_training_is_a_run_once(place):
     cells = Tables(Path("meters")).study.cells
     # Where nothing is shared, the ServerOpts repeat the first one.
     trained = {str(c) for c in cells if c.sharing == "head" or c.server_opt == "fedavgm"}
-    baselines = {f"{state}-baseline-{b}" for state in ("Nord", "Sued", "Ost") for b in BASELINES}
+    baselines = {f"{state}-baseline-{b}" for state in ("Nord", "Sued", "Ost") for b in FEW}
     assert {run.subject for run in found} == trained | baselines
     assert len({run.name for run in found}) == len(found), "names tell seeds apart"
 
 
-def test_what_is_logged_again_replaces_what_changed_and_nothing_else(results):
-    track(results)
+def test_what_is_logged_again_replaces_what_changed_and_nothing_else(again):
     client, before = logged()
     other = client.create_run(before["overview"].info.experiment_id, run_name="of the user")
-    records = pd.read_parquet(results / "records.parquet")
+    records = pd.read_parquet(again / "records.parquet")
     records.loc[records["sharing"] == "P2", "mase"] *= 1.5
-    records.to_parquet(results / "records.parquet")
-    track(results)
+    records.to_parquet(again / "records.parquet")
+    track(again)
     _, after = logged()
     assert after.pop("of the user").info.run_id == other.info.run_id
     assert after.keys() == before.keys()
     changed = {n for n in after if after[n].info.run_id != before[n].info.run_id}
     assert changed == {"CA-P2 fedopt adam+fedavg"}
-    about = json.loads((results / "study.json").read_text())
+    about = json.loads((again / "study.json").read_text())
     about["study"]["grid"]["sharing"] = ["P1", "P3"]
-    (results / "study.json").write_text(json.dumps(about))
-    track(results)
+    (again / "study.json").write_text(json.dumps(about))
+    track(again)
     _, last = logged()
     assert before.keys() - last.keys() == {"CA-P2 fedopt adam+fedavg"}
 
@@ -225,22 +260,20 @@ def test_a_killed_logging_is_completed_by_the_next(step, results, monkeypatch):
             track(results)
     track(results)
     _, found = logged()
-    assert len(found) == 4 + len(BASELINES)
+    assert len(found) == 4 + len(FEW)
     assert {run.info.status for run in found.values()} == {"FINISHED", "FAILED"}
     expected = {run.name: len({key for key, *_ in run.points}) for run in runs(Tables(results))}
     assert {name: len(found[name].data.metrics) for name in expected} == expected
 
 
-def test_a_study_that_was_deleted_in_the_browser_returns(results):
-    track(results)
+def test_a_study_that_was_deleted_in_the_browser_returns(again):
     client, found = logged()
     client.delete_experiment(found["overview"].info.experiment_id)
-    track(results)
+    track(again)
     assert logged()[1].keys() == found.keys()
 
 
-def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(results):
-    track(results)
+def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(again):
     axes = {"federation.batch_size": [8, 16]}
     swept = {**TINY, "name": "swept", "grid": {**TINY["grid"], "sharing": ["P1"], **axes}}
     study = Study.parse(swept, "swept")
@@ -248,7 +281,7 @@ def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(result
         fake_results.write(variant.paths.results, variant.description())
     overview.gather(study, study.paths.results, None)
     track(study.paths.results)
-    assert len(logged()[1]) == 4 + len(BASELINES)
+    assert len(logged()[1]) == 4 + len(FEW)
     found = logged("swept")[1]
     for size in ("8", "16"):
         run = found[f"batch_size={size}/CA-P1 fedopt adam+fedavg"]
