@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 # Every worker of pytest-xdist would start a thread for every core. Threads that wait for a core
@@ -53,19 +54,29 @@ def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "STACK_SIZES", (2, 8))
 
 
-@lru_cache(maxsize=24)
-def simulated_year(building: Any, seed: int) -> Any:
-    """The year of a sample building, of which nobody changes the table (3 MB)."""
-    return sys.modules["plfl.data.sample.end_uses"].simulate(building, seed)
+@lru_cache(maxsize=48)
+def sample_file(write: Callable[..., Path], *arguments: Any) -> bytes:
+    """What a function writes into a file of the sample data, which depends on its arguments only
+    (2 MB)."""
+    with TemporaryDirectory() as folder:
+        return write(Path(folder, "file"), *arguments).read_bytes()
+
+
+def write_again(write: Callable[..., Path], path: Path, *arguments: Any) -> Path:
+    """Write a file of the sample data, which is made only once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(sample_file(write, *arguments))
+    return path
 
 
 @pytest.fixture(autouse=True)
 def few_simulations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process simulates a sample building once, though every fetch writes its file again. The
-    tests of the sample data themselves simulate it each time."""
+    """A process makes a file of the sample data once, though every fetch writes it again. The tests
+    of the sample data themselves make it each time."""
     module = sys.modules.get("plfl.data.sample.store")
     if module is not None and request.path.name != "test_sample.py":
-        monkeypatch.setattr(module, "simulate", simulated_year)
+        for name in ("_write_series", "_write_weather"):
+            monkeypatch.setattr(module, name, partial(write_again, getattr(module, name)))
 
 
 @lru_cache
