@@ -58,15 +58,23 @@ def assign(
     of `assignable_forecasters`.
     """
     combination_of = assignable_forecasters(tables, state)
-    names = (
-        list(combination_of)
-        if names is None
-        else [name for name in names if name in combination_of]
-    )
+    errors_of = validation_errors(tables, state, combination_of)
+    names = combination_of if names is None else names
+    return assign_by(tables, state, combination_of, errors_of, names)
+
+
+def assign_by(
+    tables: Tables,
+    state: str,
+    combination_of: Mapping[str, Combination],
+    errors_of: Mapping[str, pd.DataFrame],
+    names: Collection[str],
+) -> dict[str, Assignment]:
+    """As `assign`, given the `assignable_forecasters` and their `validation_errors`."""
+    names = [name for name in names if name in combination_of]
     clients = [str(c) for c in tables.clients.loc[tables.clients["state"] == state, "client"]]
     errors_of = {
-        score: errors.reindex(clients, columns=names)
-        for score, errors in validation_errors(tables, state, combination_of).items()
+        score: errors.reindex(clients, columns=names) for score, errors in errors_of.items()
     }
     mase = errors_of["mase"].dropna(how="all")
     chosen_names, reasons = _choose(mase, _validation_days(tables, state).reindex(mase.index))

@@ -16,9 +16,10 @@ from plfl.results.assignment import (
     IN_USE,
     IN_USE_ALONE,
     Assignment,
-    assign,
+    assign_by,
     assignable_forecasters,
     mixture,
+    validation_errors,
 )
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, scores
@@ -61,14 +62,18 @@ class Variant:
         """What is in use for each client, by `IN_USE` or `IN_USE_ALONE` and state."""
         study, assignments = self.tables.study, {}
         for state in study.data.states:
+            combination_of = assignable_forecasters(self.tables, state)
+            errors_of = validation_errors(self.tables, state, combination_of)
             names_alone = [
                 name
-                for name, (sharing, *_) in assignable_forecasters(self.tables, state).items()
+                for name, (sharing, *_) in combination_of.items()
                 if words.find_kind(study, f"{BASELINE}-{name}" if sharing == BASELINE else name)
                 == words.LOCAL
             ]
-            assignments[IN_USE, state] = assign(self.tables, state)
-            assignments[IN_USE_ALONE, state] = assign(self.tables, state, names_alone)
+            for use, names in ((IN_USE, [*combination_of]), (IN_USE_ALONE, names_alone)):
+                assignments[use, state] = assign_by(
+                    self.tables, state, combination_of, errors_of, names
+                )
         return assignments
 
     def _with_mixtures(self, score: str) -> dict[ModelKind, dict[str, list[Forecaster]]]:

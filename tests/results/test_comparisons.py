@@ -1,6 +1,7 @@
 """The table of comparisons, the map and the gains, on results of which the truth is known."""
 
 import re
+from contextlib import chdir
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,10 @@ LEVELS = {"P1": 0.8, "P3": 1.2, "raw": 0.75}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def named_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
     """Alone is best with 16 weeks, through LightGBM; the federation with one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("named"))
+    folder = tmp_path_factory.mktemp("named")
+    with chdir(folder):
         study = Study.parse(CONFIG, "named")
         for variant in study.variants.values():
             long = variant.windows.history == 16
@@ -83,7 +84,14 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
             )
         gather(study, study.paths.results, None)
         make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
-        yield study
+    return study, folder
+
+
+@pytest.fixture
+def study(named_study: tuple[Study, Path], monkeypatch: pytest.MonkeyPatch) -> Study:
+    study, folder = named_study
+    monkeypatch.chdir(folder)
+    return study
 
 
 def judged(study: Study) -> pd.DataFrame:
@@ -192,40 +200,47 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
     np.testing.assert_allclose(compared["difference"], found["lead"], rtol=1e-4)
 
 
-def test_origins_alone_are_one_place(here: Path) -> None:
+@pytest.fixture(scope="module")
+def answered_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
+    """The federation gains 0.1 of 1 at the first origin, and 0.3 at the second."""
     grid = {key: value for key, value in CONFIG["grid"].items() if key != "windows.history"}
-    study = Study.parse(CONFIG | {"grid": grid, "claims": []}, "named")
-    for variant in study.variants.values():
-        fake_results.write(
-            variant.paths.results,
-            variant.description(),
-            lambda cell, *_: LEVELS[cell["sharing"]],
-            baseline=lambda _: 1.0,
-        )
-    gather(study, study.paths.results, None)
-    make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
-    page = (study.paths.results / "index.html").read_text("utf-8")
-    (row,) = Overview(study.paths.results).table("map.csv").to_dict("records")
+    folder = tmp_path_factory.mktemp("origins")
+    with chdir(folder):
+        study = Study.parse(CONFIG | {"grid": grid, "claims": QUESTION}, "named")
+        gain_of = {"2018-06-01": 0.1, "2018-10-01": 0.3}
+        for variant in study.variants.values():
+            gain = gain_of[str(variant.data.origin_date)]
+            fake_results.write(
+                variant.paths.results,
+                variant.description(),
+                lambda cell, *_, gain=gain: 1 - gain if cell["sharing"] == "P1" else 2.0,
+                baseline=lambda _: 1.0,
+            )
+        gather(study, study.paths.results, None)
+        make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
+    return study, folder
+
+
+@pytest.fixture
+def study_of_origins(answered_study: tuple[Study, Path], monkeypatch: pytest.MonkeyPatch) -> Study:
+    study, folder = answered_study
+    monkeypatch.chdir(folder)
+    return study
+
+
+def test_origins_alone_are_one_place(study_of_origins: Study) -> None:
+    results = study_of_origins.paths.results
+    page = (results / "index.html").read_text("utf-8")
+    (row,) = Overview(results).table("map.csv").to_dict("records")
     assert "<td>everywhere</td>" in page and f"{row['lead']:+.3f}" in page
 
 
-def test_a_study_of_origins_answers_an_owner_over_all_of_them(here: Path) -> None:
-    grid = {key: value for key, value in CONFIG["grid"].items() if key != "windows.history"}
-    study = Study.parse(CONFIG | {"grid": grid, "claims": QUESTION}, "named")
-    gain_of = {"2018-06-01": 0.1, "2018-10-01": 0.3}
-    for variant in study.variants.values():
-        gain = gain_of[str(variant.data.origin_date)]
-        fake_results.write(
-            variant.paths.results,
-            variant.description(),
-            lambda cell, *_, gain=gain: 1 - gain if cell["sharing"] == "P1" else 2.0,
-            baseline=lambda _: 1.0,
-        )
-    gather(study, study.paths.results, None)
+def test_a_study_of_origins_answers_an_owner_over_all_of_them(study_of_origins: Study) -> None:
+    results = study_of_origins.paths.results
     told = answer(
-        study,
-        Variant.all_of(study, study.paths.results),
-        read(study.paths.results, study),
+        study_of_origins,
+        Variant.all_of(study_of_origins, results),
+        read(results, study_of_origins),
     )
     assert told is not None and told.verdict.startswith("Join: ")
     rows = [row for state_rows in told.states.values() for row in state_rows]
@@ -233,9 +248,8 @@ def test_a_study_of_origins_answers_an_owner_over_all_of_them(here: Path) -> Non
     gains_of_clients = [row["gain"] for row in rows]
     assert np.mean(gains_of_clients) == pytest.approx(0.2, abs=0.02)
     assert told.tested.count("from ") == 2 and "only earlier readings" in told.tested
-    make(study.paths.results, study.paths.figures, study.paths.results / "index.html")
-    page = (study.paths.results / "index.html").read_text("utf-8")
-    assert told.verdict in page and f"plfl forecast {study.paths.results.as_posix()} NEW" in page
+    page = (results / "index.html").read_text("utf-8")
+    assert told.verdict in page and f"plfl forecast {results.as_posix()} NEW" in page
 
 
 def test_what_is_in_use_is_that_of_the_latest_origin_in_any_order(here: Path) -> None:
