@@ -66,7 +66,7 @@ def write_own_study(days: int = 21, **blocks: Any) -> Path:
         "model": {"name": "mlp"},
         "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
         "federation": {"rounds": 2, "local_steps": 3},
-        "baselines": {"trees": 10},
+        "baselines": {"trees": 3},
     }
     Path("own.yaml").write_text(json.dumps(config | blocks), encoding="utf-8")
     return Path("own.yaml")
