@@ -184,11 +184,17 @@ def find_columns(names: Names, columns: Iterable[Hashable]) -> list[str]:
 
 def _has(names: Names, cells: frozenset[str]) -> bool:
     """Whether one of the names fits one of the cells."""
-    plain = [name for name in names if "*" not in name]
-    if any(normalise(name) in cells for name in plain):
-        return True
-    patterns = [name for name in names if "*" in name]
-    return any(fits(name, cell) for name in patterns for cell in cells)
+    plain_names, patterns = _names_and_patterns(tuple(names))
+    return not plain_names.isdisjoint(cells) or any(
+        fits(name, cell) for name in patterns for cell in cells
+    )
+
+
+@cache
+def _names_and_patterns(names: tuple[str, ...]) -> tuple[frozenset[str], list[str]]:
+    """The names as `normalise` writes them, and those with `*`."""
+    plain_names = frozenset(normalise(name) for name in names if "*" not in name)
+    return plain_names, [name for name in names if "*" in name]
 
 
 def _headers(raw: RawFile) -> list[_Header]:
