@@ -145,8 +145,11 @@ def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
     error is zero. A cell with a forecast that is not finite has diverged: its scores are NaN at
     that round. The costs of a training are in total; see `costs`.
     """
-    rounds = _over_clients(records[records["split"] != "train"])
     training = [*CELL, "model"]
+    evaluated = records[records["split"] != "train"]
+    tested_rounds = evaluated["round"].where(evaluated["split"] == "test")
+    last_round = tested_rounds.groupby([evaluated[column] for column in training]).transform("max")
+    rounds = _over_clients(evaluated[evaluated["round"] == last_round])
     validation = rounds[rounds["split"] == "validation"].set_index([*training, "round"])
     test = rounds[rounds["split"] == "test"].drop(columns="split")
     test_and_validation = test.join(
