@@ -14,6 +14,8 @@ from plfl.study import Study
 from tests.helpers.outside import series
 
 ORIGIN, WEEKS = "2018-04-10", 5
+TREES = 40
+"""More than the 30 after which training stops early."""
 
 
 @pytest.fixture
@@ -29,7 +31,10 @@ def table(tmp_path: Path) -> Path:
 
 def test_baselines(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outside, "METERS", 3)
-    study = Study.parse(outside.study("fox", ORIGIN, WEEKS, table), "a test")
+    monkeypatch.setattr(outside, "TREES", TREES)
+    settings = outside.study("fox", ORIGIN, WEEKS, table)
+    settings["baselines"]["trees"] = TREES
+    study = Study.parse(settings, "a test")
     data = sources.source_of(study.data).examples_of(study, "fox")
     boosting = study.baselines.fit_settings
     further, leave_out = study.baselines.further, study.baselines.leave_out

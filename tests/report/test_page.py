@@ -599,7 +599,8 @@ def test_a_sum_that_is_worse_than_a_day_before_is_warned_of(tmp_path: Path) -> N
 
 
 def test_of_several_states_those_with_such_sums_are_named(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.SMALL)
+    data = fake_results.TINY["data"] | {"states": ["CA", "NY"]}
+    out = _write(tmp_path, fake_results.TINY | {"data": data})
     write_sums(out.parent, state="CA")
     text = " ".join(_page(out, charts=False).text.split())
     assert "Do not add the forecasts of CA: of their sums" in text
