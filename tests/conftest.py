@@ -12,6 +12,8 @@ from typing import Any
 # Every worker of pytest-xdist would start a thread for every core. Threads that wait for a core
 # spin: small matrices then cost several times as much processor time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Where a test wants several threads, those that wait sleep.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 from hypothesis import settings
