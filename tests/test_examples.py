@@ -91,7 +91,7 @@ PFLLIB = {
                     data = np.load(file, allow_pickle=True)["data"].tolist()
                 x, y = map(torch.stack, zip(*data_utils.process_image(data)))
                 optimizer = torch.optim.Adam(client.model.parameters(), 0.01)
-                for step in range(300):
+                for step in range(150):
                     optimizer.zero_grad()
                     torch.nn.CrossEntropyLoss()(client.model(x), y).backward()
                     optimizer.step()
@@ -136,7 +136,7 @@ FL_BENCH = {
             model = torch.nn.Linear(width, 1)
             x, y = dataset[client["train"]]
             optimizer = torch.optim.Adam(model.parameters(), 0.01)
-            for step in range(300):
+            for step in range(150):
                 optimizer.zero_grad()
                 torch.nn.CrossEntropyLoss()(model(x), y).backward()
                 optimizer.step()
