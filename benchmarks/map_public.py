@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 STUDIES = (
     *("map-homes", "map-homes-40", "map-cambridge", "map"),
     *("map-homes-day-ahead", "map-cambridge-day-ahead", "map-day-ahead"),
+    *("map-homes-size", "map-size"),
 )
 """Studies whose tables have a row of the public model."""
 LONGEST = 4
@@ -53,11 +54,12 @@ def scores(study: Study, models: Path) -> pd.DataFrame:
     rows = []
     kind: MeterKind = "homes" if "homes" in study.name else "buildings"
     longest = min((w for w in study_weeks(study) if w >= LONGEST), default=LONGEST)
+    # Variants that differ in the number of others alone have the same forecasts.
+    tests = {(v.windows.history, v.data.origin_date): v for v in study.variants.values()}
     for state in study.data.states:
         model = load_file(kind, models / f"without-{state}.xz")
         tables = sources.source_of(study.data).load(study.data, state)
-        for variant in study.variants.values():
-            weeks = variant.windows.history
+        for (weeks, _), variant in tests.items():
             if weeks is None or weeks > longest:
                 continue
             data = build(tables, variant.windows, origin=variant.data.origin_date)

@@ -166,3 +166,17 @@ def test_the_first_table_has_all_ways_with_the_lowest_marked():
     assert numbers == pytest.approx(pd.concat(wanted).to_numpy().ravel(), abs=6e-4)
     marks = [cell.startswith("*") for row in rows for cell in row[1:]]
     assert marks == [mark for site in wanted for mark in (site == site.min()).to_numpy().ravel()]
+
+
+def test_the_public_rows_by_number_of_others_are_those_of_the_table():
+    text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+    section = text[text.index("## With how many others?") :]
+    rows = re.findall(r"^\| \*\*\[public model\].*? \| (.*) \|$", section, re.MULTILINE)
+    public = pd.read_csv(ROOT / "docs" / "map_public.csv").query("site == 'all'")
+    errors = public.set_index(["study", "weeks"])["mase"]
+    sizes = {"map-homes-size": 3, "map-size": 2}
+    for row, (study, count) in zip(rows, sizes.items(), strict=True):
+        wanted = [errors[study, weeks] for weeks in (1, 4) for _ in range(count)]
+        assert [float(cell.strip("*")) for cell in row.split(" | ")] == pytest.approx(
+            wanted, abs=6e-4
+        )
