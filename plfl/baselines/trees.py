@@ -231,7 +231,7 @@ class TreeWindows:
         key = client, starts.tobytes()
         if key not in self._base_forecasts:
             forecasts = self._base_forecaster.predict(client, starts)
-            self._base_forecasts[key] = forecasts.reshape(len(starts), -1)
+            self._base_forecasts[key] = forecasts.reshape(len(starts), self.dataset.horizons)
         forecasts = self._base_forecasts[key][:, h]
         return np.where(np.isfinite(forecasts), forecasts, last)
 

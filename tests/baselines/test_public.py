@@ -270,6 +270,14 @@ def test_trees_on_the_public_model_fall_back_on_the_last_load() -> None:
     assert np.isfinite(forecasts).all()
 
 
+def test_trees_on_the_public_model_grow_beside_a_meter_without_windows_to_choose_on() -> None:
+    data = dataset(horizons=2, days=20)
+    windows = TreeWindows(data, on_public().design)
+    no_starts = data.starts(0, "validation")[:0]
+    assert windows.scale_loads(0, no_starts, np.empty(0), 1).shape == (0,)
+    assert windows.in_kwh(0, no_starts, np.empty((0, 2, 1))).shape == (0, 2, 1)
+
+
 def test_trees_on_a_model_of_the_same_meters_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PublicFit, "seen_client", lambda self: "b")
     with pytest.raises(DataError, match="was trained on readings of b"):
