@@ -14,7 +14,7 @@ from scipy import stats
 from plfl.base.errors import ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.report.answer import _Question, answer
+from plfl.report.answer import answer
 from plfl.report.reporting import make
 from plfl.report.variants_page import describe_places
 from plfl.results import words
@@ -26,6 +26,7 @@ from plfl.results.comparisons import (
     gains,
     read,
 )
+from plfl.results.joining import find_asked
 from plfl.results.overview import Overview, gather
 from plfl.results.scores import WeeklyScores, pooled
 from plfl.results.selection import contender_in_use
@@ -430,7 +431,7 @@ def test_a_claim_about_something_else_is_no_answer(further: dict[str, Any]) -> N
     claims = claims.assign(better=words.IN_USE, than=words.IN_USE_ALONE)
 
     def claim_of(named: list[Any], rows: pd.DataFrame) -> dict[Any, Any]:
-        return _Question(Study.parse(config() | {"claims": named}, "named"), [], rows).claim
+        return find_asked(Study.parse(config() | {"claims": named}, "named"), rows)[1]
 
     assert not claim_of([USE[0] | further], claims)
     assert claim_of(USE, claims)["verdict"] == "holds"
