@@ -224,10 +224,10 @@ class _AnswerText:
     @property
     def deciding(self) -> str:
         """What would decide the question: weeks of test."""
-        comparison = self.joining.contest.comparison
-        if comparison.missing_factors:
-            return too_few(comparison.missing_factors, self.study.client_word)
-        weeks = comparison.parts["weeks"].levels
+        difference = self.joining.contest.difference
+        if difference.missing_factors:
+            return too_few(difference.missing_factors, self.study.client_word)
+        weeks = difference.parts["weeks"].levels
         if needed_weeks := self.joining.deciding_weeks:
             return (
                 f"About {needed_weeks} weeks of test would decide it, if the difference stays "
@@ -350,10 +350,10 @@ class _AnswerText:
         """Both errors, in MASE and in percent of the load. If few clients decide a mean, medians
         lead."""
         contest, errors = self.joining.contest, self.joining.mean_errors
-        comparison, interval = contest.comparison, ""
-        low, high = comparison.interval
+        difference, interval = contest.difference, ""
+        low, high = difference.interval
         if math.isfinite(low):
-            interval = f" (difference {with_interval(comparison.effect, low, high)})"
+            interval = f" (difference {with_interval(difference.effect, low, high)})"
         kind, about_means, counted = "mean", "", errors.counted
         if names := errors.deciding_clients:
             about_means = (

@@ -26,7 +26,7 @@ from plfl.results import words
 from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests
 from plfl.results.scores import AXES
-from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm, open_level
+from plfl.results.statistics import ALPHA, Array, Difference, advice, holm, open_level
 from plfl.results.variants import Variant
 from plfl.study import Study
 
@@ -40,12 +40,12 @@ class Verdict:
 
     answer: Answer
     row: dict[str, Any]
-    """The deciding difference, and what it is based on; see `contest.comparison_columns`."""
+    """The deciding difference, and what it is based on; see `contest.difference_columns`."""
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims."""
     p_alone: float | None = None
     """The p value before it, corrected for the number of comparisons if any one is sufficient."""
-    deciding: Comparison | None = None
+    deciding: Difference | None = None
     """The comparison that decides; None for counted quantities."""
     sufficient: int = 1
     """Of how many comparisons any one could have decided the claim."""
@@ -119,14 +119,14 @@ def _judge_claim(claim: Claim, study: Study, variants: Sequence[Variant]) -> Ver
 def judge(pairs: Sequence[Contest]) -> Verdict:
     """Judge whether all comparisons are positive, or one is clearly negative, before Holm's
     correction."""
-    scored_contests = [contest for contest in pairs if contest.comparison.scored]
+    scored_contests = [contest for contest in pairs if contest.difference.scored]
     blocking, excused = (
         sorted({n for contest in pairs for n in contest.diverged_forecasters[i]}) for i in (0, 1)
     )
     lost_cells = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
     if not scored_contests:
         return Verdict("undecided", {}, reason="every cell of a side diverged", remedy=FINITE)
-    different = [contest for contest in scored_contests if not contest.comparison.is_identical]
+    different = [contest for contest in scored_contests if not contest.difference.is_identical]
     if not different:
         return Verdict(
             "undecided",
@@ -138,22 +138,22 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
             f"{equal_count} further {'pair has' if equal_count == 1 else 'pairs have'} equal "
             "results"
         )
-    supporting = sum(contest.comparison.effect > 0 for contest in different)
+    supporting = sum(contest.difference.effect > 0 for contest in different)
     holds = supporting == len(different)
     if holds:
         deciding = max(
-            different, key=lambda contest: (contest.comparison.p, -contest.comparison.effect)
+            different, key=lambda contest: (contest.difference.p, -contest.difference.effect)
         )
-        p = deciding.comparison.p
+        p = deciding.difference.p
     else:
         deciding = min(
             different,
             key=lambda contest: (
-                contest.comparison.p if contest.comparison.effect < 0 else 1.0,
-                contest.comparison.effect,
+                contest.difference.p if contest.difference.effect < 0 else 1.0,
+                contest.difference.effect,
             ),
         )
-        p = min(1.0, len(different) * deciding.comparison.p)
+        p = min(1.0, len(different) * deciding.difference.p)
     answer: Answer = "holds" if holds else "does not hold"
     reasons = [_evidence(deciding, different, supporting), *lost_cells]
     remedy = ""
@@ -162,14 +162,14 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
         reasons.append("the side that should be better has diverged")
     sufficient = 1 if holds else len(different)
     reason = "; ".join(filter(None, reasons))
-    return Verdict(answer, deciding.row, p, p, deciding.comparison, sufficient, reason, remedy)
+    return Verdict(answer, deciding.row, p, p, deciding.difference, sufficient, reason, remedy)
 
 
 def _evidence(deciding: Contest, different: Sequence[Contest], supporting: int) -> str:
     sides = f"{deciding.label(0)} against {deciding.label(1)}"
     if len(different) > 1:
         return f"{supporting} of {len(different)} comparisons support it; decided by {sides}"
-    by_state = zip(deciding.comparison.scored, deciding.comparison.clients(), strict=True)
+    by_state = zip(deciding.difference.scored, deciding.difference.clients(), strict=True)
     effects = [f"{state} {gains.mean():+.3g}" for state, gains in by_state]
     return f"{sides}: {', '.join(effects)}" if len(effects) > 1 else sides
 

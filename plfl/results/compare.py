@@ -10,7 +10,7 @@ import pandas as pd
 
 from plfl.base.errors import Problem, ResultsError, suggest_name
 from plfl.base.text import list_names, print_table
-from plfl.results.contest import comparison_columns
+from plfl.results.contest import difference_columns
 from plfl.results.dominance import deciding
 from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
@@ -21,8 +21,8 @@ _NUMBERS = ["mase_a", "mase_b", "difference", "low", "high", "clients", "weeks",
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The comparison of two sides, A and B; every difference is B - A."""
+class CellPairs:
+    """The pairs of cells of two sides, A and B; every difference is B - A."""
 
     rows: pd.DataFrame
     """One row per pair of cells and model: `a`, `b` (names), `model` ("baseline" if both sides are
@@ -35,7 +35,7 @@ class Compared:
     """Caveats: clients or cells that only one side has, sample data, other data."""
 
 
-def compare(a: str, b: str) -> Compared:
+def compare(a: str, b: str) -> CellPairs:
     """Compare two results folders cell by cell, or two cells.
 
     A cell is `FOLDER:CELL` with its name as `plfl cells --list` prints it, without its seed
@@ -71,7 +71,7 @@ def compare(a: str, b: str) -> Compared:
                 clients.append(table.assign(**about))
     columns = ["a", "b", "model", *_NUMBERS]
     client_table = pd.concat(clients, ignore_index=True)
-    return Compared(pd.DataFrame(rows, columns=columns), client_table, list(dict.fromkeys(notes)))
+    return CellPairs(pd.DataFrame(rows, columns=columns), client_table, list(dict.fromkeys(notes)))
 
 
 def _side(text: str) -> tuple[Tables, str]:
@@ -154,7 +154,7 @@ def _compare(
     }
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    comparison = pooled([a.lead(b)], bool(trained_sides))
+    difference = pooled([a.lead(b)], bool(trained_sides))
     notes += [
         f"{names}: {list_names(decided, 3)} {'decides' if len(decided) == 1 else 'decide'} a mean, "
         f"{table[name].mean():,.1f}; the median over clients is {table[name].median():.3f}"
@@ -162,7 +162,7 @@ def _compare(
         if (decided := deciding(table.set_index("client")[name]))
     ]
     row: dict[str, Any] = {name: table[name].mean() for name in means}
-    return row | (comparison_columns(comparison) if comparison.scored else {}), table
+    return row | (difference_columns(difference) if difference.scored else {}), table
 
 
 def _select_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:
@@ -186,23 +186,23 @@ def _data_notes(sides: Sequence[tuple[str, Tables]]) -> Iterator[str]:
         )
 
 
-def as_text(compared: Compared) -> str:
+def as_text(pairs: CellPairs) -> str:
     """The comparison as text; for a single pair of cells, with every client."""
     lines = []
-    if compared.rows[["a", "b"]].drop_duplicates().shape[0] == 1:
-        first = compared.rows.iloc[0]
-        wide = compared.clients.pivot(
+    if pairs.rows[["a", "b"]].drop_duplicates().shape[0] == 1:
+        first = pairs.rows.iloc[0]
+        wide = pairs.clients.pivot(
             index="client", columns="model", values=["mase_a", "mase_b", "difference"]
         )
-        wide = wide.swaplevel(axis=1)[compared.rows["model"].tolist()]
+        wide = wide.swaplevel(axis=1)[pairs.rows["model"].tolist()]
         lines += [f"A: {first['a']}", f"B: {first['b']}", ""]
         lines += ["Test MASE by client", print_table(wide, index=True), ""]
-        table = compared.rows.set_index("model")[_NUMBERS]
+        table = pairs.rows.set_index("model")[_NUMBERS]
     else:
-        table = compared.rows.set_index(["a", "model"])[_NUMBERS].rename_axis(["cell", "model"])
+        table = pairs.rows.set_index(["a", "model"])[_NUMBERS].rename_axis(["cell", "model"])
     lines += [
         "Means over clients. Differences are B - A, negative where B is better; intervals of 95 % "
         "over clients, weeks and seeds.",
         print_table(table, index=True),
     ]
-    return "\n".join([*lines, *(f"- {note}" for note in (EXPLORATORY, *compared.notes))])
+    return "\n".join([*lines, *(f"- {note}" for note in (EXPLORATORY, *pairs.notes))])

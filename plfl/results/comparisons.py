@@ -118,7 +118,7 @@ def contest_of(
         (contest,) = contests(study, group, better, than, **options)
     except NotInStudyError:
         return None
-    return contest if contest.comparison.scored else None
+    return contest if contest.difference.scored else None
 
 
 def find_lead(study: Study, group: Sequence[Variant]) -> Contest | None:
@@ -155,8 +155,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 )
                 for score_set in score_sets
             ]
-            comparison = replace(pooled(own_score_sets, is_trained=False), is_sampled=False)
-            if not comparison.scored:
+            difference = replace(pooled(own_score_sets, is_trained=False), is_sampled=False)
+            if not difference.scored:
                 continue
             errors = [
                 float(rival.forecaster.select([client]).sum(axis=2).mean())
@@ -167,8 +167,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 error * float(energy[client])
                 for error, energy in zip(errors, energies, strict=True)
             ]
-            has_enough_weeks = comparison.differences[state].shape[2] >= FEWEST_TEST_WEEKS
-            low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
+            has_enough_weeks = difference.differences[state].shape[2] >= FEWEST_TEST_WEEKS
+            low, high = difference.interval if has_enough_weeks else (np.nan, np.nan)
             saved = [
                 score_set.weekly.sum() * float(energy[client])
                 for score_set, energy in zip(own_score_sets, energies, strict=True)
@@ -177,11 +177,11 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 "state": state,
                 "client": client,
                 "mase_alone": mean_error,
-                "mase_federated": mean_error - comparison.effect,
-                "gain": comparison.effect,
+                "mase_federated": mean_error - difference.effect,
+                "gain": difference.effect,
                 "low": low,
                 "high": high,
-                "percent": 100 * comparison.effect / mean_error if mean_error else np.nan,
+                "percent": 100 * difference.effect / mean_error if mean_error else np.nan,
                 "kwh_a_month": float(np.mean(saved)),
                 "kwh_alone": float(np.mean(kwh_alone)),
             }

@@ -1,4 +1,4 @@
-"""The one comparison: two sets of forecasters, a score, and some variants of a study.
+"""A contest: two sets of forecasters, a score, and some variants of a study.
 
 In every state of every variant, the best forecaster of each set on validation is compared with that
 of the other. If a set names values of axes, it is the best over the variants that differ in these
@@ -22,7 +22,7 @@ from plfl.results.best import best
 from plfl.results.contenders import Contender, NotInStudyError
 from plfl.results.scores import AXES, WeeklyScores, pooled
 from plfl.results.selection import find_contenders
-from plfl.results.statistics import Comparison
+from plfl.results.statistics import Difference
 from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 from plfl.study.axes import parse_place
@@ -45,7 +45,7 @@ class Contest:
         return [a.forecaster.lead(b.forecaster, self.margin) for a, b in self.pairs]
 
     @cached_property
-    def comparison(self) -> Comparison:
+    def difference(self) -> Difference:
         """The difference with its interval."""
         contenders = [contender for pair in self.pairs for contender in pair]
         is_trained = any(contender.is_trained for contender in contenders)
@@ -94,26 +94,26 @@ class Contest:
     def row(self) -> dict[str, Any]:
         """The columns of `plfl.results.comparisons` that follow from it."""
         labels = {"chosen": self.label(0), "chosen_than": self.label(1)}
-        if not self.comparison.scored:
+        if not self.difference.scored:
             return labels
         return (
             labels
             | {"error": self.error(0), "error_than": self.error(1)}
-            | comparison_columns(self.comparison)
+            | difference_columns(self.difference)
         )
 
 
-def comparison_columns(comparison: Comparison) -> dict[str, Any]:
-    """The difference of a comparison with its interval, and the data that it is based on."""
-    low, high = comparison.interval
-    lowest, highest = comparison.without_one_state or (np.nan, np.nan)
-    levels = {factor: part.levels for factor, part in comparison.parts.items()}
+def difference_columns(difference: Difference) -> dict[str, Any]:
+    """A difference with its interval, and the data that it is based on."""
+    low, high = difference.interval
+    lowest, highest = difference.without_one_state or (np.nan, np.nan)
+    levels = {factor: part.levels for factor, part in difference.parts.items()}
     return {
-        **{"difference": comparison.effect, "low": low, "high": high},
+        **{"difference": difference.effect, "low": low, "high": high},
         **{"lowest": lowest, "highest": highest},
         **{factor: levels.get(factor, 0) for factor in ("clients", "weeks", "seeds")},
-        "states": len(comparison.scored),
-        "origins": max(map(len, comparison.origins.values()), default=0),
+        "states": len(difference.scored),
+        "origins": max(map(len, difference.origins.values()), default=0),
     }
 
 

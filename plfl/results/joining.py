@@ -190,9 +190,9 @@ class Joining:
     @cached_property
     def gain(self) -> Gain:
         """What joining brings."""
-        comparison, error, clients = self.contest.comparison, self.contest.error(1), self.clients
+        difference, error, clients = self.contest.difference, self.contest.error(1), self.clients
         percent, low, high = (
-            100 * value / error for value in (comparison.effect, *comparison.interval)
+            100 * value / error for value in (difference.effect, *difference.interval)
         )
         return Gain(
             percent=percent,
@@ -211,13 +211,13 @@ class Joining:
     def direction(self) -> int:
         """1 if the errors of all clients are lower by more than chance explains, −1 if they are
         higher, 0 if chance could explain it, or nothing says so."""
-        low, high = self.contest.comparison.interval
+        low, high = self.contest.difference.interval
         return int(low > 0) - int(high < 0)
 
     @property
     def could_be_chance(self) -> bool:
         """Whether chance alone could explain the difference in the test."""
-        low, high = self.contest.comparison.interval
+        low, high = self.contest.difference.interval
         return low <= 0 <= high
 
     @property
@@ -225,7 +225,7 @@ class Joining:
         """Weeks of test that would decide the question, if the difference stays; None: not even
         two years."""
         p = self.comparisons.loc[self.comparisons["about"] == "claim", "p"]
-        return needed_levels(self.contest.comparison, "weeks", open_level(p))
+        return needed_levels(self.contest.difference, "weeks", open_level(p))
 
     @property
     def error(self) -> float:
@@ -235,11 +235,11 @@ class Joining:
     @property
     def naive_errors(self) -> dict[str, float]:
         """The same of the naive forecasts that have one, by name."""
-        ahead = self.study.windows.farthest * self.study.data.interval
+        minutes_ahead = self.study.windows.farthest * self.study.data.interval
         errors = {
             name: _mean(self._find(f"{BASELINE}-{name}"), "wape")
             for name in NAIVE
-            if name != "persistence" or ahead <= FARTHEST_PERSISTENCE
+            if name != "persistence" or minutes_ahead <= FARTHEST_PERSISTENCE
         }
         return {name: error for name, error in errors.items() if math.isfinite(error)}
 
@@ -280,7 +280,7 @@ class Joining:
             return None
         return PublicGain(
             _mean(self._public, "wape"),
-            100 * contest.comparison.effect / contest.error(1),
+            100 * contest.difference.effect / contest.error(1),
             float(pd.DataFrame(gains(contest))["kwh_a_month"].mean()),
         )
 

@@ -45,7 +45,7 @@ from plfl.results.records import (
 )
 from plfl.results.scores import select
 from plfl.results.selection import contenders_in_use, scheme_method_pairs
-from plfl.results.statistics import Comparison
+from plfl.results.statistics import Difference
 from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -191,18 +191,18 @@ def _other_scores(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[s
 
 def _score_columns(contender: Contender) -> dict[str, Any]:
     forecaster, is_trained = contender.forecaster, contender.is_trained
-    comparison = Comparison({forecaster.state: forecaster.weekly}, is_trained)
+    difference = Difference({forecaster.state: forecaster.weekly}, is_trained)
     row = {"cell": forecaster.label, "validation_mase": forecaster.validation}
-    if not comparison.scored:
+    if not difference.scored:
         return row
-    by_seed = comparison.scored[forecaster.state].mean(axis=0)
-    low, high = comparison.interval
-    by_client = comparison.scored[forecaster.state].mean(axis=1)
+    by_seed = difference.scored[forecaster.state].mean(axis=0)
+    low, high = difference.interval
+    by_client = difference.scored[forecaster.state].mean(axis=1)
     row |= {"mase": by_seed.mean(), "low": low, "high": high}
     row |= {"mase_median": float(np.median(by_client))}
     row |= {"std": by_seed.std(ddof=1) if is_trained and len(by_seed) > 1 else np.nan}
     row |= {"seeds": len(forecaster.seeds)} if is_trained else {}
-    return row | {"clients": len(comparison.scored[forecaster.state])}
+    return row | {"clients": len(difference.scored[forecaster.state])}
 
 
 def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:

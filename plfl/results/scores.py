@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
 from plfl.results.records import ModelKind
-from plfl.results.statistics import Array, Comparison
+from plfl.results.statistics import Array, Difference
 from plfl.results.tables import Tables
 from plfl.study.combinations import Combination
 
@@ -50,8 +50,8 @@ class WeeklyScores:
 
 def pooled(
     score_sets: Sequence[WeeklyScores], is_trained: bool = True, has_common_tests: bool = False
-) -> Comparison:
-    """The comparison over states and origins: in each state, of the clients that all sets have,
+) -> Difference:
+    """The difference over states and origins: in each state, of the clients that all sets have,
     the mean over the variants of each origin, and one origin after the other. With
     `has_common_tests`, all clients share one test set: nothing varies over clients and weeks."""
     differences: dict[str, Array] = {}
@@ -80,7 +80,7 @@ def pooled(
         differences[state] = weekly.sum(axis=-1) if has_common_tests else weekly
         weeks_of[state] = {origin: table.shape[2] for origin, table in tables.items()}
     origins = {} if has_common_tests else weeks_of
-    return Comparison(differences, is_trained, origins, is_sampled=not has_common_tests)
+    return Difference(differences, is_trained, origins, is_sampled=not has_common_tests)
 
 
 @dataclass(frozen=True)

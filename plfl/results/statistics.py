@@ -92,7 +92,7 @@ class VariancePart(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Difference:
     """The difference between two cells in some states, whose sign is tested."""
 
     differences: Mapping[str, Array]
@@ -375,29 +375,29 @@ def undecidable(study: Study) -> str:
     )
 
 
-def needed_levels(comparison: Comparison, factor: str, level: float = ALPHA) -> int | None:
+def needed_levels(difference: Difference, factor: str, level: float = ALPHA) -> int | None:
     """How many clients, weeks or seeds would decide a comparison at a level with probability
     `POWER`, all else being as it is; None if no number up to the limit of `LARGEST_SAMPLES` would,
     or the comparison has no such factor, or too few levels of one."""
-    parts = comparison.parts
-    if factor not in parts or comparison.missing_factors:
+    parts = difference.parts
+    if factor not in parts or difference.missing_factors:
         return None
     for number in range(parts[factor].levels + 1, LARGEST_SAMPLES[factor] + 1):
-        if _decides(_parts_at(parts, factor, number), comparison.effect, level):
+        if _decides(_parts_at(parts, factor, number), difference.effect, level):
             return number
     return None
 
 
 def advice(
-    comparison: Comparison, level: float, sufficient: int = 1, client_word: str = "client"
+    difference: Difference, level: float, sufficient: int = 1, client_word: str = "client"
 ) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least. `level`: the
     significance level after correction for all other claims; `sufficient`: of how many comparisons
     any one could have decided it."""
-    variance_parts, level = comparison.parts, level / sufficient
-    if comparison.missing_factors:
-        return too_few(comparison.missing_factors, client_word)
-    needed_numbers = {name: needed_levels(comparison, name, level) for name in LARGEST_SAMPLES}
+    variance_parts, level = difference.parts, level / sufficient
+    if difference.missing_factors:
+        return too_few(difference.missing_factors, client_word)
+    needed_numbers = {name: needed_levels(difference, name, level) for name in LARGEST_SAMPLES}
     levels = {name: number for name, number in needed_numbers.items() if number}
     if not levels:
         factors = [_levels_of(factor, client_word) for factor in variance_parts]

@@ -14,7 +14,7 @@ from plfl.results.statistics import (
     POWER,
     TYPICAL,
     Array,
-    Comparison,
+    Difference,
     advice,
     describe_power,
     holm,
@@ -64,7 +64,7 @@ def test_scores_are_those_of_the_summary(tables: Tables) -> None:
 
 def test_the_interval_is_that_of_three_crossed_factors(rng: np.random.Generator) -> None:
     table = rng.normal(0.3, 1, (6, 3, 5))  # clients, seeds, weeks
-    found = Comparison({"CA": table})
+    found = Difference({"CA": table})
     total = table.sum(axis=2)
     means = total.mean(axis=1), 5 * table.mean(axis=(0, 1)), total.mean(axis=0)
     parts = np.array([m.var(ddof=1) / len(m) for m in means])
@@ -79,7 +79,7 @@ def test_the_interval_is_that_of_three_crossed_factors(rng: np.random.Generator)
 
 def test_states_share_weeks_but_neither_clients_nor_seeds(rng: np.random.Generator) -> None:
     one, two = rng.normal(0, 1, (4, 2, 3)), rng.normal(5, 1, (8, 2, 3))
-    parts = Comparison({"CA": one, "NY": two}).parts
+    parts = Difference({"CA": one, "NY": two}).parts
     weekly = 3 * np.concatenate([one, two]).mean(axis=(0, 1))
     assert parts["weeks"].variance == pytest.approx(weekly.var(ddof=1) / 3)
     assert parts["weeks"].freedom == pytest.approx(2)
@@ -92,24 +92,24 @@ def test_states_share_weeks_but_neither_clients_nor_seeds(rng: np.random.Generat
 
 def test_a_state_is_left_out_in_turn() -> None:
     tables = {name: np.full((n, 1, 2), value) for name, n, value in (("a", 1, 1), ("b", 3, 2))}
-    assert Comparison(tables).without_one_state == (2, 4)
-    assert Comparison({"a": tables["a"]}).without_one_state is None
+    assert Difference(tables).without_one_state == (2, 4)
+    assert Difference({"a": tables["a"]}).without_one_state is None
 
 
 @pytest.mark.parametrize(
     ("shape", "lacking"), [((1, 3, 4), "clients"), ((5, 1, 4), "seeds"), ((5, 3, 1), "weeks")]
 )
 def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
-    found = Comparison({"CA": 10 + rng.normal(0, 0.1, shape)})
+    found = Difference({"CA": 10 + rng.normal(0, 0.1, shape)})
     assert found.missing_factors == [lacking]
     assert found.p == 1
     assert np.isnan(found.interval[0]) == (lacking == "clients")
     if lacking == "seeds":  # baselines have none
-        assert Comparison(found.differences, is_trained=False).p < 0.01
+        assert Difference(found.differences, is_trained=False).p < 0.01
 
 
 def test_what_varies_over_nothing_has_no_interval() -> None:
-    found = Comparison({"CA": np.ones((1, 1))}, is_trained=False, is_sampled=False)
+    found = Difference({"CA": np.ones((1, 1))}, is_trained=False, is_sampled=False)
     assert np.isnan(found.interval).all()
     assert (found.effect, found.p) == (1, 1)
 
@@ -117,15 +117,15 @@ def test_what_varies_over_nothing_has_no_interval() -> None:
 def test_clients_without_a_score_count_nowhere(rng: np.random.Generator) -> None:
     table = rng.normal(1, 1, (5, 2, 3))
     with_nan = np.concatenate([table, np.full((1, 2, 3), np.nan)])
-    alone = Comparison({"CA": table})
-    both = Comparison({"CA": with_nan, "NY": np.full((2, 2, 3), np.nan)})
+    alone = Difference({"CA": table})
+    both = Difference({"CA": with_nan, "NY": np.full((2, 2, 3), np.nan)})
     assert (both.effect, both.interval, both.p) == (alone.effect, alone.interval, alone.p)
 
 
 def test_what_does_not_vary_is_certain() -> None:
-    found = Comparison({"CA": np.full((3, 2, 4), 0.25)})
+    found = Difference({"CA": np.full((3, 2, 4), 0.25)})
     assert (found.effect, found.interval, found.p) == (1, (1, 1), 0)
-    assert Comparison({"CA": np.zeros((3, 2, 4))}).is_identical
+    assert Difference({"CA": np.zeros((3, 2, 4))}).is_identical
 
 
 def drawn(
@@ -165,7 +165,7 @@ def test_nominal_rates_over_sites_and_seasons() -> None:
                     table / (weeks * seasons),
                     dict.fromkeys("1234", weeks),
                 )
-            one = Comparison(tables, origins=origins)
+            one = Difference(tables, origins=origins)
             low, high = one.interval
             found.append(low <= effect <= high if effect else one.p < ALPHA)
     assert np.mean(wrong) <= 0.06
@@ -186,7 +186,7 @@ def test_nominal_rates_where_test_sets_of_states_differ_in_length(
                 noise = 0.2 * rng.normal(size=(clients, seeds, number))
                 table = effect + 0.1 * rng.normal(size=(clients, 1, 1)) + common[-number:] + noise
                 tables[state] = (table + 0.02 * rng.normal(size=(seeds, 1))) / number
-            one = Comparison(tables)
+            one = Difference(tables)
             low, high = one.interval
             found.append(low <= effect <= high if effect else one.p < ALPHA)
     assert np.mean(wrong) <= 0.06
@@ -198,9 +198,9 @@ def test_nominal_rates() -> None:
     rng, clients, weeks, seeds = np.random.default_rng(12), 12, 5, 3
     wrong, covered = [], []
     for _ in range(2000):
-        nothing = Comparison({"CA": drawn(rng, clients, weeks, seeds)})
+        nothing = Difference({"CA": drawn(rng, clients, weeks, seeds)})
         wrong.append(nothing.p < ALPHA)
-        low, high = Comparison({"CA": drawn(rng, clients, weeks, seeds, 0.5)}).interval
+        low, high = Difference({"CA": drawn(rng, clients, weeks, seeds, 0.5)}).interval
         covered.append(low <= 0.5 <= high)
     assert np.mean(wrong) <= 0.06
     assert 0.93 <= np.mean(covered) <= 0.97
@@ -215,7 +215,7 @@ def test_holm() -> None:
 # What would decide a comparison
 
 
-def comparison(clients: float = 0.1, weeks: float = 0.03, seeds: float = 0.01) -> Comparison:
+def difference(clients: float = 0.1, weeks: float = 0.03, seeds: float = 0.01) -> Difference:
     """An effect of 0.04 over 12 clients, 8 weeks and 4 seeds, which vary by these deviations."""
     rng, sizes = np.random.default_rng(3), (12, 4, 8)
     parts = [
@@ -224,33 +224,33 @@ def comparison(clients: float = 0.1, weeks: float = 0.03, seeds: float = 0.01) -
     ]
     varied = [part - part.mean() for part in parts]
     whole = 0.04 + varied[0][:, None, None] + varied[1][:, None] + varied[2]
-    return Comparison({"CA": whole / 8})
+    return Difference({"CA": whole / 8})
 
 
 def test_the_recommended_number_decides_with_the_stated_probability() -> None:
-    of = comparison()
+    of = difference()
     found = re.search(r"With about (\d+) clients \(12 now\)", advice(of, ALPHA))
     assert found
     n, rng = int(found[1]), np.random.default_rng(1)
     deviations = {name: (part.variance * part.levels) ** 0.5 for name, part in of.parts.items()}
 
-    def study() -> Comparison:
+    def study() -> Difference:
         shape = {"clients": (n, 1, 1), "seeds": (1, 4, 1), "weeks": (1, 1, 8)}
         parts = [rng.normal(0, deviations[name], shape[name]) for name in shape]
-        return Comparison({"CA": (0.04 + sum(parts)) / 8})
+        return Difference({"CA": (0.04 + sum(parts)) / 8})
 
     decided = np.mean([study().p < ALPHA for _ in range(600)])
     assert decided == pytest.approx(POWER, abs=0.06)
 
 
 def test_only_what_helps_is_recommended() -> None:
-    assert "seeds (4 now)" in advice(comparison(clients=0.0, seeds=0.08), ALPHA)
-    told = advice(comparison(clients=50.0), ALPHA)
+    assert "seeds (4 now)" in advice(difference(clients=0.0, seeds=0.08), ALPHA)
+    told = advice(difference(clients=50.0), ALPHA)
     assert told.startswith("More clients alone, more weeks alone or more seeds alone would not")
 
 
 def test_where_a_factor_is_unknown_it_comes_first() -> None:
-    single = Comparison({"CA": comparison().differences["CA"][:, :1, :1]})
+    single = Difference({"CA": difference().differences["CA"][:, :1, :1]})
     told = advice(single, ALPHA)
     assert told.startswith("Run at least 4 weeks of test (") and "and 3 seeds (grid.seeds)" in told
 
@@ -304,7 +304,7 @@ def test_the_smallest_difference_is_confirmed_in_four_of_five_studies() -> None:
         parts = [draw.normal(0, TYPICAL[factor], n) for factor, n in levels.items()]
         clients, weeks, seeds = parts
         whole = effect + clients[:, None, None] + seeds[None, :, None] + weeks
-        decided.append(Comparison({"CA": whole / levels["weeks"]}).p < ALPHA)
+        decided.append(Difference({"CA": whole / levels["weeks"]}).p < ALPHA)
     assert 0.75 < np.mean(decided) < 0.92
     assert smallest_difference(levels, claims=3) > effect
     assert smallest_difference(levels, states=4) > effect
