@@ -1,16 +1,22 @@
 """Repeat the baselines of three cells of the map outside of plfl.
 
-    python -m benchmarks.outside FOLDER    # of the wide tables, see docs/measured-meters.md
+    python -m benchmarks.outside FOLDER MODELS    # the wide tables, see docs/measured-meters.md
 
 plfl runs a small variant of `config/map.yaml` for each of three cells. What it has written is
 compared with numbers from the raw tables, for which nothing of plfl is imported: numpy, pandas and
-LightGBM alone. The status is 1 if an error of a baseline differs by more than a millionth of it.
+LightGBM alone. MODELS has `without-SITE.xz`, public models that `make map` makes; their trees are
+read and walked here, too. The mean error of all meters of a site by its public model is compared
+with docs/map_public.csv. The status is 1 if an error of a baseline differs by more than a millionth
+of it, or a mean in its fourth decimal.
 """
 
 import argparse
+import json
+import lzma
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +28,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from examples import public_model
+
+ROOT = Path(__file__).parents[1]
 CELLS = (("fox", "2017-09-24", 1), ("panther", "2017-12-03", 16), ("bear", "2017-12-03", 40))
 """Site, origin and weeks of history."""
 METERS, LIMIT = 6, 1e-6
@@ -53,10 +62,9 @@ Forecast = Callable[["Meter", Rows], np.ndarray]
 """Loads (W,) at the target rows (W,) of a meter."""
 
 
-def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
-    """The variant of `config/map.yaml` with one cell."""
-    text = (Path(__file__).parents[1] / "config" / "map.yaml").read_text(encoding="utf-8")
-    raw: dict[str, Any] = yaml.safe_load(text)
+def study(site: str, origin: str, weeks: int, table: Path, model: Path) -> dict[str, Any]:
+    """The variant of `config/map.yaml` with one cell, and a file of public models."""
+    raw = yaml.safe_load((ROOT / "config" / "map.yaml").read_text(encoding="utf-8"))
     raw["name"] = f"outside-{site}"
     raw["data"] |= {"states": [site], "clients": METERS, "origins": [origin]}
     zones = {k: v for k, v in raw["data"]["meters"]["timezones"].items() if site in k.lower()}
@@ -74,6 +82,9 @@ def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
         {"name": "lightgbm_stacked", "models": BAGS, "of": received},
         {"name": "combined", "of": members},
         {"name": "combined_received", "of": members + received},
+        {"name": "public", "kind": "buildings", "file": str(model)},
+        {"name": "mean_received", "of": [*received, "public"]},
+        {"name": "combined_public", "of": [*members, "public"]},
     ]
     raw["baselines"] |= {"max_bin": 63, "leave_out": LEFT_OUT, "further": further}
     return raw
@@ -157,10 +168,10 @@ class Meter:
         return np.eye(7)[self.stamps.day_of_week.to_numpy()]
 
 
-def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
-    """The first meters of a wide table at an origin, with so many weeks of history."""
+def meters(table: Path, origin: str, weeks: int | None, most: int | None = METERS) -> list[Meter]:
+    """The first meters of a wide table at an origin, with so many weeks of history; None: all."""
     wide, read = pd.read_parquet(table), []
-    for name in sorted(wide)[:METERS]:
+    for name in sorted(wide)[:most]:
         series = wide[name].loc[wide[name].first_valid_index() : wide[name].last_valid_index()]
         lonely = series.isna() & series.shift(1).notna() & series.shift(-1).notna()
         series = series.where(~lonely, series.shift(1))
@@ -286,10 +297,104 @@ def refit(members: list[Meter]) -> list[Meter]:
     return [replace(meter, held=0) for meter in members]
 
 
-def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
+TYPES = {"U8": "<u1", "U16": "<u2", "I32": "<i4", "U64": "<u8", "F32": "<f4"}
+"""Types of numbers in safetensors, as numpy names them."""
+LEAF, LEFT, NAN, STEP = 255, 2, 8, 1e-4
+"""In a packed tree: a leaf in place of a feature, the bits of a split that send what is not known
+to the left and that say that NaN is not known, and the unit of the values."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTrees:
+    """The median of the next hour of a file of public models: packed trees, see
+    `plfl.public.packing`."""
+
+    path: Path
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the file holds, by name."""
+        content = lzma.decompress(self.path.read_bytes())
+        begin = 8 + int.from_bytes(content[:8], "little")
+        arrays = {}
+        for name, about in json.loads(content[8:begin]).items():
+            first, end = (begin + offset for offset in about["data_offsets"])
+            arrays[name] = np.frombuffer(content[first:end], TYPES[about["dtype"]])
+        return arrays
+
+    def outputs(self, features: np.ndarray) -> np.ndarray:
+        """The sums (W,) of the trees for features (W, K)."""
+        feature, threshold, decision, leaf = (
+            self.arrays[f"hour_50/{part}"] for part in ("feature", "threshold", "decision", "leaf")
+        )
+        count = features.shape[1]
+        ends = np.cumsum(self.arrays[f"edge counts {count}"].astype(int))
+        edges = np.split(self.arrays[f"edges {count}"], ends[:-1])
+        total, node, split, ended = np.zeros(len(features)), 0, 0, 0
+        while node < len(feature):  # each tree from its root downwards, left before right
+            waiting = [np.arange(len(features))]
+            while waiting:
+                rows, number = waiting.pop(), int(feature[node])
+                node += 1
+                if number == LEAF:
+                    total[rows] += STEP * leaf[ended]
+                    ended += 1
+                    continue
+                value = features[rows, number]
+                if not decision[split] & NAN:
+                    value = np.nan_to_num(value)
+                is_left = value <= edges[number][threshold[split]]
+                is_left |= np.isnan(value) & bool(decision[split] & LEFT)
+                split += 1
+                waiting += [rows[~is_left], rows[is_left]]
+        return total
+
+    def forecast(self, meter: Meter, rows: Rows) -> np.ndarray:
+        """Loads at the target rows, of what the meter knows from its history on."""
+        features, base, scale = public_inputs(meter, rows)
+        return np.asarray(base + scale * self.outputs(features))
+
+
+def public_inputs(meter: Meter, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features (W, K), base and scale (W,) of `examples/public_model.py` for the target rows."""
+    begins = meter.stamps[meter.first :] - pd.Timedelta(hours=1)
+    last = rows - 1 - meter.first
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # means of nothing are NaN
+        return public_model.read(meter.load[meter.first :], begins, last, np.zeros_like(last))
+
+
+def published(folder: Path, model: Path, site: str, weeks: int) -> tuple[float, float]:
+    """The mean MASE of a site's meters by its public model at the four tests of the map, computed
+    and as docs/map_public.csv has it."""
+    raw = yaml.safe_load((ROOT / "config" / "map.yaml").read_text(encoding="utf-8"))
+    last, count, step = (raw["data"]["origins"][key] for key in ("last", "count", "step"))
+    origins = [pd.Timestamp(last) - k * pd.Timedelta(weeks=step) for k in range(count)]
+    table = table_of(folder, site)
+    known = [m for origin in origins for m in meters(table, str(origin), weeks, most=None)]
+    parts = [public_inputs(meter, meter.rows("test")) for meter in known]
+    outputs = PublicTrees(model).outputs(np.concatenate([features for features, *_ in parts]))
+    ends = np.cumsum([len(base) for _, base, _ in parts])
+    mases = []
+    for meter, (_, base, scale), output in zip(
+        known, parts, np.split(outputs, ends[:-1]), strict=True
+    ):
+        loads = base + scale * output
+        mases.append(errors(meter, "test", lambda _, rows, loads=loads: loads)["mase"])
+    rows = pd.read_csv(ROOT / "docs" / "map_public.csv").set_index(["study", "site", "weeks"])
+    return float(np.mean(mases)), float(rows.loc[("map", site, weeks), "mase"])
+
+
+def table_of(folder: Path, site: str) -> Path:
+    """The wide table of a site."""
+    return (folder / f"{site}_2016_2017_hourly_kwh.parquet").resolve()
+
+
+def baselines(short: list[Meter], whole: list[Meter], model: Path) -> pd.DataFrame:
     """Errors of all baselines: `baseline`, `client`, `split`, `mae`, `rmse`, `mase`.
 
-    `whole`: the same meters with everything that they know before the test set.
+    `whole`: the same meters with everything that they know before the test set. `model`: a file of
+    public models.
     """
     rows = []
 
@@ -320,8 +425,15 @@ def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
         score("lightgbm_bagged", i, bagged)
         stacks = [Trees([meter], draw, received=received).forecasts() for draw in draws]
         score("lightgbm_stacked", i, [mean_of(stage) for stage in zip(*stacks, strict=True)])
-        members = [[ridge(meter), ridge(*refit([meter]))], bagged, received]
-        for name, some in (("combined", members[:2]), ("combined_received", members)):
+        own = [[ridge(meter), ridge(*refit([meter]))], bagged]
+        free = [PublicTrees(model).forecast] * 2
+        score("public", i, free)
+        score("mean_received", i, [mean_of(stage) for stage in zip(received, free, strict=True)])
+        for name, some in (
+            ("combined", own),
+            ("combined_received", [*own, received]),
+            ("combined_public", [*own, free]),
+        ):
             score(name, i, weighted(meter, [*zip(*some, strict=True)]))
         known = [*zip(*(other for j, other in enumerate(single) if j != i), strict=True)]
         stages = zip((meter, *refit([meter])), known, strict=True)
@@ -409,10 +521,10 @@ def furthest(written: pd.DataFrame, computed: pd.DataFrame) -> pd.Series:
     return gap.fillna(np.inf).max(axis=1).groupby("baseline").max()
 
 
-def check(folder: Path, site: str, origin: str, weeks: int) -> bool:
-    """Run and repeat a cell; whether both agree."""
-    table = (folder / f"{site}_2016_2017_hourly_kwh.parquet").resolve()
-    settings = study(site, origin, weeks, table)
+def check(folder: Path, models: Path, site: str, origin: str, weeks: int) -> bool:
+    """Run and repeat a cell, and repeat the site's row of the public model; whether all agree."""
+    table, model = table_of(folder, site), (models / f"without-{site}.xz").resolve()
+    settings = study(site, origin, weeks, table, model)
     with tempfile.TemporaryDirectory() as work:
         Path(work, "study.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         results = Path(work, "results", settings["name"])
@@ -423,20 +535,23 @@ def check(folder: Path, site: str, origin: str, weeks: int) -> bool:
         written = pd.read_parquet(results / "baselines.parquet")
     short, whole = meters(table, origin, weeks), meters(table, origin, None)
     whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, short, strict=True)]
-    gaps = furthest(written, baselines(short, whole))
+    gaps = furthest(written, baselines(short, whole, model))
     print(
         f"\n{site}, {origin}, {weeks} weeks: {len(written)} rows of {len(gaps)} baselines, "
         f"greatest difference {gaps.max():.1e} ({gaps.idxmax()})"
     )
-    return bool(gaps.max() <= LIMIT)
+    computed, stated = published(folder, model, site, weeks)
+    print(f"all meters and tests, {weeks} weeks, public: {computed:.4f}, docs: {stated:.4f}")
+    return bool(gaps.max() <= LIMIT) and abs(computed - stated) < 1e-4
 
 
 def main() -> int:
     """Check all cells; the status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="with SITE_2016_2017_hourly_kwh.parquet")
-    folder = parser.parse_args().folder
-    agreed = [check(folder, *cell) for cell in CELLS]
+    parser.add_argument("models", type=Path, help="with without-SITE.xz")
+    options = parser.parse_args()
+    agreed = [check(options.folder, options.models, *cell) for cell in CELLS]
     print("all agree" if all(agreed) else "NOT all agree")
     return 0 if all(agreed) else 1
 

@@ -18,7 +18,7 @@ KNOWN = [2 * DAY, 4 * DAY, WEEK, WEEK, 2 * WEEK, CONTEXT, CONTEXT, CONTEXT]
 SETTINGS = {"objective": "l1", "num_leaves": 63, "learning_rate": 0.08, "max_bin": 63, "seed": 1}
 SETTINGS |= {"min_data_in_leaf": 50, "bagging_fraction": 0.8, "bagging_freq": 1, "verbosity": -1}
 SETTINGS |= {"feature_fraction": 0.6, "deterministic": True, "force_row_wise": True}
-mean, _ = np.nanmean, warnings.simplefilter("ignore")  # means of nothing are NaN
+mean = np.nanmean
 
 
 def read(load, times, last, first):
@@ -58,23 +58,25 @@ def read(load, times, last, first):
     return np.column_stack(columns).astype(np.float32), base, scale
 
 
-public, judged = map(pd.read_parquet, sys.argv[1:3])
-random, features, targets, errors = np.random.default_rng(1), [], [], []
-for load in public.to_numpy().T:
-    rows = np.flatnonzero(np.isfinite(load) & (np.arange(len(load)) > DAY))
-    count = min(400_000 // public.shape[1], len(rows))
-    last = np.sort(random.choice(rows, count, replace=False)) - random.integers(1, 2, count)
-    first = last + 1 - random.choice(KNOWN, count)
-    last, first = last[first >= 0], first[first >= 0]
-    x, base, scale = read(load, public.index, last, first)
-    features, targets = [*features, x], [*targets, (load[last + 1] - base) / scale]
-x, y = np.concatenate(features), np.concatenate(targets)
-model = lightgbm.train(SETTINGS, lightgbm.Dataset(x[np.isfinite(y)], y[np.isfinite(y)]), 300)
-for load in judged.to_numpy().T:
-    for begin in judged.index.searchsorted(pd.DatetimeIndex(sys.argv[3:])):
-        last = np.arange(begin - 1, min(begin + 4 * WEEK, len(load)) - 1)
-        x, base, scale = read(load, judged.index, last, np.full(len(last), begin - WEEK))
-        pair = np.abs([base + scale * model.predict(x), load[last]] - load[last + 1])
-        pair = pair[:, np.isfinite(pair.sum(axis=0) + load[last - 23])]
-        errors.append(np.divide(*pair.mean(axis=1)))
-print(f"{len(errors)} tests: {np.mean(errors):.4f}")
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # means of nothing are NaN
+    public, judged = map(pd.read_parquet, sys.argv[1:3])
+    random, features, targets, errors = np.random.default_rng(1), [], [], []
+    for load in public.to_numpy().T:
+        rows = np.flatnonzero(np.isfinite(load) & (np.arange(len(load)) > DAY))
+        count = min(400_000 // public.shape[1], len(rows))
+        last = np.sort(random.choice(rows, count, replace=False)) - random.integers(1, 2, count)
+        first = last + 1 - random.choice(KNOWN, count)
+        last, first = last[first >= 0], first[first >= 0]
+        x, base, scale = read(load, public.index, last, first)
+        features, targets = [*features, x], [*targets, (load[last + 1] - base) / scale]
+    x, y = np.concatenate(features), np.concatenate(targets)
+    model = lightgbm.train(SETTINGS, lightgbm.Dataset(x[np.isfinite(y)], y[np.isfinite(y)]), 300)
+    for load in judged.to_numpy().T:
+        for begin in judged.index.searchsorted(pd.DatetimeIndex(sys.argv[3:])):
+            last = np.arange(begin - 1, min(begin + 4 * WEEK, len(load)) - 1)
+            x, base, scale = read(load, judged.index, last, np.full(len(last), begin - WEEK))
+            pair = np.abs([base + scale * model.predict(x), load[last]] - load[last + 1])
+            pair = pair[:, np.isfinite(pair.sum(axis=0) + load[last - 23])]
+            errors.append(np.divide(*pair.mean(axis=1)))
+    print(f"{len(errors)} tests: {np.mean(errors):.4f}")
