@@ -20,7 +20,7 @@ from plfl.config.sections import FEWEST_MASKED, TESTED_WEEKS, Holidays, Meters, 
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
-from plfl.data.meters.paths import client_names, raw_files
+from plfl.data.meters.paths import client_names, names_without_dates, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS, PLACE, answered
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
@@ -72,16 +72,28 @@ def recognise(
     meters = meters.model_copy(update={"exports": raw})
     largest = LARGEST_LOADS[kind]
     read = partial(read_exports, raw, interval=interval, progress=progress, largest=largest)
-    exports = read(meters)
+    exports = separate_exports = read(meters)
     if (column := _column_of_all(exports, meters)) is not None:
         named_meters = meters.model_copy(update={"columns": meters.columns | {"load": column}})
-        named_exports = read(named_meters)
-        if not _follow_each_other(named_exports):
-            exports, meters = named_exports, named_meters
+        separate_exports = read(named_meters)
+        if not _follow_each_other(separate_exports):
+            exports, meters = separate_exports, named_meters
             exports.assumptions.append(
                 f"each of the {len(raw)} files, all with the column {column!r}, is a meter of its "
                 "own, with the name of the file (set "
                 f"{Key('data.meters.join_files', 'true')} if they are parts of one meter)"
+            )
+    if not meters.join_files and len({*names_without_dates(raw).values()}) == 1:
+        joined_meters = meters.model_copy(update={"join_files": True})
+        if (
+            _follow_each_other(separate_exports)
+            and len({*(joined_exports := read(joined_meters)).names}) == 1
+        ):
+            exports, meters = joined_exports, joined_meters
+            exports.assumptions.append(
+                f"the {len(raw)} files, whose names differ in dates only and whose readings follow "
+                f"each other, are parts of one meter (set {Key('data.meters.join_files', 'false')} "
+                "if each is one)"
             )
     _add_problems(exports, meters)
     _add_later_questions(exports, meters, read)

@@ -197,6 +197,43 @@ def test_a_table_without_a_header_is_read_or_asked_about(bring: Callable[..., Ex
         bring("a.csv", commas, unit="kWh")
 
 
+def write_days(names: str, folder: Path, values: np.ndarray, header: str) -> None:
+    """Files of days with ends of hours, 01:00 to 00:00, and no dates but those of their names."""
+    for number, day in enumerate(pd.date_range("2020-02-01", periods=len(values) // 24)):
+        rows = zip(hours(rows=24).strftime("%H:%M"), values[24 * number :][:24], strict=True)
+        lines = [header, *(f"{clock},{value}" for clock, value in rows)]
+        (folder / f"{day:{names}}.csv").write_text("\n".join(lines))
+
+
+def test_days_in_files_with_dates_are_of_one_meter(here: Path, invoke: Callable[..., Any]) -> None:
+    write_days("home_%Y_%m_%d", here, loads(), "Time,kWh,Cost in Euro,")
+    said = invoke("init", "meters", here, "--timezone", "UTC").out
+    assert "the date of the file's name in all rows" in said
+    assert "home: 960 readings" in said
+    assert "differ in dates only and whose readings follow each other" in said
+    data = Study.load(Path("meters.yaml")).data
+    table = sources.source_of(data).load(data, "all")["home"]
+    np.testing.assert_allclose(table["load"], loads())
+    assert table.index[0] == hours()[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["home_%Y_%m", "home", "%Y%m%d_120000"],  # no day, no date, written before the last row
+)
+def test_times_of_day_without_a_certain_date_are_refused(name: str, tmp_path: Path) -> None:
+    write_days(name, tmp_path, loads(24), "Time,kWh")
+    with pytest.raises(DataError, match="no date was found"):
+        read(tmp_path, timezone="UTC")
+
+
+def test_times_of_day_over_midnight_are_refused(tmp_path: Path) -> None:
+    lines = ["Time,kWh", *(f"{clock % 24}:00,1.{clock}" for clock in range(18, 40))]
+    (tmp_path / "home_2020-02-01.csv").write_text("\n".join(lines))
+    with pytest.raises(DataError, match="no date was found"):
+        read(tmp_path, timezone="UTC")
+
+
 # -- times ---------------------------------------------------------------------------------------
 
 

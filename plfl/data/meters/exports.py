@@ -27,7 +27,7 @@ from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format, is_fixed
-from plfl.data.meters.paths import client_name
+from plfl.data.meters.paths import client_name, names_without_dates
 from plfl.data.meters.questions import (
     PLACE,
     Assumption,
@@ -163,7 +163,8 @@ def read_exports(
     `meters` says what cannot be detected, or should differ from what is. `interval`: minutes
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's; several in an archive are named like themselves. `progress`
-    is called for every file and every meter.
+    is called for every file and every meter. With `join_files`, files whose names differ in dates
+    have parts of one.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers, and it
     says the interval of a lone reading.
     `largest`: nobody has read such files before, so that units and stamps that they do not state
@@ -181,6 +182,8 @@ def read_exports(
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
+    if names is None and meters.join_files:
+        names = names_without_dates(files)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names or {}, progress, exports, are_of_one)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)

@@ -10,7 +10,7 @@ from plfl.base.keys import Key
 from plfl.base.text import counted
 from plfl.config.sections import Data
 from plfl.data.meters.selection import is_chosen
-from plfl.data.meters.tables import SUFFIXES, reason_unreadable
+from plfl.data.meters.tables import DATE_IN_NAME, SUFFIXES, reason_unreadable
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +135,14 @@ def _name_subfolders(folder: Path) -> None:
 def client_name(path: Path) -> str:
     """The name of a meter with a file of its own: the file's name without its ending."""
     return _ENDING.sub("", path.name)
+
+
+def names_without_dates(paths: Iterable[Path]) -> dict[Path, str]:
+    """The names of meters with files of its own for each month or day, without these dates, by
+    file; empty unless all files have names with dates, and some are then equal."""
+    names = {path: DATE_IN_NAME.sub("", client_name(path)).strip(" _-.") for path in paths}
+    is_dated = all(name and name != client_name(path) for path, name in names.items())
+    return names if is_dated and len({*names.values()}) < len(names) else {}
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:

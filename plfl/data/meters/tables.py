@@ -72,7 +72,16 @@ _FORMULA_TEXT = re.compile(
     r'(?:^|(?<=[;,|\t]))(?:"=""([^"\n]*)"""|="([^"\n]*)")(?=[;,|\t\r]|$)', re.MULTILINE
 )
 """A cell such as `="00123"`, which keeps spreadsheets from reading a number."""
+DATE_IN_NAME = re.compile(
+    r"(?<!\d)(?P<date>20\d\d(?P<mark>[-_.]?)(?:0[1-9]|1[0-2])(?:(?P=mark)[0-3]\d)?)"
+    r"(?:[-_T ](?P<clock>[0-2]\d[-_.]?[0-5]\d)(?:[-_.]?[0-5]\d)?)?(?!\d)"
+)
+"""A month or a day in the name of a file, perhaps with a time of day."""
 _FRACTION = re.compile(r"[+-]?\d+[.,]\d+")
+_CLOCKED = re.compile(
+    r'\s*"?(?P<hours>[0-2]?\d):(?P<minutes>[0-5]\d)(?::00)?"?\s*(?P<separator>[;,\t|])'
+)
+"""The beginning of a line with a time of day."""
 _CUT_NUMBER = re.compile(r"[;,|\t]\s*[+-]?\d+\.$|[;|\t]\s*[+-]?\d+,$")
 """The end of a line whose last number ends with its decimal mark."""
 NO_READING = "no reading yet"
@@ -284,8 +293,13 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
             try:
                 table = _read_text(path, lines or [""], meters, raw.kind)
             except DataError as error:
-                failure = failure or error
-                continue
+                dated_lines = _with_dates_of_name(path, lines) if raw.kind == "text" else []
+                if not dated_lines:
+                    failure = failure or error
+                    continue
+                table = _read_text(path, dated_lines, meters)
+                form = f"{table.form}, the date of the file's name in all rows"
+                table = replace(table, form=form)
             form = table.form + (f", in {raw.encoding}" if raw.encoding else "")
             if other_sheets := [repr(name) for name in raw.sheets if name != sheet]:
                 form += f", sheet {sheet!r}, not {', '.join(other_sheets)}"
@@ -476,6 +490,39 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
         return replace(table, unit_of_rows=stated)
     raise failure or DataError(Problem(path, "is empty", "export it again", kind=NO_READING))
+
+
+def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
+    """The lines of a table of times of day with the date in the name of the file before each of
+    them, and as many fields as the header; empty if the name has no day, or the times are not in
+    order from its beginning, or later than the one in the name: those may be of another day."""
+    named = DATE_IN_NAME.search(path.stem)
+    rows = {number: match for number, line in enumerate(lines) if (match := _CLOCKED.match(line))}
+    if named is None or sum(map(str.isdigit, named["date"])) < 8 or len(rows) < 3:  # a month
+        return []
+    clocks = [int(match["hours"]) * 60 + int(match["minutes"]) for match in rows.values()]
+    last_clock = max(clocks)
+    if clocks[-1] == 0:  # midnight at the end of the day
+        clocks[-1] = 24 * 60
+    written = re.sub(r"\D", "", named["clock"] or "2359")
+    head = min(rows) - 1
+    if (
+        (np.diff(clocks) <= 0).any()
+        or clocks[0] > 60
+        or int(written[:2]) * 60 + int(written[2:]) < last_clock
+        or head < 0
+    ):
+        return []
+    digits = re.sub(r"\D", "", named["date"])
+    day = f"{digits[:4]}-{digits[4:6]}-{digits[6:]}"
+    separator = rows[head + 1]["separator"]
+    width = lines[head].count(separator)
+    dated_lines = list(lines)
+    dated_lines[head] = f"date{separator}{lines[head]}"
+    for number in rows:
+        padding = separator * (width - lines[number].count(separator))
+        dated_lines[number] = f"{day}{separator}{lines[number]}{padding}"
+    return dated_lines
 
 
 def _lines(path: Path, content: bytes, meters: Meters) -> tuple[list[str], str]:
