@@ -4,14 +4,13 @@
 
 DATA and OUT are as for `benchmarks.public`, whose trees in OUT/models are used or made. A network
 reads four weeks of hourly loads and the inputs of the trees. Writes `OUT/network.csv`, the error of
-each meter, origin and number of weeks, and prints the verdicts of N1 to N3. No network is judged on
-meters of a site that trained it or that told when to stop.
+each meter, origin and number of weeks, and `OUT/network_verdicts.csv`, the verdicts of N1 to N3. No
+network is judged on meters of a site that trained it or that told when to stop.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from torch import Tensor, nn
 
 from benchmarks import public
 from benchmarks.public import AHEADS, KINDS, TABLES, PublicModel, public_of, tested
-from benchmarks.public_tables import verdict
+from benchmarks.public_tables import interval
 from plfl.public.inputs import (
     CONTEXT,
     HOURS_PER_DAY,
@@ -241,13 +240,19 @@ def judge_site(site: str, ahead: LeadTime) -> list[dict[str, Any]]:
     return judge(site, ahead, public_network(model), trees)
 
 
-def print_verdicts(errors: pd.DataFrame) -> None:
-    """Print mean errors, and the verdicts of N1 to N3."""
-    names = [*errors.columns.drop(["site", "ahead", "weeks", "origin", "meter"])]
-    print(errors.groupby(["ahead", "site", "weeks"])[names].mean().round(3).to_string())
-    for weeks, (name, (better, than, margin)) in itertools.product((1, 4), CLAIMS.items()):
-        verdicts = verdict(errors, better, [than], weeks, margin)
-        print(f"{name}, weeks: {weeks}\n{verdicts.to_string()}", flush=True)
+def judge_claims(errors: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts of N1 to N3 at each site: `gain` is by how much the error is lower."""
+    rows = []
+    for (ahead, site, weeks), some in errors.groupby(["ahead", "site", "weeks"], sort=False):
+        for name, (better, than, margin) in CLAIMS.items():
+            gains = some.assign(gain=some[than] - some[better])
+            gains = gains.pivot(index="meter", columns="origin", values="gain")
+            mean, low, high = interval(gains)
+            said = "holds" if low > -margin else "does not hold" if high < -margin else "undecided"
+            keys = {"ahead": ahead, "site": site, "claim": name, "weeks": weeks}
+            means = {"error": some[better].mean(), "than": some[than].mean()}
+            rows.append(keys | means | {"gain": mean, "low": low, "high": high, "verdict": said})
+    return pd.DataFrame(rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -266,7 +271,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for site in options.sites:
             rows += judge_site(site, ahead)
             pd.DataFrame(rows).to_csv(options.out / "network.csv", index=False, float_format="%.6g")
-    print_verdicts(pd.DataFrame(rows))
+    verdicts = judge_claims(pd.DataFrame(rows))
+    verdicts.to_csv(options.out / "network_verdicts.csv", index=False, float_format="%.4f")
+    print(verdicts.round(3).to_string())
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """The network of docs/public.md."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import public_network
-from benchmarks.public_network import Network, fit_network, gather, outputs_of, rows_of
+from benchmarks.public_network import fit_network, gather, judge_claims, outputs_of, rows_of
 from plfl.public.inputs import CONTEXT, LEAD_HOURS, HourlyLoads, LeadTime, inputs_of
 from plfl.public.making import gather_places
 
@@ -53,4 +54,16 @@ def test_a_network_learns_the_windows_of_the_trees(ahead: LeadTime, monkeypatch)
     numbers = sum(p.numel() for p in network.parameters())
     assert 2 * numbers < 250_000  # bytes at float16
     assert np.abs(outputs_of(network, rows) - targets).mean() < 0.9 * np.abs(targets).mean()
-    assert isinstance(network, Network) and np.isfinite(outputs_of(network, rows)).all()
+
+
+def test_claims_allow_what_they_say():
+    keys = {"site": "fontana", "ahead": "hour", "weeks": 1}
+    errors = {"trees": 0.8, "trees twice": 0.79, "network + trees": 0.795}
+    rows = [
+        keys | errors | {"network": 0.808, "meter": meter, "origin": origin}
+        for meter in "ab"
+        for origin in (0, 1)
+    ]
+    verdicts = judge_claims(pd.DataFrame(rows)).set_index("claim")
+    assert verdicts["verdict"].to_dict() == {"N1": "holds", "N2": "holds", "N3": "does not hold"}
+    assert verdicts["gain"].to_list() == pytest.approx([-0.008, 0.005, -0.005])

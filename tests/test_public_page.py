@@ -77,6 +77,26 @@ def test_what_the_page_says_of_starts_is_in_their_table():
             assert told == pytest.approx([row["gain"], row["low"], row["high"]], abs=6e-4)
 
 
+def test_what_the_page_says_of_networks_is_in_their_table():
+    text = (ROOT / "docs" / "public.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("### A small network of long context")
+    keys = ["ahead", "site", "weeks"]
+    table = pd.read_csv(ROOT / "docs" / "public_network.csv", index_col=keys).sort_index()
+    cell = r" (\**)([+−]\S+) \[([+−]\S+), ([+−]\S+)\]\** \|"
+    rows = re.findall(r"^\| (\w+), (\d) \| (\S+) \| (\S+) \|" + 3 * cell, section, re.MULTILINE)
+    assert len(rows) == 24
+    for number, (site, weeks, trees, network, *cells) in enumerate(rows):
+        told = table.loc[[(("hour", "day")[number // 12], site.lower(), int(weeks))]]
+        for claim, row in told.set_index("claim").iterrows():
+            marks = {"**": "holds", "*": "does not hold", "": "undecided"}
+            assert marks[cells[0]] == row["verdict"], (site, weeks, claim)
+            numbers = [float(n.replace("−", "-")) for n in cells[1:4]]
+            assert numbers == pytest.approx([row["gain"], row["low"], row["high"]], abs=6e-4)
+            del cells[:4]
+        errors = told.set_index("claim").loc["N1", ["than", "error"]].to_list()
+        assert [float(trees), float(network)] == pytest.approx(errors, abs=6e-4)
+
+
 def test_curves_are_judged_at_both_sites_that_only_judge():
     asked = {(c.site, c.model.sites, c.model.sizes.leaves) for c in curves(["homes"])}
     for site in JUDGES_ONLY:
