@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import chdir
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from plfl.pipeline.fingerprint import code_digest
 from tests.helpers.repository import ROOT
 
 
@@ -72,13 +74,28 @@ def write_own_study(days: int = 21, **blocks: Any) -> Path:
     return Path("own.yaml")
 
 
+@cache
+def prepare_forks() -> None:
+    """Import what every Snakemake imports, and read the code that its rules name, so that no fork
+    has to; both take longer than what most of them do."""
+    import nbformat  # noqa: F401 (of the extra `study`, like those below)
+    import smart_open  # noqa: F401
+    import snakemake.cli  # noqa: F401
+
+    import plfl.pipeline.job_parameters
+    import plfl.pipeline.screen
+    import plfl.pipeline.startup
+    import plfl.pipeline.training_jobs  # noqa: F401
+
+    code_digest("plfl.cli.main", "plfl.pipeline.training", "plfl.report.page")
+
+
 def run_snakemake(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     """The exit status of Snakemake in a folder and what it says.
 
     It runs in a fork of this process, which has imported most that it needs.
     """
-    import snakemake.cli  # noqa: F401 (so that no fork has to; an extra)
-
+    prepare_forks()
     log = folder / "said.txt"
     fork = multiprocessing.get_context("fork")
     process = fork.Process(target=_main_of_snakemake, args=(folder, arguments, log, environment))
