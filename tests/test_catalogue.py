@@ -128,7 +128,6 @@ def own(tmp_path: Path) -> Path:
         "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
         "federation": {"rounds": 1, "local_steps": 2},
         "baselines": {"trees": 5},
-        "compute": {"stack": "study"},
     }
     (tmp_path / "config.yaml").write_text(json.dumps({"study": study}))
     return tmp_path
