@@ -62,7 +62,8 @@ def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
 
 def test_a_study_trains_in_blocks_that_fit(monkeypatch):
     methods = ["fedopt", "scaffold", "ditto", "fedrep", "moon"]
-    of = tiny.study(grid={"sharing": ["P2"], "method": methods, "refused": "skip"})
+    optimisers = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    of = tiny.study(grid=optimisers | {"sharing": ["P2"], "method": methods, "refused": "skip"})
 
     def trained(memory):
         def engine(_, *given):
