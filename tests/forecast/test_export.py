@@ -175,7 +175,8 @@ NETWORKS = available("plfl.models", Algorithm).keys() - {
 )
 def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     windows = {"look_back": 8, "target": "change" if relative else "load"}
-    model = available("plfl.models", Algorithm)[name]()
+    keys = {"leaves": 4} if name == "trees" else {}
+    model = available("plfl.models", Algorithm)[name](**keys)
     takes = not model.problems(WindowShape(4, 8, 2))  # type: ignore[attr-defined]
     if takes:
         windows["covariates"] = [{"name": "level"}]

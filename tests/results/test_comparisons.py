@@ -14,7 +14,7 @@ from scipy import stats
 from plfl.base.errors import ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.report.answer import answer
+from plfl.report.answer import FederationAnswer, answer
 from plfl.report.reporting import make
 from plfl.report.variants_page import describe_places
 from plfl.results import words
@@ -265,9 +265,9 @@ def test_what_is_in_use_is_that_of_the_latest_origin_in_any_order(here: Path) ->
             lambda cell, *_, best="P1" if is_late else "P3": 0.5 + (cell["sharing"] != best),
             baseline=lambda _: 1.0,
         )
-    gather(study, study.paths.results, None)
     results = study.paths.results
-    told = answer(study, Variant.all_of(study, results), read(results, study))
+    variants = Variant.all_of(study, results)
+    told = answer(study, variants, read(results, study, variants))
     assert told is not None
     assert "In use: P1 (everything shared)." in " ".join(told.sentences)
 
@@ -340,6 +340,12 @@ def plain(
     )
 
 
+def told_of(tables: Tables, variant: Variant | None = None) -> FederationAnswer | None:
+    """The answer of a study without variants."""
+    variants = [variant or Variant("", {}, tables)]
+    return answer(tables.study, variants, read(tables.folder, tables.study, variants))
+
+
 def weekly(tables: Tables, client: str, **labels: str) -> Any:
     errors = tables.errors(["client", "day", "error", "forecasts"], client=client, **labels)
     by_day = errors.groupby("day")[["error", "forecasts"]].sum()
@@ -390,7 +396,7 @@ def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
 )
 def test_the_answer(levels, named, short, sign, tmp_path):
     tables = plain(tmp_path, levels, 12, named)
-    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
+    told = told_of(tables)
     assert told is not None
     assert told.verdict.startswith(short)
     (rows,) = told.states.values()
@@ -409,7 +415,7 @@ def test_the_answer(levels, named, short, sign, tmp_path):
 def test_what_would_decide_it_is_at_the_level_of_the_verdict(open_claims, weeks, tmp_path) -> None:
     others = [{"better": "P2", "than": "baseline-lightgbm_lags"}] * (open_claims - 1)
     tables = plain(tmp_path, {"P1": 0.9, "P2": 0.39, "P3": 0.9}, 12, [*QUESTION, *others])
-    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
+    told = told_of(tables)
     assert told is not None
     assert f"About {weeks} weeks of test would decide it" in told.sentences[1]
 
@@ -417,7 +423,7 @@ def test_what_would_decide_it_is_at_the_level_of_the_verdict(open_claims, weeks,
 def test_a_study_of_meters_needs_more_meters(tmp_path: Path) -> None:
     data = {"source": "meters", "meters": {"interval": 60}}
     tables = plain(tmp_path, WINS, 2, **data)  # of which one has a score
-    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
+    told = told_of(tables)
     assert told is not None
     assert "6 meters in every state" in told.sentences[1]
 
@@ -442,7 +448,7 @@ def test_a_claim_about_something_else_is_no_answer(further: dict[str, Any]) -> N
 def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS, 12, USE)
     variant = Variant("", {}, tables)
-    told = answer(tables.study, [variant], read(tmp_path, tables.study))
+    told = told_of(tables, variant)
     assert told is not None
     wape = contender_in_use(variant, "CA").by_client("wape").mean()
     text = " ".join(told.sentences)
@@ -451,7 +457,7 @@ def test_the_answer_is_about_what_plfl_forecast_uses(tmp_path: Path) -> None:
     assert f"{missed}repeating the last reading would miss " in text
     assert "In use: P2 (body shared)" in text and "reveals models, no readings" in text
     lost = plain(tmp_path / "lost", LOSES, 12, USE)
-    told = answer(lost.study, [Variant("", {}, lost)], read(tmp_path / "lost", lost.study))
+    told = told_of(lost)
     assert told is not None and told.kinds["federation"] == "best federation"
 
 
@@ -468,7 +474,7 @@ def answered(folder: Path, *further: dict[str, Any], **errors: float) -> str:
     tables = fake_results.write(
         folder, blocks, lambda *_: 2.0, baseline=lambda name: errors.get(name, 2.0)
     )
-    found = answer(tables.study, [Variant("", {}, tables)], read(folder, tables.study))
+    found = told_of(tables)
     assert found is not None
     return " ".join(found.sentences)
 
@@ -510,7 +516,7 @@ def test_the_answer_says_what_the_public_model_gives(further, errors, sentence, 
 def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS)
     tables.clients.loc[3, "persistence_mae_test"] = 0.0
-    told = answer(tables.study, [Variant("", {}, tables)], read(tmp_path, tables.study))
+    told = told_of(tables)
     assert told is not None
     (said,) = (sentence for sentence in told.details if "left out of all means" in sentence)
     assert said.startswith(f"{tables.clients['client'].iloc[-1]} is left out")
