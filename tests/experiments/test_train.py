@@ -77,7 +77,8 @@ def test_the_best_cell_of_each_scheme_has_its_models() -> None:
 def test_states_that_train_side_by_side_are_those_alone(tmp_path: Path, engine: str) -> None:
     study = tiny.study(
         data={"states": ["XX", "YY"]},
-        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "method": ["fedopt", "ditto"]},
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "method": ["fedopt", "ditto"]}
+        | {"sharing": ["P2", "P3"]},
         tuning={"search": {"client_opt.adam.lr": [1e-3, 1e-2]}},
         compute={"engine": engine},
     )
