@@ -86,7 +86,10 @@ def is_register(load: pd.Series) -> bool:
     It rises, and falls at most `SWAPS` times; or rarely, and almost to zero, such as a register
     that is reset every day; or but for the largest steps, falls are small, such as noise.
     """
-    values = load.dropna().to_numpy()
+    return _are_of_register(load.dropna().to_numpy())
+
+
+def _are_of_register(values: NDArray[np.float64]) -> bool:
     steps = np.diff(values)
     falls, rises = np.sort(-steps[steps < 0]), np.sort(steps[steps > 0])
     if not len(falls) or len(falls) + len(rises) < ENOUGH_CHANGES:
@@ -99,8 +102,12 @@ def is_register(load: pd.Series) -> bool:
 
 def rises_like_register(readings: pd.Series) -> bool:
     """Whether known readings are those of a register, and rise often enough to tell."""
-    rises = (np.diff(readings.dropna().to_numpy()) > 0).sum()
-    return bool(rises >= ENOUGH_CHANGES) and is_register(readings)
+    return _rise_like_register(readings.dropna().to_numpy())
+
+
+def _rise_like_register(values: NDArray[np.float64]) -> bool:
+    rises = (np.diff(values) > 0).sum()
+    return bool(rises >= ENOUGH_CHANGES) and _are_of_register(values)
 
 
 def are_two_registers(values: NDArray[np.float64]) -> bool:
@@ -113,9 +120,7 @@ def are_two_registers(values: NDArray[np.float64]) -> bool:
     is_odd = np.arange(len(values)) % 2 > 0
     return any(
         (np.diff(is_first) != 0).mean() > _TURNS
-        and all(
-            rises_like_register(pd.Series(part)) for part in (values[is_first], values[~is_first])
-        )
+        and all(_rise_like_register(part) for part in (values[is_first], values[~is_first]))
         for is_first in (is_high, is_odd, _is_in_first_series(values))
     )
 

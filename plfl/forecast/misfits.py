@@ -284,10 +284,7 @@ def _scale_ratios(load: pd.Series, known_load: pd.Series) -> NDArray[np.float64]
     compared."""
     if load.empty or load.index[-1] - load.index[0] < 0.9 * ONE_DAY:
         return np.empty(0)
-    known_sizes, sizes = (
-        known_load.quantile(QUANTILES).to_numpy(),
-        load.quantile(QUANTILES).to_numpy(),
-    )
+    known_sizes, sizes = np.quantile(known_load, QUANTILES), np.quantile(load, QUANTILES)
     is_positive = known_sizes > 0
     ratios = sizes[is_positive] / known_sizes[is_positive]
     return ratios if len(ratios) > 1 and ratios.min() > 0 else np.empty(0)

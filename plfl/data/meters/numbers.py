@@ -38,8 +38,8 @@ def is_number(table: RawTable, name: str) -> bool:
 
 def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
     """The decimal separator of a file's text, `.` or `,`; refused where both are possible."""
-    if meters.decimal:
-        return meters.decimal
+    if mark := meters.decimal or _decimal_of_plain(table, columns):
+        return mark
     first: dict[str, tuple[str, object, str]] = {}
     certain: set[str] = set()
     for name in columns:
@@ -74,6 +74,16 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
         f"{name} {value!r} may have a decimal separator or one of thousands",
         f"say which in {Key('data.meters.decimal', repr('.'))} or ','",
     )
+
+
+def _decimal_of_plain(table: RawTable, columns: Sequence[str]) -> str | None:
+    """The decimal separator of columns with plain numbers, of which some can have no other meaning;
+    None if some columns have others."""
+    plain_columns = [plain for name in columns if (plain := table.plain.get(name))]
+    marks = {plain.mark for plain in plain_columns} - {""}
+    is_certain = any(plain.is_decimal for plain in plain_columns)
+    is_only = is_certain and len(marks) == 1 and len(plain_columns) == len(columns)
+    return marks.pop() if is_only else None
 
 
 def _has_whole_numbers(table: RawTable, columns: Sequence[str]) -> bool:
@@ -114,9 +124,11 @@ def _numbers(
 
 def as_text(column: pd.Series) -> pd.Series:
     """The cells without surrounding blanks; empty if there is no value."""
-    if column.dtype != "str":
-        column = column.astype(object).where(column.notna(), "").astype(str)
-    return column.fillna("").str.strip()
+    if column.dtype == "str":
+        column = column.fillna("")
+    elif column.dtype != object or {*map(type, column.tolist())} - {str}:
+        column = column.astype(object).where(column.notna(), "")
+    return column.astype(str).str.strip()
 
 
 def share_of_cells(cells: pd.Series, match: Callable[[str], object]) -> float:

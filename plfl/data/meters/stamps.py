@@ -44,6 +44,8 @@ _OFFSET = (
 )
 _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
 _ZONE_NAME = r"(?<![A-Za-z])([A-Z]{3,5})$"
+_PLAIN_LATE, _PLAIN_ZONE_NAME = r"[T ]24:?00|^(?:19|20)\d{6}24", "[A-Z]{3}$"
+"""What all of these have; without the marks around them, Arrow finds it, which takes less time."""
 _IN_UTC = re.compile(r"(?<![a-z])(?:utc|gmt)(?![a-z+-])", re.IGNORECASE)
 """Names of columns with times in UTC."""
 _PLACE = re.compile(r"[A-Z]\w+(?:/[A-Z][\w+-]+)+")
@@ -141,8 +143,8 @@ def _parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
 def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series, str]:
     """The stamps in a text, NaT where one cannot be read, and their format, given or detected."""
     # 24:00 is midnight at the end of a day.
-    late = text.str.contains(_LATE)
-    if late.any():
+    late = text.str.contains(_PLAIN_LATE)
+    if late.any() and (late := text.str.contains(_LATE)).any():
         text = text.mask(late, text.str.replace(_LATE, "00", regex=True))
     aware = text.str.contains(_OFFSET)
     if aware.any() and not aware.all():
@@ -197,6 +199,8 @@ def _refuse_other_order(table: RawTable, stamps: pd.Series, form: str) -> None:
 def _with_offsets(table: RawTable, text: pd.Series, meters: Meters) -> pd.Series:
     """The stamps with UTC offsets instead of names of zones, such as EST, which must be those of
     the place: other places have other zones of the same name."""
+    if not text.str.contains(_PLAIN_ZONE_NAME).any():
+        return text
     names = text.str.extract(_ZONE_NAME, expand=False)
     form = meters.date_format or ""
     if not names.notna().any() or "%Z" in form or re.search(_ZONE_NAME, form):

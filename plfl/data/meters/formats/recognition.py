@@ -124,10 +124,11 @@ def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
             f"name another one in {Key('data.meters.format')}, or {PLAIN_FORMAT!r} for none",
         )
     headers = _headers(raw)
+    cells = frozenset[str]().union(*(header.cells for header in headers))
     fitting = {
         name: score
         for name, form in shipped_formats().items()
-        if (score := _score(raw, form, headers)) is not None
+        if _may_fit(raw, form, cells) and (score := _score(raw, form, headers)) is not None
     }
     best = [name for name, score in fitting.items() if score == max(fitting.values())]
     if len(best) > 1:
@@ -227,6 +228,13 @@ def _is_header(recognition: Recognition, header: _Header) -> bool:
         and not _has(recognition.lacks, cells)
         and (not recognition.is_whole or len(cells - {""}) == len(recognition.header))
     )
+
+
+def _may_fit(raw: RawFile, form: Format, cells: frozenset[str]) -> bool:
+    """Whether the lines of a file, which have these cells, are worth a look one by one."""
+    if form.tree is not None:
+        return bool(raw.content)
+    return all(_has(names, cells) for names in form.recognise.header)
 
 
 def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None:
