@@ -19,7 +19,7 @@ from plfl.first_study.meters import recognise
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
-ROWS = 24 * 40
+ROWS = 24 * 16
 DEGREES = np.arange(ROWS) / 20
 """A temperature that differs in every row."""
 ZONES = ("UTC", "America/Los_Angeles", "Europe/Berlin", "Australia/Adelaide", "Etc/GMT+7")

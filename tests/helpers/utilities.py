@@ -1,4 +1,4 @@
-"""Exports in the forms of utilities of a dozen countries: 40 days of one meter, with the energy of
+"""Exports in the forms of utilities of a dozen countries: 16 days of one meter, with the energy of
 which is known."""
 
 import io
@@ -10,11 +10,11 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 
-DAYS = 40
+DAYS = 16
 
 
 def loads(minutes: int) -> np.ndarray:
-    """kWh in each interval of 40 days."""
+    """kWh in each interval of 16 days."""
     rows = DAYS * 24 * 60 // minutes
     return np.random.default_rng(minutes).uniform(0.1, 0.9, rows).round(3)
 
