@@ -21,7 +21,7 @@ from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.paths import client_names, names_without_dates, raw_files
-from plfl.data.meters.questions import LARGEST_LOADS, PLACE, answered
+from plfl.data.meters.questions import LARGEST_LOADS, PLACE, apply_answers
 from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 from plfl.public.inputs import LeadTime
@@ -117,7 +117,9 @@ def _add_later_questions(
     later_exports = exports
     new_questions = [problem for problem in exports.problems if problem.answers]
     while any(question.place not in later_exports.forms for question in new_questions):
-        meters = answered(meters, (key for question in new_questions for key in question.answers))
+        meters = apply_answers(
+            meters, (key for question in new_questions for key in question.answers)
+        )
         later_exports = read(meters)
         _add_problems(later_exports, meters)
         new_questions = [

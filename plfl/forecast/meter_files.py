@@ -103,7 +103,7 @@ class MeterFiles(Contents):
         tables: dict[str, pd.DataFrame] = {}
         problems: list[Problem] = []
         for mark in sorted({mark_of[client]} if client in mark_of else marks):
-            apart = {name for name, other in mark_of.items() if other != mark} | {*tables}
+            apart = {name for name, own_mark in mark_of.items() if own_mark != mark} | {*tables}
             marked_layout = layout.model_copy(update={"stamp": mark})
             found_tables, found_problems = read(marked_layout, apart)
             tables |= found_tables
@@ -307,12 +307,12 @@ class MeterFiles(Contents):
 
     def _layout_with(self, keys: Mapping[str, Any]) -> Meters:
         """The layout of new files, in which some keys are others. A zone is that of all meters."""
-        layout, changed = self._layout, dict(keys)
+        layout, update = self._layout, dict(keys)
         if "columns" in keys:
-            changed["columns"] = layout.columns | keys["columns"]
+            update["columns"] = layout.columns | keys["columns"]
         if "timezone" in keys:
-            changed["timezones"] = keys.get("timezones", {})
-        return layout.model_copy(update=changed)
+            update["timezones"] = keys.get("timezones", {})
+        return layout.model_copy(update=update)
 
     def _without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Readings up to the last load. After it may be rows of inputs whose future is known,

@@ -27,7 +27,7 @@ from plfl.data.meters.loads import (
     names_meter,
 )
 from plfl.data.meters.numbers import as_text, is_number, share_of_cells
-from plfl.data.meters.questions import choices, chosen, question
+from plfl.data.meters.questions import choices, column_key, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import parse
@@ -123,7 +123,7 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     the header only, are refused."""
     stated = sorted({*unit_in} & {*quantities.LOAD_UNITS})
     if meters.unit is None and len(stated) > 1:
-        column = chosen("load", unit_in[stated[-1]])
+        column = column_key("load", unit_in[stated[-1]])
         raise question(
             table,
             f"has readings in {' and '.join(stated)}",
@@ -249,7 +249,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
             table,
             f"has no column of loads beside {listing}",
             f"export it with readings, or name their column in {remedy}",
-            *(chosen("load", column) for column in [*left_out][:1]),
+            *(column_key("load", column) for column in [*left_out][:1]),
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
@@ -364,7 +364,7 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
             f"{end!r} is always {minutes} minutes after {start!r}",
             "if they are the ends and the starts of intervals, set "
             f"{choices('timestamp', [start])}",
-            chosen("timestamp", start),
+            column_key("timestamp", start),
         )
     if times and (instant := _instant_of_all(table, times)):
         return (instant,), _mark_of(instant)
@@ -377,7 +377,7 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         table,
         "the column of the time cannot be determined",
         f"choose it: {columns}",
-        *(chosen("timestamp", column) for column in times[:1]),
+        *(column_key("timestamp", column) for column in times[:1]),
     )
 
 
@@ -553,7 +553,7 @@ def _name(
         table,
         "most times occur more than once",
         f"if a column names the meter, set it: {choices('meter', columns)}",
-        chosen("meter", columns[0]),
+        column_key("meter", columns[0]),
     )
 
 

@@ -17,7 +17,7 @@ from plfl.data.checks import is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
-from plfl.data.meters.questions import choices, chosen, question
+from plfl.data.meters.questions import choices, column_key, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
@@ -327,7 +327,7 @@ def ask_which_load(
         f"choose that of the consumption: {choices('load', by_likelihood)}; or set "
         f"{Key('data.meters.only', flow(list(counts)))} if all are "
         f"meters{_offer_sum_of_registers(names, meters)}",
-        chosen("load", by_likelihood[0]),
+        column_key("load", by_likelihood[0]),
     )
 
 
@@ -354,7 +354,7 @@ def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
     )
     if meters.only or not 1 < len(names) <= _NARROW or is_of_keys or is_of_meters:
         return
-    choice, first = chosen("meter", column), Key("data.meters.only", flow(registers[:1]))
+    choice, first = column_key("meter", column), Key("data.meters.only", flow(registers[:1]))
     raise question(
         table,
         f"{column!r} has {name_list(names)}, which may be parts of one meter",
@@ -372,7 +372,7 @@ def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[st
     for column in (column for column in columns if not WORDS.quality.has_word_of(column)):
         loads = [name for name in readings if name != column]
         if len(loads) == 1 and (blocks := _blocks(table, column)):
-            choice, first = chosen("meter", column), Key("data.meters.only", flow(blocks[:1]))
+            choice, first = column_key("meter", column), Key("data.meters.only", flow(blocks[:1]))
             raise question(
                 table,
                 f"{column!r} has {len(blocks)} values: {name_list(blocks)}",

@@ -74,28 +74,28 @@ def question(table: RawTable, text: str, remedy: str, *answers: Key) -> DataErro
     return data_error(table.path, text, f"{remedy}\n  {excerpt}", *answers)
 
 
-def answered(meters: Meters, answers: Iterable[Key]) -> Meters:
+def apply_answers(meters: Meters, answers: Iterable[Key]) -> Meters:
     """The keys with some answers to questions; a place that the user must name is UTC."""
     update: dict[str, Any] = {}
     for key in answers:
         name, value = key.path.rpartition(".")[2], yaml.safe_load(key.value)
-        given = update.get(name, getattr(meters, name))
+        former_value = update.get(name, getattr(meters, name))
         if isinstance(value, dict):
-            value |= given
+            value |= former_value
         elif isinstance(value, list):
-            value = [*given, *value]
+            value = [*former_value, *value]
         update[name] = "UTC" if value == PLACE else value
     return meters.model_copy(update=update)
 
 
-def chosen(role: str, column: str) -> Key:
+def column_key(role: str, column: str) -> Key:
     """The key that chooses a column."""
     return Key("data.meters.columns", flow({role: column}))
 
 
 def choices(role: str, columns: Sequence[str]) -> str:
     """The keys that choose one of some columns."""
-    keys = [chosen(role, column) for column in columns[:_MOST_COLUMNS]]
+    keys = [column_key(role, column) for column in columns[:_MOST_COLUMNS]]
     return " or ".join(map(str, keys)) + (
         f" or another of {len(columns)}" if len(columns) > _MOST_COLUMNS else ""
     )
@@ -204,13 +204,14 @@ def settle_stamp(pieces: Collection[Piece], zone: str, is_asked: bool) -> Assump
 def _question_of_stamp(piece: Piece) -> DataError:
     """The error that asks whether hours come before or after their stamps."""
     first = piece.times.stamps.min()
-    before, after = (f"{first + pd.Timedelta(hours=hours):%H:%M}" for hours in (-1, 1))
+    hour_before, hour_after = (f"{first + pd.Timedelta(hours=hours):%H:%M}" for hours in (-1, 1))
     start, end = (Key("data.meters.stamp", mark) for mark in ("start", "end"))
+    readings = _readings_in_words(piece, str(piece.readings.columns[0]))
     return data_error(
         piece.table.path,
         f"nothing says whether the reading of {first:%H:%M} is that of the hour after or before it",
-        f"set {start} if it is of {first:%H:%M} to {after}, or {end} if it is of {before} to "
-        f"{first:%H:%M}\n  seen: {_readings_in_words(piece, str(piece.readings.columns[0]))}",
+        f"set {start} if it is of {first:%H:%M} to {hour_after}, or {end} if it is of "
+        f"{hour_before} to {first:%H:%M}\n  seen: {readings}",
         start,
     )
 
