@@ -29,7 +29,8 @@ settings.load_profile("plfl")
 
 
 LONGEST = (
-    *("deploy/test_flower.py", "test_workflow.py", "forecast/test_export.py"),
+    *("deploy/test_flower.py", "test_workflow.py", "forecast/test_new_files.py"),
+    "forecast/test_export.py",
     *("publish/test_tracking.py", "report/test_figures.py", "deploy/protocol/test_replay.py"),
     *("results/test_comparisons.py", "deploy/protocol/test_trees.py", "faults/test_kill.py"),
     *("forecast/test_baselines.py", "training/test_device.py", "training/test_stack_sizes.py"),
