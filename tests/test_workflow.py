@@ -267,9 +267,9 @@ def test_only_new_cells_are_trained_and_models_of_a_new_best_cell_are_made_again
     best = cells["North", "P2"].split("-")[4]
     (other,) = {"fedavg", "fedyogi"} - {best}
     kept = set(inodes("trained/*.parquet").values())
-    project.config["grid"]["server_opt"] = [other, "fedadagrad"]
+    project.config["grid"] |= {"server_opt": [other, "fedadagrad"], "sharing": ["P2"]}
     project.make("results/own/models/index.csv")
-    new = inodes("cells/North-*.parquet")
+    new = inodes("cells/North-P2-*.parquet")
     assert {name for name in new if new[name] in kept} == {name for name in new if other in name}
     assert any("fedadagrad" in name for name in new)
     log = (project.results / "logs" / "models.log").read_text()
