@@ -41,11 +41,17 @@ def test_one_message_asks_all_and_has_the_command_that_goes_on(
     for words in ("'alpha', 'beta'", "no UTC offset", "unit of 'alpha'", "the reading of 05:00"):
         assert words in told
     assert "--stamp start if it is of 05:00 to 06:00, or --stamp end if it is of 04:00" in told
-    assert told.splitlines()[-2] == "to go on, change what is not so, name the place, and run"
-    command = shlex.split(told.splitlines()[-1].replace("PLACE", "Europe/Berlin"))
-    assert {"load=alpha", "start", "kWh"} < {*command}
+    *_, advice, last_line = told.splitlines()
+    assert advice == "to go on, change what is not so, replace PLACE, UNIT, STAMP, and run"
+    command = shlex.split(last_line)
     assert command[:2] == ["plfl", "init"]
-    assert main(command[1:]) == 0
+    assert "load=alpha" in command
+    values = {"PLACE": "Europe/Berlin", "STAMP": "start", "UNIT": "Wh"}
+    for name in ("UNIT", "STAMP"):  # none is guessed if the command is pasted as it is
+        with pytest.raises(SystemExit):
+            main([word if word == name else values.get(word, word) for word in command[1:]])
+        assert f"invalid choice: {name!r}" in capsys.readouterr().err
+    assert main([values.get(word, word) for word in command[1:]]) == 0
 
 
 def test_a_short_register_is_asked_about_with_all_else(

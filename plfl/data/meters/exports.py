@@ -29,7 +29,7 @@ from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format, is_fixed
 from plfl.data.meters.paths import client_name, names_without_dates
 from plfl.data.meters.questions import (
-    PLACE,
+    READ_AS,
     Assumption,
     LargestLoads,
     settle_cumulative,
@@ -114,13 +114,13 @@ class Exports:
             self.meters.pop(name, None)
         self.problems = [problem for problem in self.problems if problem.meter not in names]
 
-    def _first_answers(self) -> str:
+    def _first_answers(self) -> list[Key]:
         """The first answers to the questions among the problems, each key once."""
         keys: dict[tuple[str, str], Key] = {}
         for key in (key for problem in self.problems for key in problem.answers):
             entry = key.value.partition(":")[0] if key.value[0] in "{[" else ""
             keys.setdefault((key.path, entry), key)
-        return " ".join(map(str, keys.values()))
+        return [*keys.values()]
 
     def refuse(self, outcome: str = "", command: str = "") -> None:
         """Refuse the exports for a study if there are problems, of which the first are listed,
@@ -131,9 +131,11 @@ class Exports:
         head = [f"{counted(len(lines), 'problem')}, {outcome}"] if outcome else []
         answers = self._first_answers()
         if answers and command:
-            place = ", name the place" if PLACE in answers else ""
+            open_values = [key.value for key in answers if key.value in READ_AS]
+            replacing = f", replace {', '.join(open_values)}" if open_values else ""
+            options = " ".join(map(str, answers))
             remainder.append(
-                f"to go on, change what is not so{place}, and run\n  {command} {answers}"
+                f"to go on, change what is not so{replacing}, and run\n  {command} {options}"
             )
         if lines:
             raise DataError(*head, *lines[:MOST_PROBLEMS], *remainder)

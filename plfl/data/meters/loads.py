@@ -17,7 +17,7 @@ from plfl.data.checks import is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
-from plfl.data.meters.questions import choices, column_key, question
+from plfl.data.meters.questions import UNIT, choices, column_key, question
 from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
@@ -278,7 +278,7 @@ def ask_about_factors(table: RawTable, meters: Meters) -> None:
                 f"set {Key('data.meters.unit', 'Wh')}, or kWh if the factor is already in "
                 "them, or write a format with `load.factor` "
                 f"(docs/own-data.md)",
-                Key("data.meters.unit", "Wh"),
+                Key("data.meters.unit", UNIT),
             )
 
 

@@ -45,8 +45,10 @@ _MOST_COLUMNS = 8
 """Columns that are shown in a question."""
 _ENOUGH_METERS = 50
 """Meters that tell the unit of all."""
-PLACE = "PLACE"
-"""What stands for the place of the meters in an answer that only the user can complete."""
+PLACE, UNIT, STAMP = "PLACE", "UNIT", "STAMP"
+"""What stands in an answer for a value that only the user can name."""
+READ_AS = {PLACE: "UTC", UNIT: "kWh", STAMP: "start"}
+"""As what each is read to find the questions that come after it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def question(table: RawTable, text: str, remedy: str, *answers: Key) -> DataErro
 
 
 def apply_answers(meters: Meters, answers: Iterable[Key]) -> Meters:
-    """The keys with some answers to questions; a place that the user must name is UTC."""
+    """The keys with some answers to questions; what the user must name is as in `READ_AS`."""
     update: dict[str, Any] = {}
     for key in answers:
         name, value = key.path.rpartition(".")[2], yaml.safe_load(key.value)
@@ -84,7 +86,9 @@ def apply_answers(meters: Meters, answers: Iterable[Key]) -> Meters:
             value |= former_value
         elif isinstance(value, list):
             value = [*former_value, *value]
-        update[name] = "UTC" if value == PLACE else value
+        elif isinstance(value, str):
+            value = READ_AS.get(value, value)
+        update[name] = value
     return meters.model_copy(update=update)
 
 
@@ -157,7 +161,7 @@ def settle_unit(
         piece.table.path,
         f"nothing says the unit of {piece.columns[name]!r}{more_columns}",
         f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
-        Key("data.meters.unit", unit),
+        Key("data.meters.unit", UNIT),
     )
 
 
@@ -212,7 +216,7 @@ def _question_of_stamp(piece: Piece) -> DataError:
         f"nothing says whether the reading of {first:%H:%M} is that of the hour after or before it",
         f"set {start} if it is of {first:%H:%M} to {hour_after}, or {end} if it is of "
         f"{hour_before} to {first:%H:%M}\n  seen: {readings}",
-        start,
+        Key("data.meters.stamp", STAMP),
     )
 
 

@@ -30,6 +30,7 @@ from plfl.data.meters.formats.recognition import (
 from plfl.data.meters.formats.schema import PLAIN_FORMAT, Format, Names, is_fixed
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
+from plfl.data.meters.questions import UNIT
 from plfl.data.meters.selection import is_chosen, meter_of
 from plfl.data.meters.shapes import positions_of_day
 from plfl.data.meters.tables import NO_READING, RawTable
@@ -317,7 +318,7 @@ class _Reader:
             "does not state the unit of its readings, which differs between files of the "
             f"format {self.recognised_file.name}",
             f"set {Key('data.meters.unit', 'kWh')}, or the one that is right",
-            Key("data.meters.unit", "kWh"),
+            Key("data.meters.unit", UNIT),
         )
 
     # -- readings ----------------------------------------------------------------------------------
