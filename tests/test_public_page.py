@@ -63,18 +63,21 @@ def test_what_the_page_says_of_starts_is_in_their_table():
     _, _, section = text.partition("### A federation that starts from the public model")
     keys = ["ahead", "site", "claim", "weeks"]
     table = pd.read_csv(ROOT / "docs" / "public_start.csv", index_col=keys)
-    cell = r" (\*?)\*?([+−]\S+) \[([+−]\S+), ([+−]\S+)\]\*?\*? \|"
-    rows = re.findall(r"^\| (S\d), (\d) \|" + 4 * cell, section, re.MULTILINE)
-    assert len(rows) == 16
-    for number, (claim, weeks, *cells) in enumerate(rows):
-        ahead = ("hour", "day")[number // 8]
-        for site in [*SITES][:4]:
-            row = table.loc[ahead, site, claim, int(weeks)]
-            is_bold, *numbers = cells[:4]
-            del cells[:4]
-            assert bool(is_bold) == (row["verdict"] == "holds")
-            told = [float(n.replace("−", "-")) for n in numbers]
-            assert told == pytest.approx([row["gain"], row["low"], row["high"]], abs=6e-4)
+    cell = re.compile(r"(\*?)\*?([+−]\S+) \[([+−]\S+), ([+−]\S+)\]")
+    told = set()
+    for number, part in enumerate(section.split("| claim, weeks | ")[1:]):
+        ahead = ("hour", "day")[number % 2]
+        sites = part.partition(" |\n")[0].lower().split(" | ")
+        for claim, weeks, cells in re.findall(r"^\| (S\d), (\d) \| (.*) \|$", part, re.MULTILINE):
+            for site, (is_bold, *numbers) in zip(sites, cell.findall(cells), strict=True):
+                key = (ahead, site, claim, int(weeks))
+                row = table.loc[key]
+                assert bool(is_bold) == (row["verdict"] == "holds")
+                values = [float(n.replace("−", "-")) for n in numbers]
+                assert values == pytest.approx([row["gain"], row["low"], row["high"]], abs=6e-4)
+                told.add(key)
+    assert told == {*table.index}
+    assert set(table.index.unique("site")) == {*SITES}
 
 
 def test_what_the_page_says_of_networks_is_in_their_table():
@@ -153,3 +156,32 @@ def test_what_the_page_says_of_sizes_and_places_is_in_the_curves():
     for (_, cells), source in zip(rows, ("london", "sydney", homes), strict=True):
         wanted = [errors[source, 63, 300, *place] for place in places[:4]]
         assert list(map(float, cells.split(" | "))) == pytest.approx(wanted, abs=6e-4)
+
+
+def test_what_the_page_says_of_errors_is_in_their_table():
+    text = (ROOT / "docs" / "public.md").read_text(encoding="utf-8")
+    table = pd.read_csv(ROOT / "docs" / "public_errors.csv", index_col=["ahead", "site", "weeks"])
+    rows = re.findall(
+        r"^ *\| (\w+), (hour|day) \| (\S+ \| \S+ \| \S+ \| \S+) \|$", text, re.MULTILINE
+    )
+    names = ["others", "public", "public + others", "others on public"]
+    told = [
+        (table.loc[(ahead, site.lower(), 0), names], cells.replace("*", "").split(" | "))
+        for site, ahead, cells in rows
+        if (ahead, site.lower(), 0) in table.index
+    ]
+    assert len(told) == (table.index.get_level_values("weeks") == 0).sum()
+    _, _, section = text.partition("| a day ahead; weeks: 4 / 16 / 40 |")
+    names = ["public", "public + others", "w own, others", "w own, public", "w own, others, public"]
+    longer = table[table.index.get_level_values("weeks") > 1].loc["day"]
+    for site in longer.index.unique("site"):
+        (row,) = re.findall(
+            rf"^\| {site.capitalize()}.*? \| (.*) \|$", section.partition("\n\n")[0], re.MULTILINE
+        )
+        wanted = longer.loc[site].sort_index()
+        told += [
+            (wanted[name], cells.split(" / "))
+            for name, cells in zip(names, row.split(" | "), strict=True)
+        ]
+    for wanted, cells in told:
+        assert list(map(float, cells)) == pytest.approx(list(wanted), abs=6e-4)
