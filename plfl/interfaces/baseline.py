@@ -125,7 +125,7 @@ class Baseline(Selectable):
         settings: FitSettings,
         members: Mapping[str, FittedBaseline],
     ) -> FittedBaseline:
-        """As `fit`, for the test set, on the whole history, if validation is its end."""
+        """Train for the test set, on all history; `fitted_baseline`: what `fit` returned."""
         return self.fit(dataset, settings, members)
 
     def restore(
@@ -142,7 +142,7 @@ class Baseline(Selectable):
     def adopt(
         self, arrays: Arrays, dataset: Dataset, settings: FitSettings
     ) -> FittedBaseline | None:
-        """What a new meter gets of what is saved for a client, without training; None: `fit`."""
+        """What a meter that took no part gets, given what a client saved; None: `fit` trains it."""
         return None
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart | None:
