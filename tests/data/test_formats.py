@@ -495,6 +495,20 @@ def test_rows_of_unknown_xml_are_asked_about(tmp_path: Path) -> None:
     assert meter.load.sum() == pytest.approx(20 * 2 * sum(0.2 + 0.01 * h for h in range(24)))
 
 
+def test_an_entry_of_json_that_is_no_row_is_none(tmp_path: Path) -> None:
+    stamps = pd.date_range("2024-01-01", periods=400, freq="h")
+    rows = [{"time": str(at), "kWh": 1 + at.hour / 8} for at in stamps]
+    (path := tmp_path / "a.json").write_text(json.dumps({"readings": [*rows[:9], None, *rows[9:]]}))
+    (meter,) = recognise([path], Meters(timezone="UTC", stamp="end"))[0].meters.values()
+    assert len(meter.load) == len(rows)
+
+
+def test_lines_of_json_that_is_too_deep_are_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "a.json").write_text('{"a": 1}\n{"a": ' + "[" * 200_000)
+    with naming(DataError, "a.json: is JSON in no known format"):
+        recognise([path], Meters(timezone="UTC"))
+
+
 def test_lines_of_json_are_a_table(tmp_path: Path) -> None:
     stamps = pd.date_range("2024-01-01", periods=400, freq="h")
     lines = [json.dumps({"at": str(at), "used kWh": 1 + at.hour / 8}) for at in stamps]

@@ -39,7 +39,7 @@ def _parse(content: bytes) -> object:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
         if content.count(b"\n{"):  # lines of JSON, such as messages of a device
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 return [json.loads(line) for line in content.splitlines() if line.strip()]
         raise ValueError(f"no JSON: {error}") from None
 
@@ -136,13 +136,7 @@ def _places(
 def _rows(place: object) -> Iterator[dict[str, Any]]:
     """The rows in a place."""
     if isinstance(place, list):
-        for number, entry in enumerate(place, 1):
-            if isinstance(entry, dict):
-                yield dict(_flat(entry))
-            elif isinstance(entry, list):
-                yield {str(position): value for position, value in enumerate(entry)}
-            else:
-                yield {"position": number, "value": entry}
+        yield from _rows_of_list(place)
         return
     assert isinstance(place, dict)
     if isinstance(place, _Element):
@@ -158,6 +152,18 @@ def _rows(place: object) -> Iterator[dict[str, Any]]:
     elif all(isinstance(value, dict) for value in place.values()):
         for key, value in place.items():
             yield {"key": key, **dict(_flat(value))}
+
+
+def _rows_of_list(entries: list[Any]) -> Iterator[dict[str, Any]]:
+    """The rows in a list. A single value among blocks or lists, such as null, is none."""
+    is_of_values = not any(isinstance(entry, dict | list) for entry in entries)
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, dict):
+            yield dict(_flat(entry))
+        elif isinstance(entry, list):
+            yield {str(position): value for position, value in enumerate(entry)}
+        elif is_of_values:
+            yield {"position": number, "value": entry}
 
 
 def _flat(block: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
