@@ -476,6 +476,13 @@ def test_times_that_are_the_same_in_all_rows_are_no_stamps(bring: Callable[..., 
     same(load(imported), hours(), loads())
 
 
+def test_the_date_of_all_rows_beside_times_of_day_is_theirs(bring: Callable[..., Exports]) -> None:
+    day, received = hours(rows=23), hours("2020-02-01 02:00", rows=23)
+    fields = text(day, day.strftime("%H:%M"), loads(23), received, form="%Y-%m-%d")
+    with naming(DataError, "the column of the time cannot be determined", "time_of_day"):
+        bring("a.csv", ["Date,Time,kWh,arrival", *fields])
+
+
 def test_the_meter_of_both_directions_is_no_feed_in(bring: Callable[..., Exports]) -> None:
     name = "Import/Export Meter- {} - Energy (kWh)"
     header = f"time,{name.format('Import')},{name.format('Export')}"

@@ -321,12 +321,13 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
 
 def dates_in(table: RawTable) -> list[str]:
     """The columns with a date or a time, without those about when a row was written, and without
-    those that are the same in all rows, such as the start of a contract, beside a full stamp."""
+    those that are the same in all rows, such as the start of a contract, beside a full stamp.
+    Beside times of day, they may be the date of all rows."""
     dates = [name for name in map(str, table.cells) if _is_time(table, name)]
     dates = [
         name for name in dates if name not in _OF_QUERY and not WORDS.about_rows.has_word_of(name)
     ] or dates
-    if len(dates) < 2:
+    if len(dates) < 2 or any(_is_clock(table, name) for name in map(str, table.cells)):
         return dates
     changing = [name for name in dates if len(table.cells[name].unique()) > 1]
     return changing if any(has_clock(table.cells[name]) for name in changing) else dates
