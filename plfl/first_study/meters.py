@@ -83,7 +83,7 @@ def recognise(
                 "own, with the name of the file (set "
                 f"{Key('data.meters.join_files', 'true')} if they are parts of one meter)"
             )
-    if not meters.join_files and len({*names_without_dates(raw).values()}) == 1:
+    if not meters.join_files and 1 == len({*names_without_dates(raw).values()}) < len(raw):
         joined_meters = meters.model_copy(update={"join_files": True})
         if (
             _follow_each_other(separate_exports)

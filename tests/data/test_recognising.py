@@ -14,6 +14,7 @@ from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data import sources
+from plfl.data.meters import read_files
 from plfl.data.meters.exports import Exports
 from plfl.first_study.meters import recognise
 from plfl.study import Study
@@ -215,6 +216,35 @@ def test_days_in_files_with_dates_are_of_one_meter(here: Path, invoke: Callable[
     table = sources.source_of(data).load(data, "all")["home"]
     np.testing.assert_allclose(table["load"], loads())
     assert table.index[0] == hours()[0]
+
+
+def test_a_dated_file_of_a_joined_study_is_of_its_meter(tmp_path: Path) -> None:
+    write_days("home_%Y_%m_%d", tmp_path, loads(), "Time,kWh")
+    study_keys = recognise([tmp_path], Meters(timezone="UTC"))[1]["data"]["meters"]
+    last_file = max(tmp_path.iterdir())
+    tables, problems = read_files([last_file], Meters.model_validate(study_keys), by_file=False)
+    assert not problems and [*tables] == ["home"]
+    np.testing.assert_allclose(tables["home"]["load"], loads()[-24:])
+
+
+def test_numbers_of_meters_that_are_like_dates_stay_in_their_names(tmp_path: Path) -> None:
+    names = ["meter200101", "meter200102"]
+    for seed, name in enumerate(names):
+        lines = ["t,kWh", *text(hours(), loads(seed=seed))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    study_keys = recognise([tmp_path], Meters(timezone="UTC"))[1]["data"]["meters"]
+    files = sorted(tmp_path.iterdir())
+    tables, _ = read_files(files, Meters.model_validate(study_keys), by_file=False)
+    assert [*tables] == names
+
+
+def test_a_column_names_the_meter_of_files_with_dates(tmp_path: Path) -> None:
+    for number, month in enumerate(("2020-02", "2020-03")):
+        part = slice(480 * number, 480 * (number + 1))
+        lines = ["t,north (kWh)", *text(hours()[part], loads()[part])]
+        (tmp_path / f"data_{month}.csv").write_text("\n".join(lines))
+    (series,) = read(tmp_path, timezone="UTC").meters.items()
+    assert series[0] == "north" and len(series[1].load) == ROWS
 
 
 @pytest.mark.parametrize(

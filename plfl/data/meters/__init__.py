@@ -147,6 +147,8 @@ def read_files(
     returned or said.
     """
     paths = list(paths)
+    # Dates in names are those of parts only if the study's files were parts; else they tell meters.
+    names_of_parts: dict[Path, str] | None = None if meters.join_files else {}
     keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
     rule_of_meter = {"duplicates": meters.duplicates}
     keys["duplicates"] = meters.duplicates or ("last" if len(paths) > 1 else None)
@@ -155,7 +157,7 @@ def read_files(
         # In the name of a client, a hyphen can replace another character.
         keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
     meters = meters.model_copy(update=keys)
-    own_names = {path: client_name(path) for path in paths} if by_file else None
+    own_names = {path: client_name(path) for path in paths} if by_file else names_of_parts
     names = dict.fromkeys(paths, client) if client is not None else own_names
     # Few readings may rise by chance.
     read_new = partial(

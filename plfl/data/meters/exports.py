@@ -165,8 +165,8 @@ def read_exports(
     `meters` says what cannot be detected, or should differ from what is. `interval`: minutes
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's; several in an archive are named like themselves. `progress`
-    is called for every file and every meter. With `join_files`, files whose names differ in dates
-    have parts of one.
+    is called for every file and every meter. With `join_files` and without
+    `names`, dates in the names of files are those of parts of a meter.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers, and it
     says the interval of a lone reading.
     `largest`: nobody has read such files before, so that units and stamps that they do not state
@@ -184,10 +184,8 @@ def read_exports(
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
-    if names is None and meters.join_files:
-        names = names_without_dates(files)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
-    pieces = _pieces(files, meters, plain, names or {}, progress, exports, are_of_one)
+    pieces = _pieces(files, meters, plain, names, progress, exports, are_of_one)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
     cleaner = Cleaner(exports.keys, interval, is_settled, keeps_steps)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
@@ -211,7 +209,7 @@ def _pieces(
     files: Sequence[Path],
     meters: Meters,
     plain: Meters,
-    names: Mapping[Path, str],
+    names: Mapping[Path, str] | None,
     progress: Progress | None,
     exports: Exports,
     are_of_one: bool,
@@ -220,12 +218,15 @@ def _pieces(
     what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
     """
     pieces: dict[str, list[Piece]] = {}
+    undated_names = names_without_dates(files) if names is None and meters.join_files else {}
+    names = names or {}
     for step, path in enumerate(files):
         if progress is not None:
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", step, 2 * len(files))
         opened: list[RawFile] = []
-        name_of_file = names.get(path) or client_name(path)
+        file_name = undated_names.get(path, "")
+        name_of_file = names.get(path) or file_name or client_name(path)
         with collect_problems(exports.problems, name_of_file):
             opened = tables.open_files(path, meters)
         for raw in opened:
@@ -234,7 +235,8 @@ def _pieces(
                 keys = plain if recognised_file.name is None else meters
                 is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
-                file = read_file(recognised_file, keys, lone_name)
+                own_name = file_name if len(opened) == 1 else ""
+                file = read_file(recognised_file, keys, lone_name, own_name)
                 exports.names += file.names
                 exports.registers += file.registers
                 unzoned = list(file.pieces) if file.needs_place else None

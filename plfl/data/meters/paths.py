@@ -139,10 +139,10 @@ def client_name(path: Path) -> str:
 
 def names_without_dates(paths: Iterable[Path]) -> dict[Path, str]:
     """The names of meters with files of its own for each month or day, without these dates, by
-    file; empty unless all files have names with dates, and some are then equal."""
+    file; empty unless all files have names with dates."""
     names = {path: DATE_IN_NAME.sub("", client_name(path)).strip(" _-.") for path in paths}
     is_dated = all(name and name != client_name(path) for path, name in names.items())
-    return names if is_dated and len({*names.values()}) < len(names) else {}
+    return names if is_dated else {}
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:

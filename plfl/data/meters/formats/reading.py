@@ -63,22 +63,30 @@ class FileReading:
     """Its form, meters, interval, unit, stamps, and what was left out."""
 
 
-def read(recognised_file: Recognised, meters: Meters, lone_name: str | None = None) -> FileReading:
+def read(
+    recognised_file: Recognised,
+    meters: Meters,
+    lone_name: str | None = None,
+    file_name: str = "",
+) -> FileReading:
     """The readings of a file with a known format, or with one that was found out. A lone meter is
-    named `lone_name`, or like its column or its file.
+    named `lone_name`, or like its column or its file, by default without its ending (`file_name`).
 
     Raises:
         DataError: columns or values are not as the format says, or a row is of an unknown kind.
     """
-    return _Reader(recognised_file, meters, lone_name).read()
+    return _Reader(recognised_file, meters, lone_name, file_name).read()
 
 
 class _Reader:
     """A file on the way from its own table to the readings of meters."""
 
-    def __init__(self, recognised_file: Recognised, meters: Meters, lone_name: str | None):
+    def __init__(
+        self, recognised_file: Recognised, meters: Meters, lone_name: str | None, file_name: str
+    ):
         self.recognised_file, self.meters = recognised_file, meters
         self.path, self.lone_name = recognised_file.raw.path, lone_name
+        self.file_name = file_name or client_name(self.path)
         self.cells = recognised_file.cells
         self.form = self._with_zone(recognised_file.form)
         self.values = recognised_file.cells
@@ -461,7 +469,7 @@ class _Reader:
 
     def _names_of(self, frame: pd.DataFrame, loads: Sequence[str]) -> list[str]:
         """The meters of the columns of readings, or those in the rows."""
-        lone = self.lone_name or client_name(self.path)
+        lone = self.lone_name or self.file_name
         if "meter" in frame:
             names = list(map(str, frame["meter"].unique()))
             return names if len(names) > 1 else [lone]
@@ -482,7 +490,7 @@ class _Reader:
     def _meter(self, register: str) -> str:
         """The name of the meter to which a register belongs."""
         self.registers.append(register)
-        return meter_of(register, self.form.meters.add) or client_name(self.path)
+        return meter_of(register, self.form.meters.add) or self.file_name
 
     def _pieces_by_meter(
         self,
