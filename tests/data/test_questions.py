@@ -66,6 +66,17 @@ def test_a_short_register_is_asked_about_with_all_else(
     assert main([*shlex.split(told[-1].replace("PLACE", "UTC"))[1:]]) == 0
 
 
+def test_a_unit_that_other_files_state_otherwise_is_asked_for_in_the_header(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, column in (("a", "value"), ("b", "kWh")):
+        pd.DataFrame({"when": HOURS, column: LOADS * 50}).to_csv(f"{name}.csv", index=False)
+    assert main(["init", "meters", "a.csv", "b.csv", "--kind", "homes", "--timezone", "UTC"]) == 2
+    told = capsys.readouterr().err
+    assert "a.csv: nothing says the unit of 'value'; write it into the header: --unit is" in told
+    assert "mean load:" in told and "--unit UNIT" not in told
+
+
 @pytest.mark.parametrize(
     ("names", "is_asked"),
     [

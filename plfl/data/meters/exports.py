@@ -291,7 +291,12 @@ def _settle(
     with collect_problems(exports.problems):
         if open_units:
             by_day = [n for n in open_units if exports.forms[exports.files[n]].format.time.of_day]
-            assumption = settle_unit(open_units, keys_of, by_day, largest)
+            try:
+                assumption = settle_unit(open_units, keys_of, by_day, largest)
+            except DataError as error:
+                if len(open_units) == len(pieces):
+                    raise
+                raise DataError(*map(_for_some_files, error.problems)) from None
             if assumption.value != "kWh" and len(open_units) < len(pieces):
                 raise data_error(
                     exports.files[next(iter(open_units))],
@@ -311,6 +316,16 @@ def _settle(
             _keep(exports, "stamp", open_stamps, assumption)
             open_stamps = []
     return [name for name in pieces if keys_of[name].unit is None or name in {*open_stamps}]
+
+
+def _for_some_files(question: Problem) -> Problem:
+    """The question about the unit of some files, where others state theirs."""
+    _, _, seen = question.remedy.partition("\n")
+    remedy = (
+        f"write it into the header: {Key('data.meters.unit')} is that of all files, also of those "
+        "that state theirs"
+    )
+    return replace(question, remedy=f"{remedy}\n{seen}", answers=())
 
 
 def _is_plain(piece: Piece, exports: Exports) -> bool:
