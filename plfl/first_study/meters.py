@@ -83,7 +83,8 @@ def recognise(
                 "own, with the name of the file (set "
                 f"{Key('data.meters.join_files', 'true')} if they are parts of one meter)"
             )
-    if not meters.join_files and 1 == len({*names_without_dates(raw).values()}) < len(raw):
+    is_open = "join_files" not in meters.model_fields_set
+    if is_open and 1 == len({*names_without_dates(raw).values()}) < len(raw):
         joined_meters = meters.model_copy(update={"join_files": True})
         if (
             _follow_each_other(separate_exports)

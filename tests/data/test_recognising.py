@@ -227,6 +227,14 @@ def test_a_dated_file_of_a_joined_study_is_of_its_meter(tmp_path: Path) -> None:
     np.testing.assert_allclose(tables["home"]["load"], loads()[-24:])
 
 
+def test_files_with_dates_are_meters_of_their_own_if_told_so(
+    here: Path, invoke: Callable[..., Any]
+) -> None:
+    write_days("home_%Y_%m_%d", here, loads(48), "Time,kWh")
+    said = invoke("init", "meters", here, "--timezone", "UTC", "--no-join-files").out
+    assert "home_2020_02_01: 24 readings" in said and "home_2020_02_02: 24 readings" in said
+
+
 def test_numbers_of_meters_that_are_like_dates_stay_in_their_names(tmp_path: Path) -> None:
     names = ["meter200101", "meter200102"]
     for seed, name in enumerate(names):
