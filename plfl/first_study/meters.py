@@ -1,6 +1,7 @@
 """A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 from glob import escape
@@ -114,7 +115,7 @@ def _add_later_questions(
     exports: Exports, meters: Meters, read: Callable[[Meters], Exports]
 ) -> None:
     """Add to the problems the questions that would come after the first answers to those in them,
-    so that all are asked at once."""
+    so that all are asked at once. If the answers make other files unreadable, they are left out."""
     later_exports = exports
     new_questions = [problem for problem in exports.problems if problem.answers]
     while any(question.place not in later_exports.forms for question in new_questions):
@@ -122,6 +123,9 @@ def _add_later_questions(
             meters, (key for question in new_questions for key in question.answers)
         )
         later_exports = read(meters)
+        if exports.forms.keys() - later_exports.forms.keys():  # no one command reads all files
+            exports.problems = [replace(problem, answers=()) for problem in exports.problems]
+            return
         _add_problems(later_exports, meters)
         new_questions = [
             problem

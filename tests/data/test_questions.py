@@ -66,6 +66,17 @@ def test_a_short_register_is_asked_about_with_all_else(
     assert main([*shlex.split(told[-1].replace("PLACE", "UTC"))[1:]]) == 0
 
 
+def test_no_command_is_offered_that_other_files_refuse(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pd.DataFrame({"when": HOURS, "alpha": LOADS, "beta": LOADS}).to_csv("a.csv", index=False)
+    pd.DataFrame({"when": HOURS, "kWh": LOADS}).to_csv("b.csv", index=False)
+    assert main(["init", "meters", "a.csv", "b.csv", "--timezone", "UTC"]) == 2
+    told = capsys.readouterr().err
+    assert "--columns load=alpha or --columns load=beta" in told
+    assert "to go on" not in told
+
+
 def test_a_unit_that_other_files_state_otherwise_is_asked_for_in_the_header(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
