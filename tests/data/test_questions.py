@@ -734,3 +734,16 @@ def test_a_stated_zone_that_is_not_that_of_the_header_is_refused(tmp_path: Path)
     for zone in ("Europe/Oslo", "Europe/Berlin"):  # their clocks agree
         (meter,) = read(tmp_path, table, timezone=zone, stamp="end").meters.values()
         assert meter.load.index[0] == HOURS[0].tz_localize("Europe/Oslo")
+
+
+def test_what_is_billed_and_what_is_not_yet_are_no_two_meters(here: Path) -> None:
+    table = pd.DataFrame({"timestamp": HOURS, "Usage not yet billed": LOADS})
+    table.loc[:200, "Usage not yet billed"] = 0.0
+    with naming(DataError, "'Usage not yet billed', 'Usage already billed' may measure different"):
+        read(here, table.assign(**{"Usage already billed": LOADS[::-1]}))
+
+
+def test_a_column_of_offsets_names_no_meters(here: Path) -> None:
+    table = pd.DataFrame({"UTC Offset (minutes)": 660, "timestamp": HOURS, "energy (kWh)": LOADS})
+    table.loc[200:, "UTC Offset (minutes)"] = 600
+    assert [*read(here, table).meters] == ["a"]

@@ -371,7 +371,8 @@ def ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[st
     columns = [*words, *readings] if len(readings) < 3 else []
     for column in (column for column in columns if not WORDS.quality.has_word_of(column)):
         loads = [name for name in readings if name != column]
-        if len(loads) == 1 and (blocks := _blocks(table, column)):
+        is_load = quantities.why_not_load(column, None) is None
+        if is_load and len(loads) == 1 and (blocks := _blocks(table, column)):
             choice, first = column_key("meter", column), Key("data.meters.only", flow(blocks[:1]))
             raise question(
                 table,
