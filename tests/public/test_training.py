@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.public.inputs import CONTEXT, HourlyLoads
 from plfl.public.training import drawn_windows, gather
+from tests.helpers.refusals import naming
 
 
 def meter(hours: int) -> HourlyLoads:
@@ -38,5 +40,5 @@ def test_meters_of_a_few_days_are_trained_on_too(hours: int) -> None:
 
 
 def test_meters_that_are_too_short_are_refused() -> None:
-    with pytest.raises(ValueError, match=f"more than {CONTEXT} hours"):
+    with naming(DataError, f"more than {CONTEXT} hours"):
         gather([meter(24)], "day", 200)

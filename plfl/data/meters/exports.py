@@ -329,10 +329,12 @@ def _for_some_files(question: Problem) -> Problem:
 
 
 def _is_plain(piece: Piece, exports: Exports) -> bool:
-    """Whether a file has nothing but times, names of meters, and loads in a unit that it states."""
+    """Whether a file has nothing but times, names of meters, loads in a unit that it states, and
+    columns that the user named."""
     form = exports.forms[piece.table.path].format
-    columns = (*form.time.column, *form.time.clock, *form.meters.column, *form.load.columns)
-    return form.load.unit is not None and {*map(str, piece.table.cells)} <= {*columns}
+    columns = {*form.time.column, *form.time.clock, *form.meters.column, *form.load.columns}
+    columns.update(*(keys.columns.values() for keys in exports.keys.values()))
+    return form.load.unit is not None and {*map(str, piece.table.cells)} <= columns
 
 
 def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumption) -> None:
