@@ -5,7 +5,7 @@ The form of a file, its layout and the format of its stamps are detected. Where 
 in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -309,7 +309,12 @@ def _settle(
         every_piece = {id(piece): piece for name in open_stamps for piece in pieces[name]}
         zone = keys_of[open_stamps[0]].timezone_of(open_stamps[0])
         with collect_problems(exports.problems):
-            is_asked = not all(_is_plain(piece, exports) for piece in every_piece.values())
+            named_columns = {
+                column for keys in keys_of.values() for column in keys.columns.values()
+            }
+            is_asked = not all(
+                _is_plain(piece, exports, named_columns) for piece in every_piece.values()
+            )
             assumption = settle_stamp(every_piece.values(), zone, is_asked)
             if len(open_stamps) < len(pieces):  # a study has one key for all
                 assumption = replace(assumption, value="end")
@@ -328,13 +333,13 @@ def _for_some_files(question: Problem) -> Problem:
     return replace(question, remedy=f"{remedy}\n{seen}", answers=())
 
 
-def _is_plain(piece: Piece, exports: Exports) -> bool:
+def _is_plain(piece: Piece, exports: Exports, named_columns: Collection[str]) -> bool:
     """Whether a file has nothing but times, names of meters, loads in a unit that it states, and
     columns that the user named."""
     form = exports.forms[piece.table.path].format
-    columns = {*form.time.column, *form.time.clock, *form.meters.column, *form.load.columns}
-    columns.update(*(keys.columns.values() for keys in exports.keys.values()))
-    return form.load.unit is not None and {*map(str, piece.table.cells)} <= columns
+    columns = (*form.time.column, *form.time.clock, *form.meters.column, *form.load.columns)
+    cells = map(str, piece.table.cells)
+    return form.load.unit is not None and {*cells} <= {*columns, *named_columns}
 
 
 def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumption) -> None:
