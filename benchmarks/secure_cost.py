@@ -19,7 +19,7 @@ import torch
 
 import plfl
 from plfl.federated.channel import Channel
-from plfl.federated.secure.keys import KEY_BYTES, SystemSecrets
+from plfl.federated.secure.encryption import KEY_BYTES, SystemSecrets
 from plfl.federated.secure.neighbours import degree_of
 from plfl.federated.secure.updates import Crowd, sum_bytes
 from plfl.study import Study

@@ -33,9 +33,9 @@ from plfl.baselines.trees import LAGGED, TreeWindows
 from plfl.data import sources
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.server import SumNoise
-from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
-from plfl.federated.secure.keys import Secrets, SimulatedSecrets
-from plfl.federated.tree_growth import ClientWindows, RootCounts, binned, grow, releases
+from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified_bound
+from plfl.federated.secure.encryption import Secrets, SimulatedSecrets
+from plfl.federated.tree_growth import ClientWindows, RootCounts, bin_rows, grow, releases
 from plfl.study import Study
 from plfl.training.batches import stream
 
@@ -109,7 +109,7 @@ def result(
     secrets: Secrets | None = None,
 ) -> Result:
     """Grow the trees of clients with these windows, and attack them."""
-    parts = [ClientWindows(x, y, np.zeros(len(y)), binned(x, BINS, bins), {}) for x, y in tables]
+    parts = [ClientWindows(x, y, np.zeros(len(y)), bin_rows(x, BINS, bins), {}) for x, y in tables]
     x = np.concatenate([part.x for part in parts])
     owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
     each, everyone = np.zeros(len(x), bool), np.zeros(len(x), bool)
@@ -140,7 +140,7 @@ def result(
 
 def multiplier(epsilon: float) -> float:
     """The noise with which all sums together have this ε for a window."""
-    bound = partial(unamplified, delta=DELTA)
+    bound = partial(unamplified_bound, delta=DELTA)
     return float(brentq(lambda z: bound(Rounds(z, SUMS)).epsilon - epsilon, 0.05, 1e5))
 
 
@@ -161,7 +161,7 @@ def main() -> None:
             [windows.stack_windows(split, [i]) for i in clients] for split in ("train", "test")
         )
         grid = windows.public(BINS)
-        bins, x = binned(grid, BINS), np.concatenate([x for x, _ in tables])
+        bins, x = bin_rows(grid, BINS), np.concatenate([x for x, _ in tables])
         # The nearest public value of each feature is what its bin says of it.
         level = data.look_back + 16
         log_share = grid[np.abs(x[:, level, None] - grid[:, level]).argmin(1), level]

@@ -34,7 +34,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.growth import Growth
-from plfl.federated.secure.keys import Secrets, SimulatedSecrets
+from plfl.federated.secure.encryption import Secrets, SimulatedSecrets
 from plfl.federated.tree_growth import RootCounts
 from plfl.layout import ParameterLayout
 from plfl.methods.boosting import Boosting

@@ -18,7 +18,7 @@ from plfl.base.shipped import root
 from plfl.baselines import find
 from plfl.baselines.fitting import fit
 from plfl.baselines.storage import settings_of
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import SPLITS
 from plfl.outside.clients import datasets, name_of
@@ -97,7 +97,7 @@ def forecast(name: str | Path, baseline: str = "naive_day") -> pd.DataFrame:
     if baseline not in STANDARD_BASELINES:
         raise ConfigError(
             "forecast",
-            [Problem("", f"{baseline!r} is unknown", allowed(baseline, STANDARD_BASELINES))],
+            [Problem("", f"{baseline!r} is unknown", list_allowed(baseline, STANDARD_BASELINES))],
         )
     parts = []
     for (origin, state), dataset in datasets(study).items():

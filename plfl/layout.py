@@ -117,7 +117,7 @@ class ParameterLayout:
         named = zip(self.buffers.items(), parts, strict=True)
         return {name: part.view(-1, *shape) for (name, shape), part in named}
 
-    def matching(self, pattern: str) -> list[str]:
+    def match(self, pattern: str) -> list[str]:
         """Names of the parameters that a `pattern` means: one of `GROUPS` or a glob pattern."""
         if pattern not in GROUPS:
             return [name for name in self.names if fnmatchcase(name, pattern)]
@@ -128,7 +128,7 @@ class ParameterLayout:
         """Which columns (P,) belong to parameters that one of the `patterns` means."""
         mask = np.zeros(self.width, dtype=bool)
         for pattern in patterns:
-            for name in self.matching(pattern):
+            for name in self.match(pattern):
                 mask[self.slices[name]] = True
         return mask
 

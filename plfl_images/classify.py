@@ -107,7 +107,7 @@ class Classify(Task):
             case NotTrueDistillation(label, weight, T):
                 return Objective(softmax.Taught(label, weight * T * T, T, without_label=True))
             case Restriction():
-                return Objective(softmax.Restricted())
+                return Objective(softmax.RestrictedSoftmax())
             case _:
                 assert_never(term)
 
@@ -122,18 +122,18 @@ class Classify(Task):
 
         if isinstance(term, Restriction):
             scale = torch.where(expand_to_targets(term.present), 1.0, term.alpha)
-            return softmax.packed(targets, scale.to(targets.dtype))
+            return softmax.pack_targets(targets, scale.to(targets.dtype))
         assert outputs is not None
         match term:
             case Distillation(_, T):
                 numbers = torch.softmax(outputs / T, -1)
             case CorrectedDistillation(ratios=ratios, temperature=T):
-                numbers = softmax.corrected(outputs, targets, expand_to_targets(ratios), T)
+                numbers = softmax.correct_teacher(outputs, targets, expand_to_targets(ratios), T)
             case NotTrueDistillation(_, _, T):
                 numbers = softmax.without_label(outputs, targets, T)
             case _:
                 assert_never(term)
-        return softmax.packed(targets, numbers)
+        return softmax.pack_targets(targets, numbers)
 
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
         """An empty tensor of edges, and ρ (N, classes) of each client; `bins` has no effect."""

@@ -28,7 +28,7 @@ class ImageScoring(Scoring):
     name = EXAMPLE_KIND
     further: ClassVar = {"table_of_curves": "curves.csv"}
 
-    def divided(self, study: Study) -> Any:
+    def baseline_settings(self, study: Study) -> Any:
         return [study.data.most_clients, skew_of(study.data).model_dump(), study.grid.seeds]
 
     def baselines(

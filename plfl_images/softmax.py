@@ -5,7 +5,7 @@ scale s of each logit and a temperature T. Its gradient by z is s / T · (softma
 For a label, p is 1 in its class, and the divergence is the cross entropy.
 
 Logits are (..., B, C). Targets are the numbers of the labels, (..., B). If a term needs more,
-`packed` makes targets (..., B, 1 + C) of the label and C further numbers.
+`pack_targets` makes targets (..., B, 1 + C) of the label and C further numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def without_label(teacher: Tensor, labels: Tensor, temperature: float) -> Tensor
     return q
 
 
-def corrected(teacher: Tensor, labels: Tensor, ratios: Tensor, temperature: float) -> Tensor:
+def correct_teacher(teacher: Tensor, labels: Tensor, ratios: Tensor, temperature: float) -> Tensor:
     """FedADC+'s corrected teacher p̂ (arXiv 2012.09102, eq. 8 and 9).
 
     p̂_i = (1 − ρ_i) p_i for i ≠ y, and the rest is p̂_y. It is computed as p_y + Σ ρ_i p_i, which is
@@ -74,7 +74,7 @@ def one_hot(labels: Tensor, outputs: Tensor) -> Tensor:
     return (labels[..., None] == classes).to(outputs.dtype)
 
 
-def packed(labels: Tensor, numbers: Tensor) -> Tensor:
+def pack_targets(labels: Tensor, numbers: Tensor) -> Tensor:
     """Targets (..., B, 1 + C) of labels (..., B) and the numbers (..., B, C) of a term."""
     return torch.cat([labels[..., None].to(numbers.dtype), numbers], -1)
 
@@ -135,7 +135,7 @@ class Taught(_Softmax):
 
 
 @dataclass(frozen=True)
-class Restricted(_Softmax):
+class RestrictedSoftmax(_Softmax):
     """FedRS (Li and Zhan, KDD 2021): cross entropy of logits times the scales in the targets, α < 1
     for missing classes."""
 

@@ -32,7 +32,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
-from plfl.federated.privacy.mechanism import clipped
+from plfl.federated.privacy.mechanism import clip_updates
 from plfl.federated.round import run_rounds
 from plfl.interfaces.terms import Objective
 from plfl.optimizers.client import ClientOpt
@@ -40,7 +40,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Cell, Study
 from plfl.study.checks.privacy import sends_only_updates
 from plfl.training.batches import stream
-from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, Tracked
+from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, TrackedRows
 
 CODEC = "ef21+q3"
 """A codec of updates, in addition to none and the study's own."""
@@ -192,7 +192,7 @@ class _Attack:
     def _federation(
         self, settings: FederationSettings, client_opt: ClientOpt | None = None
     ) -> Federation:
-        candidate = self.trainer.study.plan.combinations.untuned(self.cell.combination)
+        candidate = self.trainer.study.plan.combinations.untuned_candidate(self.cell.combination)
         data = self.trainer.client_data(self.cell.seed, settings=settings)
         candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)
         f = self.trainer.federation(self.cell, candidate, data)
@@ -234,7 +234,7 @@ class _Attack:
         start[:, f.columns] = x
         noisy = updates = updates.cpu().double().nan_to_num(0, 0, 0)
         if f.privacy is not None and bound is not None:
-            updates = clipped(updates, torch.full((len(updates),), bound))
+            updates = clip_updates(updates, torch.full((len(updates),), bound))
             streams = f.client_data.streams("leakage", clients.tolist(), t)
             noise = np.stack([one.standard_normal(updates.shape[1]) for one in streams])
             noisy = updates + f.privacy.noise * f.privacy.scale * bound * torch.from_numpy(noise)
@@ -286,13 +286,13 @@ class _Attack:
             steps = LocalTask.fresh(
                 STANDING_OPTIMISER, rows, Minibatches(some[:, None, None]), f.shared
             )
-            tracked = Tracked(gradients=torch.zeros_like(rows))
-            return replace(steps, objective=Objective(f.client_data.loss), tracked=tracked)
+            tracked = TrackedRows(gradients=torch.zeros_like(rows))
+            return replace(steps, objective=Objective(f.client_data.loss), tracked_rows=tracked)
 
         for some in windows.split(engine.most_models(lambda: task(windows[:1]))):
             engine.train(one := task(some))
-            assert one.tracked.gradients is not None
-            parts.append(one.tracked.gradients[:, f.columns])
+            assert one.tracked_rows.gradients is not None
+            parts.append(one.tracked_rows.gradients[:, f.columns])
         found: Numbers = torch.cat(parts).cpu().double().nan_to_num(0, 0, 0).numpy()
         return found
 

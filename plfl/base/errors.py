@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from plfl.base.keys import Key
-from plfl.base.text import MOST_NAMES, counted, counted_names, escape_control_characters
+from plfl.base.text import MOST_NAMES, count_in_words, counted_names, escape_control_characters
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class ConfigError(PlflError):
     def __str__(self) -> str:
         if not self.source:
             return super().__str__()
-        count = counted(len(self.problems), "error")
+        count = count_in_words(len(self.problems), "error")
         lines = [f"{self.source}: {count} in the configuration"]
         return escape_control_characters(
             "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])

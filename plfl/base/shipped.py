@@ -60,7 +60,7 @@ def write_study(name: str, folder: Path) -> Path:
         raise PlflError(
             Problem("", f"there is no ready-made study {name!r}{hint}", "`plfl init` lists them")
         )
-    text = _adapted(studies()[name].read_text(encoding="utf-8"))
+    text = _adapt_study(studies()[name].read_text(encoding="utf-8"))
     return write_new(folder / f"{name}.yaml", text)
 
 
@@ -75,7 +75,7 @@ def write_new(path: Path, text: str) -> Path:
     return path
 
 
-def _adapted(text: str) -> str:
+def _adapt_study(text: str) -> str:
     """The text of a ready-made study, adapted to a folder of the user."""
     for pattern, replacement in (
         (r"^# +make .*\n", ""),

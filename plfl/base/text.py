@@ -34,7 +34,7 @@ def list_names(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + remainder
 
 
-def counted(number: int, noun: str) -> str:
+def count_in_words(number: int, noun: str) -> str:
     """A number of things in words: `1 value`, `2 values`."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
@@ -44,7 +44,7 @@ def counted_names(names: Sequence[str], noun: str = "meter") -> str:
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:MOST_NAMES]) + " …" * (len(names) > MOST_NAMES)
-    return f"{counted(len(names), noun)} ({shown})"
+    return f"{count_in_words(len(names), noun)} ({shown})"
 
 
 def short_number(number: float) -> str:
@@ -67,7 +67,7 @@ def format_span(span: timedelta) -> str:
     if span >= timedelta(days=2):
         return f"{short_number(span / timedelta(days=1))} days"
     if span < timedelta(hours=1):
-        return counted(round(span / timedelta(minutes=1)), "minute")
+        return count_in_words(round(span / timedelta(minutes=1)), "minute")
     hours = short_number(span / timedelta(hours=1))
     return f"{hours} hour{'s' * (hours != '1')}"
 

@@ -77,7 +77,7 @@ class Combined(Baseline):
         return RestoredMean([*members.values()], arrays["weights"])
 
     def program(self, arrays: Arrays, parts: ProgramParts) -> ProgramPart:
-        return parts.weighted(self.needs, arrays["weights"])
+        return parts.weigh(self.needs, arrays["weights"])
 
 
 def _weights(

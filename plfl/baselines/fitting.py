@@ -111,7 +111,7 @@ class WithErrors(FittedBaseline):
 
 
 @dataclass(frozen=True)
-class Remembered(FittedBaseline):
+class RememberedBaseline(FittedBaseline):
     """A fitted baseline that computes no forecast twice."""
 
     fitted_baseline: FittedBaseline

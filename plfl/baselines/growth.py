@@ -12,10 +12,10 @@ from plfl.base.lazy import lightgbm
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
 from plfl.config.sections import FEWEST_MASKED
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.layout import BIN_PARAMETERS, SETTINGS
+from plfl.federated.collectives.message_layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed
-from plfl.federated.secure.keys import SimulatedSecrets
-from plfl.federated.tree_growth import ClientWindows, RootCounts, binned, grow
+from plfl.federated.secure.encryption import SimulatedSecrets
+from plfl.federated.tree_growth import ClientWindows, RootCounts, bin_rows, grow
 from plfl.interfaces.baseline import FitSettings
 
 
@@ -60,7 +60,7 @@ class PublicBinGrowth:
             windows, {"max_bin": settings.max_bin, **BIN_PARAMETERS}, grid
         )
         boosters = boost(binned_windows, settings, tree_choices)
-        bins = binned(grid, len(grid))
+        bins = bin_rows(grid, len(grid))
         clients = range(len(windows.dataset.clients))
         parts = [
             ClientWindows(*windows.stack_windows("train", [client]), learners={})

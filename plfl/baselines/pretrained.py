@@ -126,7 +126,7 @@ class PretrainedFit(FittedBaseline):
         loads = self._last_loads(client, starts)
         usable = np.flatnonzero(np.isfinite(loads).sum(axis=1) >= FEWEST_LOADS)
         if self.fill:
-            loads[usable] = _filled(loads[usable])
+            loads[usable] = _fill_gaps(loads[usable])
         levels = self.levels or ((0.5,) if self.model_levels else ())
         shape = (len(starts), dataset.horizons, *([len(levels)] if levels else []))
         outputs = np.full(shape, np.nan)
@@ -154,7 +154,7 @@ def _at_levels(
     return at_levels.reshape(*blocks.shape[:2], len(levels))
 
 
-def _filled(loads: Floats) -> Floats:
+def _fill_gaps(loads: Floats) -> Floats:
     """Rows of loads without gaps: each gets the load before it, or else the first known one."""
     is_known = np.isfinite(loads)
     rows = np.arange(len(loads))[:, None]
@@ -185,7 +185,9 @@ def _load_onnx(path: Path) -> LoadForecaster:
         )
 
     def forecasts(loads: Floats, steps: int) -> Floats:
-        return _checked(path, program.run(None, {inputs[0]: loads.astype("f4")})[0], loads, steps)
+        return _check_output(
+            path, program.run(None, {inputs[0]: loads.astype("f4")})[0], loads, steps
+        )
 
     return forecasts
 
@@ -199,12 +201,12 @@ def _load_torchscript(path: Path) -> LoadForecaster:
     def forecasts(loads: Floats, steps: int) -> Floats:
         with torch.no_grad():
             output = module(torch.from_numpy(loads.astype("f4"))).numpy()
-        return _checked(path, output, loads, steps)
+        return _check_output(path, output, loads, steps)
 
     return forecasts
 
 
-def _checked(path: Path, output: Floats, loads: Floats, steps: int) -> Floats:
+def _check_output(path: Path, output: Floats, loads: Floats, steps: int) -> Floats:
     """The first steps (W, S) of the output of a model; DataError if it has fewer."""
     if output.ndim != 2 or output.shape[0] != len(loads) or output.shape[1] < steps:
         raise DataError(

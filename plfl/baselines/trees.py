@@ -115,7 +115,7 @@ class ArrayInputs:
 class Design(NamedTuple):
     """What trees read of a window, and what they forecast: a `TreeDesign`."""
 
-    read: Callable[[TreeInputs], Sequence[Any]]
+    read_inputs: Callable[[TreeInputs], Sequence[Any]]
     forecasts_changes: bool = True
     """Whether the target is the change from a base load, in the client's unit, instead of the
     load."""
@@ -129,7 +129,7 @@ class Design(NamedTuple):
         """Features (W, K) of windows with one target, given the client's number, start rows and its
         unit."""
         windows = ArrayInputs(dataset, client, starts, unit)
-        parts = [*self.read(windows)]
+        parts = [*self.read_inputs(windows)]
         if self.read_members is not None:
             parts.append(self.read_members(windows))
         return np.concatenate(parts, axis=1)
@@ -315,7 +315,7 @@ class BinnedWindows:
     set."""
 
     @cached_property
-    def training(self) -> Any:
+    def training_set(self) -> Any:
         """The training set. LightGBM reads it when the first model is trained."""
         bins, parameters = None, {**PARAMETERS, **self.parameters}
         if self.public is not None:
@@ -328,7 +328,7 @@ class BinnedWindows:
     @cached_property
     def validation(self) -> Any:
         """The validation set, in the bins of the training set."""
-        return self.training.create_valid(*self.windows.stack_windows("validation"))
+        return self.training_set.create_valid(*self.windows.stack_windows("validation"))
 
 
 def boost(
@@ -359,7 +359,7 @@ def boost(
                 stopping["valid_sets"] = [binned.validation]
                 stopping["callbacks"] = [lightgbm.early_stopping(PATIENT_TREES, verbose=False)]
             booster = lightgbm.train(
-                own_parameters, binned.training, num_boost_round=choice.trees, **stopping
+                own_parameters, binned.training_set, num_boost_round=choice.trees, **stopping
             )
             errors = booster.best_score["valid_0"].values() if stops else [0.0]
             return next(iter(errors)), booster

@@ -7,7 +7,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.base.text import counted, print_table, readable_size, short_number
+from plfl.base.text import count_in_words, print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
 from plfl.config.sections import TESTED_WEEKS
 from plfl.data import sources
@@ -59,15 +59,17 @@ def run(options: argparse.Namespace) -> None:
         choose_engine(place_computation(v), v.model.kernel_form)[1] for v in study.variants.values()
     }
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
-    assumed = sources.source_of(study.data).assumed
+    assumed = sources.source_of(study.data).assumption
     speed_text = f"{short_number(speed)} client-steps/s measured now"
     times = describe_times(study)
     public = ""
     if study.public_files:
-        public = f"{counted(len(study.public_files), 'public model')} of {study.public.kind}, "
+        public = (
+            f"{count_in_words(len(study.public_files), 'public model')} of {study.public.kind}, "
+        )
     print(
-        f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
-        f"{counted(int(total['trainings']), 'training')}, {public}"
+        f"\n{study.name}: {count_in_words(int(total['cells']), 'cell')}, "
+        f"{count_in_words(int(total['trainings']), 'training')}, {public}"
         f"{total['client_steps']:,.0f} client-steps, about "
         f"{readable_size(1e6 * total['megabytes'])} between clients and servers\n"
         f"the study takes {' to '.join(map(duration, span))}, one job after the other"

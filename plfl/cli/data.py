@@ -11,7 +11,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, PlflError, Problem, as_problem, collect_problems
 from plfl.base.files import digest
 from plfl.base.lazy import pandas as pd
-from plfl.base.text import capitalise, counted, print_table
+from plfl.base.text import capitalise, count_in_words, print_table
 from plfl.baselines.public import Public
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
@@ -68,7 +68,7 @@ def add(commands: Commands) -> None:
     formats.add_argument("format", nargs="?", metavar="FORMAT", help=text)
 
 
-class _Printing(logging.Handler):
+class _PrintingHandler(logging.Handler):
     """Prints messages, but for those about single meters, which the table has. Unlike the handlers
     of Python, it stops if their reader has gone."""
 
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     that may spoil a study of them."""
     study = Study.load(options.config)
     check_loads(study)
-    logging.basicConfig(format="%(message)s", handlers=[_Printing()])
+    logging.basicConfig(format="%(message)s", handlers=[_PrintingHandler()])
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
 
     first = next(iter(study.variants.values()))
@@ -96,7 +96,9 @@ def run(options: argparse.Namespace) -> None:
             continue
         interval, (_, tables) = first.data.interval, series[0]
         description = describe(tables, interval, first.windows, first.data.origin_date)
-        clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.client_word)}"
+        clients = (
+            f"{state}{study.data.sample_suffix}: {count_in_words(len(tables), study.client_word)}"
+        )
         print(f"{clients}, load in kWh per {interval} min")
         print(_use_local_starts(description, first.data))
         print(first.windows.describe_times(interval))
@@ -142,7 +144,7 @@ def run_fetch(options: argparse.Namespace) -> None:
     else:
         print(original.describe(options.base), flush=True)
         for path, count in fetch(original, Path("data"), options.base).items():
-            print(f"{path}: {counted(count, 'meter')}")
+            print(f"{path}: {count_in_words(count, 'meter')}")
         task.check(datasets(study))
         print(f"the data are those of {task.name}, version {task.version}")
     print(f"next: plfl leaderboard add {task.name} PREDICTIONS … (docs/benchmark.md)")
@@ -199,7 +201,7 @@ def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) 
         except DataError as error:
             problems += error.problems
         else:
-            problems += map(as_problem, variant.task.uncalibrated(dataset))
+            problems += map(as_problem, variant.task.find_uncalibrated(dataset))
             for baseline in variant.baselines.further:
                 if isinstance(baseline, Public) and baseline.file is None:
                     with collect_problems(problems):

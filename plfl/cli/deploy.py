@@ -157,7 +157,7 @@ def _federate(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     flower.require_flower()  # first: keys need cryptography, which comes with Flower
-    from plfl.deploy.keys import ServerKeys
+    from plfl.deploy.certificates import ServerKeys
 
     study, cell = _read_choice(options)
     rounds = study.federation.rounds
@@ -178,7 +178,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _attend(options: argparse.Namespace) -> None:
     flower.require_flower()
-    from plfl.deploy.keys import ClientKeys
+    from plfl.deploy.certificates import ClientKeys
 
     name, server = options.building, options.server
     address = re.fullmatch(r"([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", server)
@@ -204,7 +204,7 @@ def _forecasts(options: argparse.Namespace) -> None:
 
 def _keys(options: argparse.Namespace) -> None:
     flower.require_flower()
-    from plfl.deploy.keys import make
+    from plfl.deploy.certificates import make
 
     key_files = make(options.folder, options.client, options.host)
     _say(

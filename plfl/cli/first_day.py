@@ -16,7 +16,7 @@ from plfl.base.files import write_text
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.base.lazy import pandas as pd
 from plfl.cli.common import progress_bar
-from plfl.cli.init import add_layout_options, meters_of, word_as_option
+from plfl.cli.init import add_meters_options, meters_of, word_as_option
 from plfl.cli.meters import (
     INCOMPLETE_STATUS,
     deliver_errors,
@@ -78,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--read-stamp", choices=["start", "end"], default=argparse.SUPPRESS, help=text
     )
-    add_layout_options(group, ["timezone", *OTHER_NAMES])
+    add_meters_options(group, ["timezone", *OTHER_NAMES])
 
 
 def is_study(options: argparse.Namespace) -> bool:
@@ -111,7 +111,7 @@ def keys_for_study(options: argparse.Namespace, study_path: Path) -> dict[str, A
     Raises:
         PlflError: an option is wrong, or only for exports without a study.
     """
-    options_given = layout_given(options)
+    options_given = keys_of_options(options)
     options_given.pop("timezone", None)  # of forecasts
     if options.read_timezone is not None:
         options_given["timezone"] = options.read_timezone
@@ -145,7 +145,7 @@ def _as_yaml(keys: dict[str, Any]) -> dict[str, Any]:
     return Meters.model_validate(keys).model_dump(mode="json", exclude_unset=True)
 
 
-def layout_given(options: argparse.Namespace) -> dict[str, Any]:
+def keys_of_options(options: argparse.Namespace) -> dict[str, Any]:
     """The keys of `data.meters` among the options."""
     options_given: dict[str, Any] = {}
     for key in Meters.model_fields:
@@ -181,7 +181,7 @@ def read(
         )
     try:
         files = raw_files(paths)
-        meters = meters_of(layout_given(options)).model_copy(update={"exports": files})
+        meters = meters_of(keys_of_options(options)).model_copy(update={"exports": files})
         interval = meters.interval if "interval" in meters.model_fields_set else None
         # Several files with one meter each are several meters, even if their columns are alike.
         names = None if meters.join_files or len(files) == 1 else {f: client_name(f) for f in files}
@@ -225,7 +225,7 @@ def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
     )
     minutes = next(iter(meters.values())).minutes
     form = Form(minutes, options.unit, options.timezone, options.stamp, options.wide)
-    tables = {name: meters[name].localised(forecast.table) for name, forecast in forecasts.items()}
+    tables = {name: meters[name].localise(forecast.table) for name, forecast in forecasts.items()}
     forecasters = {
         name: "public and own" if f.own_weight else "public" for name, f in forecasts.items()
     }

@@ -76,10 +76,10 @@ def add(commands: Commands) -> None:
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
     )
-    add_layout_options(keys)
+    add_meters_options(keys)
 
 
-def add_layout_options(group: argparse._ArgumentGroup, left_out: Collection[str] = ()) -> None:
+def add_meters_options(group: argparse._ArgumentGroup, left_out: Collection[str] = ()) -> None:
     """Add an option for each key of `data.meters` about the content of files but those left out."""
     for key, meaning in Meters.meanings().items():
         if key not in (*NOT_OPTIONS, *left_out):
@@ -128,9 +128,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 def run(options: argparse.Namespace) -> None:
     """Write the file of a study and print what to do with it, or list the studies."""
-    layout_keys = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
-    exports = layout_keys.pop("exports")
-    keys = [*(key for key in OF_EXPORTS if getattr(options, key) is not None), *layout_keys]
+    meters_keys = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
+    exports = meters_keys.pop("exports")
+    keys = [*(key for key in OF_EXPORTS if getattr(options, key) is not None), *meters_keys]
     if keys and not exports:
         key = keys[0].replace("_", "-")
         raise PlflError(
@@ -151,7 +151,7 @@ def run(options: argparse.Namespace) -> None:
     if exports:
         path = Path(f"{options.name or 'meters'}.yaml")
         with word_keys(word_as_option):
-            _write_study_of_exports(exports, layout_keys, path, options)
+            _write_study_of_exports(exports, meters_keys, path, options)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -163,7 +163,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _write_study_of_exports(
     exports: list[Path],
-    layout_keys: dict[str, Any],
+    meters_keys: dict[str, Any],
     path: Path,
     options: argparse.Namespace,
 ) -> None:
@@ -178,7 +178,7 @@ def _write_study_of_exports(
     if format_file is not None and format_file.exists():
         raise PlflError(Problem(format_file, "exists already", "remove it, or choose another name"))
     try:
-        meters = meters_of(layout_keys)
+        meters = meters_of(meters_keys)
         check_own_samples(meters.format)
         holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
@@ -221,18 +221,18 @@ def _write_study_of_exports(
     print()
 
 
-def meters_of(layout_keys: dict[str, Any]) -> Meters:
+def meters_of(meters_keys: dict[str, Any]) -> Meters:
     """The keys of `data.meters` that the options give, checked like those of a study."""
-    for key, value in layout_keys.items():
+    for key, value in meters_keys.items():
         if isinstance(Meters.model_fields[key].default, dict):
             names = [name for name, _ in value]
             if twice := [name for name in names if names.count(name) > 1]:
                 problem = f"{Key(f'{METERS}{key}.{twice[0]}')}: is given twice"
                 raise ConfigError("", [problem])
-            layout_keys[key] = dict(value)
-    inputs = [role for role in layout_keys.get("columns", {}) if role not in NOT_INPUTS]
+            meters_keys[key] = dict(value)
+    inputs = [role for role in meters_keys.get("columns", {}) if role not in NOT_INPUTS]
     features = list(dict.fromkeys([*Data.model_fields["features"].default, *inputs]))
-    data = {"source": "meters", "states": ["all"], "features": features, "meters": layout_keys}
+    data = {"source": "meters", "states": ["all"], "features": features, "meters": meters_keys}
     return Study.parse({"data": data}, "plfl init meters").data.meters
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, PlflError, Problem, collect_problems
 from plfl.base.lazy import pandas as pd
 from plfl.base.shipped import root
-from plfl.base.text import capitalise, counted, print_table
+from plfl.base.text import capitalise, count_in_words, print_table
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.score import add_submission, run
@@ -83,13 +83,13 @@ def _check_board(
     """Print a line for a leaderboard; return what is wrong with its rows."""
     digests = read_board(board)["predictions"]
     row_faults = [*faults(task, board, predictions, has_data=has_data)]
-    rows = counted(len(digests), "row")
+    rows = count_in_words(len(digests), "row")
     print(f"{board}: {rows}, {'all as they should be' if not row_faults else 'see below'}")
     kept_count = sum(find_kept(board, digest) is not None for digest in digests)
     if kept_count and not has_data:
         print(
-            f"  {counted(kept_count, 'row')} with predictions not scored again, but compared "
-            f"by digest: `plfl data fetch {task.name}` makes the data, which are not there"
+            f"  {count_in_words(kept_count, 'row')} with predictions not scored again, but "
+            f"compared by digest: `plfl data fetch {task.name}` makes the data, which are not there"
         )
     return row_faults
 
@@ -111,7 +111,7 @@ def run_table(options: argparse.Namespace) -> None:
     print(print_table(table))
     if left_out:
         print(
-            f"{counted(len(left_out), 'method')} with rows in only some of these tasks: not "
+            f"{count_in_words(len(left_out), 'method')} with rows in only some of these tasks: not "
             "compared; name tasks that have them, as in `plfl leaderboard table sample`. They are "
             f"{'; '.join(left_out)}"
         )

@@ -13,7 +13,7 @@ from plfl.base.errors import DataError, Problem, collect_problems, shared_lines
 from plfl.base.files import write_text
 from plfl.base.lazy import pandas as pd
 from plfl.base.spreadsheets import as_csv
-from plfl.base.text import counted, counted_names
+from plfl.base.text import count_in_words, counted_names
 from plfl.cli.common import progress_bar
 from plfl.forecast.output import table_as_csv, write
 
@@ -121,6 +121,6 @@ def deliver_forecasts(
         print(f"wrote {table_file}", file=sys.stderr)
     if not problems:
         return 0
-    left_out = counted(len(problems), "problem")
-    print(f"{counted(meters, 'meter')} forecast, {left_out}: see above", file=sys.stderr)
+    left_out = count_in_words(len(problems), "problem")
+    print(f"{count_in_words(meters, 'meter')} forecast, {left_out}: see above", file=sys.stderr)
     return INCOMPLETE_STATUS

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from plfl.cli.common import add_trust, add_which_model
-from plfl.config.messages import read
+from plfl.config.error_messages import read
 from plfl.study.keys import StudyKeys
 from plfl.study.paths import StudyPaths
 

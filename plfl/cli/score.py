@@ -14,14 +14,14 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names, print_table
 from plfl.cli.common import Commands, add_parser
 from plfl.cli.results import find_results
-from plfl.config.messages import flow
+from plfl.config.error_messages import flow
 from plfl.outside.clients import datasets, examples
 from plfl.outside.frozen import BenchmarkTask, open_task
 from plfl.outside.leaderboard import BOARDS, append, check_row, read_board, rows_of
 from plfl.outside.originals import missing_tables
 from plfl.outside.score import score
 from plfl.outside.submissions import LARGEST_BYTES, VERIFIED_TABLE, keep, note_verified, remove_kept
-from plfl.results.dominance import deciding
+from plfl.results.dominance import deciding_clients
 from plfl.results.overview import study_of
 from plfl.study import Study
 
@@ -146,7 +146,7 @@ def _keep_to_budget(
 ) -> list[dict[str, Any]]:
     """The rows that keep to the budget of a task; a line for each of the others says what it
     exceeds. PlflError: none is left."""
-    reasons = [task.exceeded(row) for row in rows]
+    reasons = [task.exceeded_budget(row) for row in rows]
     if all(reasons):
         problems = [f"{row['method']}: {reason}" for row, reason in zip(rows, reasons, strict=True)]
         raise PlflError(
@@ -195,7 +195,7 @@ def _score_predictions(
     print(print_table(scored_predictions.table))
     print("\nYour predictions by client")
     print(print_table(scored_predictions.clients))
-    if names := deciding(scored_predictions.clients.set_index("client")[metric]):
+    if names := deciding_clients(scored_predictions.clients.set_index("client")[metric]):
         print(
             f"\n{list_names(names, 3)}: few clients decide your mean; the median over clients is "
             f"{scored_predictions.clients[metric].median():.4f}"

@@ -14,7 +14,7 @@ from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins import registry
-from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Section, extended
+from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Section, extend_section
 
 
 def available(kind: str) -> dict[str, type[Algorithm]]:
@@ -35,7 +35,7 @@ class AlgorithmBlock(Section):
     """A key of `ALGORITHM_PACKAGES`."""
 
     @classmethod
-    def extended(cls) -> type[Section]:
+    def extend(cls) -> type[Section]:
         """The block with the keys of all algorithms of the kind, which imports them."""
         return cls._with(available(cls.kind))
 
@@ -49,7 +49,7 @@ class AlgorithmBlock(Section):
 
     @classmethod
     def _with(cls, classes: Mapping[str, type[Algorithm]]) -> type[Section]:
-        block: type[Section] = extended(cls, tuple(classes.items()))
+        block: type[Section] = extend_section(cls, tuple(classes.items()))
         return block
 
     def __getattr__(self, name: str) -> Any:

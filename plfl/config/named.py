@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError
 from pydantic_core import InitErrorDetails
 
-from plfl.config.messages import allowed, refusal
+from plfl.config.error_messages import list_allowed, refusal
 from plfl.interfaces.baseline import Baseline
 from plfl.interfaces.codec import Codec
 from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
@@ -102,14 +102,16 @@ def make_chosen(
     keys = dict(block)
     name = keys.pop("name", default)
     if name is None:
-        raise ValueError(f"it needs a `name`; {allowed('', names())}")
+        raise ValueError(f"it needs a `name`; {list_allowed('', names())}")
     try:
         cls = find(name)
     except (KeyError, TypeError):
-        raise refusal(f"{name!r} is unknown; {allowed(str(name), names())}", key="name") from None
+        raise refusal(
+            f"{name!r} is unknown; {list_allowed(str(name), names())}", key="name"
+        ) from None
     problems: list[InitErrorDetails] = []
     for key in [key for key in keys if key not in cls.model_fields]:
-        keys_allowed = allowed(str(key), ["name", *other_keys, *cls.model_fields])
+        keys_allowed = list_allowed(str(key), ["name", *other_keys, *cls.model_fields])
         unknown = refusal(f"unknown key of the {kind_name} {name}; {keys_allowed}")
         problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
     try:
@@ -147,7 +149,7 @@ def _can_be_left_out(name: str) -> str:
         standard_name for standard_name in STANDARD_BASELINES if standard_name != "persistence"
     ]
     if name not in names:
-        raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
+        raise refusal(f"{name!r} is unknown; {list_allowed(name, names)}")
     return name
 
 
@@ -277,4 +279,4 @@ def _codec(stage: str) -> Codec:
         except ValidationError as error:
             raise ValueError(f"{stage}: {error.errors()[0]['msg']}") from None
     codecs = registry.available(CODECS_PACKAGE, Codec)
-    raise ValueError(f"{stage!r} is no codec; {allowed(name_and_bits[0], codecs)}")
+    raise ValueError(f"{stage!r} is no codec; {list_allowed(name_and_bits[0], codecs)}")

@@ -34,7 +34,7 @@ from plfl.base.extras import require
 from plfl.base.files import digest
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.rounding import count_participants
-from plfl.config.messages import allowed, refusal
+from plfl.config.error_messages import list_allowed, refusal
 from plfl.config.named import (
     CALENDAR,
     FEATURE_UNITS,
@@ -55,7 +55,7 @@ from plfl.interfaces.codec import Codec
 from plfl.interfaces.source import Source
 from plfl.layout import Head
 from plfl.plugins import registry
-from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Section, Value, extended
+from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Section, Value, extend_section
 
 Item = TypeVar("Item")
 
@@ -94,7 +94,7 @@ def _algorithm(kind: str, name: str) -> str:
     """The name of an algorithm of a kind (see `ALGORITHM_PACKAGES`), if it exists."""
     if registry.algorithm(ALGORITHM_PACKAGES[kind], name) is None:
         names = registry.available(ALGORITHM_PACKAGES[kind], Algorithm)
-        raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
+        raise refusal(f"{name!r} is unknown; {list_allowed(name, names)}")
     return name
 
 
@@ -396,8 +396,8 @@ class Data(Section):
     sample: Sample = Sample()
 
     @classmethod
-    def extended(cls) -> type[Self]:
-        section: type[Self] = extended(cls, tuple(added_blocks().items()))
+    def extend(cls) -> type[Self]:
+        section: type[Self] = extend_section(cls, tuple(added_blocks().items()))
         return section
 
     @field_validator("source")
@@ -1148,7 +1148,7 @@ class Baselines(Section):
                 if name not in earlier:
                     raise ValueError(
                         f"{baseline.name} uses {name}, which is not a baseline before it in this "
-                        f"study; {allowed(name, earlier)}"
+                        f"study; {list_allowed(name, earlier)}"
                     )
                 member = self.find(name)
                 if extent.index(member.crosses) > extent.index(baseline.crosses):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from plfl.config.messages import allowed, refusal
+from plfl.config.error_messages import list_allowed, refusal
 
 CLIENT = "client"
 """The column of such a file that names the clients."""
@@ -25,7 +25,7 @@ def _read_speeds(raw: Any) -> Any:
 
 def read_column(reference: str) -> dict[str, float]:
     """The numbers of a column by client, given `FILE:COLUMN`: a CSV file, which has a column
-    `client`. A refusal (`plfl.config.messages`) says what is wrong with the file."""
+    `client`. A refusal (`plfl.config.error_messages`) says what is wrong with the file."""
     file, _, column = reference.rpartition(":")
     if not file:
         raise refusal(
@@ -41,7 +41,7 @@ def read_column(reference: str) -> dict[str, float]:
         raise refusal(f"{file} cannot be read ({error}); correct the path or the file") from None
     for name in (CLIENT, column):
         if name not in columns:
-            raise refusal(f"{file} has no column {name!r}; {allowed(name, columns)}")
+            raise refusal(f"{file} has no column {name!r}; {list_allowed(name, columns)}")
     speeds: dict[str, float] = {}
     for line, row in enumerate(row_list, 2):
         client, text_of = (row[CLIENT] or "").strip(), row[column] or ""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Place, Problem
 from plfl.base.lazy import pandas as pd
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 
 CONSTANT_FROM = MINUTES_PER_WEEK
 """Minutes from which on a load that never changes is refused. A shorter one may be right, such as
@@ -171,4 +171,4 @@ def _refuse(
 
 
 def _count(wrong: np.ndarray, noun: str) -> str:
-    return counted(int(wrong.sum()), noun)
+    return count_in_words(int(wrong.sum()), noun)

@@ -59,7 +59,7 @@ class SeriesTable:
             features=self.features[rows],
             columns=[*self.columns],
             stamps=self.stamps[rows],
-            training=slice(0, end_of_training - first),
+            training_rows=slice(0, end_of_training - first),
             offset=float(self.offset[client]),
             scale=float(self.scale[client]),
             windows=self.windows,

@@ -44,7 +44,7 @@ class Series:
     """Names of the features."""
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
-    training: slice
+    training_rows: slice
     """Rows of the training set. Earlier rows are not used."""
     offset: float
     """Load in kWh at which the scaled load is 0."""
@@ -74,7 +74,7 @@ class Series:
     def shift(self, steps: int) -> Floats:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
         rows = self.rows - steps
-        is_inside = (rows >= self.training.start) & (steps >= 0)
+        is_inside = (rows >= self.training_rows.start) & (steps >= 0)
         loads = self.load[np.where(is_inside, rows, self.rows)]
         return np.where(np.isnan(loads), self.load, loads) if self.fills_lags else loads
 
@@ -144,7 +144,9 @@ def _estimate(series: Series, transform: Transform) -> Floats:
     match transform:
         case Level():
             unit = Unit.from_load(
-                series.load[series.training], series.windows.look_ahead, series.windows.horizons
+                series.load[series.training_rows],
+                series.windows.look_ahead,
+                series.windows.horizons,
             )
             return np.array([unit.change, unit.mean, unit.deviation])
         case Encoding():
@@ -222,14 +224,14 @@ def encoding(series: Series, edges: Floats) -> Floats:
     in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
     """
     encoded = []
-    for z, q in zip(_encoded(series), edges, strict=True):
+    for z, q in zip(_history_numbers(series), edges, strict=True):
         above, width = z[:, None] - q[:-1], np.diff(q)
         ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
         encoded.append(np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0)))
     return np.concatenate(encoded, axis=1)
 
 
-def _encoded(series: Series) -> list[Floats]:
+def _history_numbers(series: Series) -> list[Floats]:
     """The four numbers of `encoding`."""
     steps = encoded_steps(series.windows)
     return [series.load, *(series.load - series.shift(n) for n in steps)]
@@ -243,12 +245,12 @@ def encoded_steps(windows: Windows) -> list[int]:
 def _quantiles(series: Series, bins: int) -> Floats:
     """The edges (4, bins + 1) of `encoding`, from the client's training windows."""
     # The last input rows of these windows.
-    first = series.training.start + series.windows.look_back - 1
+    first = series.training_rows.start + series.windows.look_back - 1
     training_rows = slice(
-        first, series.training.stop - series.windows.look_ahead - series.windows.horizons + 1
+        first, series.training_rows.stop - series.windows.look_ahead - series.windows.horizons + 1
     )
     shares = np.linspace(0, 1, bins + 1)
-    values = [finite_values(z[training_rows]) for z in _encoded(series)]
+    values = [finite_values(z[training_rows]) for z in _history_numbers(series)]
     # If all values are missing, no window is left to encode.
     return np.stack([np.quantile(z, shares) if len(z) else np.zeros(bins + 1) for z in values])
 

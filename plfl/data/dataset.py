@@ -394,7 +394,7 @@ class Dataset:
                 windows = Windows.model_validate_json(str(window_keys))
                 part_arrays = {name: own_arrays.pop(f"series/{name}") for name in PART_ARRAYS}
                 interval, columns = own_arrays["interval"], own_arrays["columns"]
-                own_arrays |= _computed(windows, interval, columns, part_arrays, own_arrays)
+                own_arrays |= _compute_fields(windows, interval, columns, part_arrays, own_arrays)
             dataset = cls(**own_arrays, views=views)
             dataset.__dict__["is_readable"] = readable
             return dataset
@@ -420,7 +420,7 @@ def source_table(dataset: Dataset) -> SeriesTable | None:
     return table if all(computed.has_same_rows(rows) for rows, computed in pairs) else None
 
 
-def _computed(
+def _compute_fields(
     windows: Windows,
     interval: int,
     columns: NDArray[np.str_],
@@ -498,7 +498,7 @@ class JoinedRows:
         if (table := source_table(model)) is not None:
             part_arrays = {name: np.concatenate(values) for name, values in self._parts.items()}
             settings = table.windows, model.interval, model.columns
-            rows |= _computed(*settings, part_arrays, rows)
+            rows |= _compute_fields(*settings, part_arrays, rows)
         dataset = replace(model, **rows, **changes)
         dataset.__dict__["is_readable"] = np.concatenate(self._readable)
         return dataset

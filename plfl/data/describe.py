@@ -11,7 +11,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem, shared_lines
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.sections import Windows
 from plfl.data.dataset import NEGLIGIBLE, SPLITS, naive_error
 from plfl.data.windows import build
@@ -106,7 +106,7 @@ def _far_values(column: pd.Series) -> str:
     if len(np.unique(majority)) < VARIED or steps[widest - 1] <= FAR * span:
         return ""
     return (
-        f"{counted(len(minority), 'value')} from {minority[0]:g} to "
+        f"{count_in_words(len(minority), 'value')} from {minority[0]:g} to "
         f"{minority[-1]:g}, far from all others, which are between {majority[0]:g} and "
         f"{majority[-1]:g}"
     )
@@ -177,8 +177,8 @@ def _warnings_of(
         is_scaled = not windows.is_relative
         reason = ", because min-max scaling compresses all others" if is_scaled else ""
         yield warn(
-            f"{counted(client.outliers, 'reading')} above {OUTLIER} times almost all others, up to "
-            f"{client.max:g} kWh",
+            f"{count_in_words(client.outliers, 'reading')} above {OUTLIER} times almost all others,"
+            f" up to {client.max:g} kWh",
             f"check them{reason}",
         )
     for name, far_input in client.far_inputs:

@@ -27,7 +27,7 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
     )
 
 
-def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
+def resample(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     """Readings over longer intervals of `minutes` minutes, with the ends of these as stamps: the
     sum of the loads, and the mean of all other columns. An interval with a missing reading is
     missing. Incomplete intervals at both ends are left out; a single reading makes none.

@@ -105,7 +105,7 @@ def _build_views(
 
 
 def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
-    scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
+    scaling, part = _scale_series(cut, windows, *_scales(cut, windows, limits))
     dataset = _dataset(name, part, cut.edges)
     view = dataset.view.hold_out(cut.held) if len(cut.held) else dataset.view
     scaling_text = np.array([json.dumps(scaling.as_record())])
@@ -252,11 +252,11 @@ def scalings(dataset: Dataset) -> dict[str, Scaling]:
     return {name: Scaling.from_record(**json.loads(text)) for name, text in stored}
 
 
-def _scaled(
+def _scale_series(
     cut: Cut, windows: Windows, offset: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> tuple[Scaling, covariates.Series]:
     """The scaling of a client, and its scaled series."""
-    part = _series(cut.table, windows, cut.training, offset, scale)
+    part = _series(cut.table, windows, cut.training_rows, offset, scale)
     last_stamp = part.stamps[cut.edges[0, 2] - 1]
     return Scaling(offset, scale, *_limits(cut), covariates.estimate(part), known=last_stamp), part
 
@@ -272,7 +272,7 @@ def scaling_of_new(table: pd.DataFrame, windows: Windows, trained_scaling: Scali
             trained_scaling.offset[first:],
             trained_scaling.scale[first:],
         )
-    return _scaled(cut, windows, offset, scale)[0]
+    return _scale_series(cut, windows, offset, scale)[0]
 
 
 def build_later(
@@ -331,7 +331,7 @@ def _series(
         features=((raw - offset) / scale).astype(np.float32),
         columns=list(table.columns),
         stamps=table.index.to_numpy("datetime64[s]"),
-        training=training,
+        training_rows=training,
         offset=offset[0],
         scale=scale[0],
         windows=windows,
@@ -346,14 +346,14 @@ def _dataset(name: str, series: covariates.Series, edges: NDArray[np.int64]) -> 
         windows=windows,
         interval=series.interval,
         columns=series.columns,
-        bounds=np.array([[0, series.training.stop, len(series.load)]]),
+        bounds=np.array([[0, series.training_rows.stop, len(series.load)]]),
         offset=np.array([series.offset]),
         scale=np.array([series.scale]),
         features=series.features,
         load=series.load,
         stamps=series.stamps,
     )
-    assert series.training.start == 0
+    assert series.training_rows.start == 0
     return Dataset(
         clients=np.array([name], dtype=np.str_),
         columns=np.array(series.columns, dtype=np.str_),
@@ -398,14 +398,14 @@ class Cut:
     """`ClientView.held`; the training set of `edges` then is the whole history."""
 
     @property
-    def training(self) -> slice:
+    def training_rows(self) -> slice:
         """The rows of the training set."""
         return slice(*self.edges[0, :2].tolist())
 
     @property
     def training_loads(self) -> NDArray[np.float64]:
         """The values of these rows."""
-        return self.table.to_numpy(float)[self.training]
+        return self.table.to_numpy(float)[self.training_rows]
 
 
 def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None) -> Cut:

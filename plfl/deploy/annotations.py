@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from plfl.deploy.keys import ClientKeys as ClientKeys
-    from plfl.deploy.keys import Seal as Seal
-    from plfl.deploy.keys import ServerKeys as ServerKeys
+    from plfl.deploy.certificates import ClientKeys as ClientKeys
+    from plfl.deploy.certificates import Seal as Seal
+    from plfl.deploy.certificates import ServerKeys as ServerKeys
 else:
     ClientKeys = Seal = ServerKeys = Any

@@ -146,10 +146,10 @@ def _run_supernode(
         if not reason and flower.REFUSAL_PATTERN.search(output):
             reason = (
                 f"the server at {link.address} refuses it: it does not know the client's key or "
-                f"another process uses this key, or it has another certificate than {link.trusted} "
-                "or another address than that has, or this machine's clock is wrong by a day or "
-                "more; copy both folders that the same `plfl deploy keys` created, with the "
-                f"address as --host. See {processes.log_file('supernode')}"
+                "another process uses this key, or it has another certificate than "
+                f"{link.trusted_certificate} or another address than that has, or this machine's "
+                "clock is wrong by a day or more; copy both folders that the same `plfl deploy "
+                f"keys` created, with the address as --host. See {processes.log_file('supernode')}"
             )
         if not reason:
             accepted, is_told = time.monotonic(), False
@@ -165,7 +165,7 @@ def _explain_clock(link: flower.Link) -> str:
     """What to do about the clock of this machine, if the server refuses messages with its time;
     empty if it does not, or cannot be asked."""
     host, _, port = link.address.rpartition(":")
-    trusted = ssl.create_default_context(cafile=link.trusted)
+    trusted = ssl.create_default_context(cafile=link.trusted_certificate)
     server = HTTPSConnection(host.strip("[]"), int(port), timeout=ANSWER_SECONDS, context=trusted)
     try:
         server.request("GET", "/")

@@ -76,7 +76,7 @@ class Link:
 
     address: str
     """Host and port."""
-    trusted: Path | None = None
+    trusted_certificate: Path | None = None
     """The certificate of the server; None: no encryption, within this machine."""
 
 
@@ -104,13 +104,13 @@ def superlink(link: Link, secret: Path, key: Path) -> list[str]:
     `secret`: file that gives a SuperExec the right to start ServerApps. `key`: the private key of
     the certificate of `link`.
     """
-    assert link.trusted is not None
+    assert link.trusted_certificate is not None
     command = [
         _program("flower-superlink"),
         *_address_options(link.address),
         *_isolation_options(secret),
     ]
-    certificate = str(link.trusted.resolve())
+    certificate = str(link.trusted_certificate.resolve())
     command += ["--ssl-ca-certfile", certificate, "--ssl-certfile", certificate]
     return [*command, "--ssl-keyfile", str(key.resolve()), "--enable-supernode-auth"]
 
@@ -160,9 +160,9 @@ def _isolation_options(secret: Path) -> list[str]:
 
 
 def _certificate_options(link: Link) -> list[str]:
-    if link.trusted is None:
+    if link.trusted_certificate is None:
         return ["--insecure"]
-    return ["--root-certificates", str(link.trusted.resolve())]
+    return ["--root-certificates", str(link.trusted_certificate.resolve())]
 
 
 def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[str, int]:
@@ -200,8 +200,8 @@ def status(run: str, home: Path) -> str:
 
 def _configure(link: Link, home: Path) -> None:
     """Tell the command `flwr` where the SuperLink is."""
-    assert link.trusted is not None
-    certificate = json.dumps(str(link.trusted.resolve()))
+    assert link.trusted_certificate is not None
+    certificate = json.dumps(str(link.trusted_certificate.resolve()))
     (home / "config.toml").write_text(
         f'[superlink]\ndefault = "plfl"\n[superlink.plfl]\naddress = "{link.address}"\n'
         f"root-certificates = {certificate}\n",

@@ -34,7 +34,7 @@ class CellFolders:
     @property
     def results(self) -> Path:
         """Folder of the result tables."""
-        return self.root / agreement.narrowed(self.study, self.cell).paths.results
+        return self.root / agreement.narrow_study(self.study, self.cell).paths.results
 
     @property
     def server(self) -> Path:

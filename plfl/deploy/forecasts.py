@@ -66,7 +66,7 @@ class Forecasts:
         """The model in a file, and the next forecasts."""
         model = load(file)
         readings = model.read(self.readings, self.name)
-        forecasts = self._following(model, readings)
+        forecasts = self._forecast_next(model, readings)
         if not self.accepts_misfits:
             highest = model.highest_load(self.name)
             check_fit(self.name, readings["load"], None, highest, model.local_time)
@@ -81,9 +81,9 @@ class Forecasts:
         if problems:
             raise DataError(*problems)
         readings = forecasters.known_readings.read_by_next(model, self.name, tables[self.name])
-        return model, self._following(model, readings)
+        return model, self._forecast_next(model, readings)
 
-    def _following(self, model: ForecastModel, readings: pd.DataFrame) -> pd.DataFrame:
+    def _forecast_next(self, model: ForecastModel, readings: pd.DataFrame) -> pd.DataFrame:
         """The forecasts of a model after the last reading."""
         forecasts = model.predict_next(readings, self.name)
         if forecasts.empty:

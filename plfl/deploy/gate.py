@@ -123,7 +123,7 @@ class Gate:
     """
 
     def __init__(self, door: Door, link: flower.Link, keys: ServerKeys, largest: int):
-        trusted = ssl.create_default_context(cafile=link.trusted)
+        trusted = ssl.create_default_context(cafile=link.trusted_certificate)
         self._superlink = httpx.AsyncClient(
             base_url=f"https://{link.address}", verify=trusted, timeout=WAIT, trust_env=False
         )

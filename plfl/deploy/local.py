@@ -23,7 +23,7 @@ from plfl.deploy.folders import CellFolders
 from plfl.deploy.host import GRACE, PROCESS_PAUSE, Processes, ending_in_order, free_port
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import read_latest
-from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
+from plfl.deploy.protocol.rounds import ObservedClock, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
@@ -54,7 +54,7 @@ def federate(
     """
     flower.require_flower()
     # Not at the top: needs cryptography, which comes with the extra `deploy`.
-    from plfl.deploy.keys import make
+    from plfl.deploy.certificates import make
 
     deploy = folders.results / "deploy"
     keys = deploy / "keys"
@@ -214,7 +214,7 @@ def replay(
     trainer = Trainer.for_study(study, dataset)
     f = trainer.federation(cell, agreement.candidate(study, cell))
     client_data = f.client_data
-    clock = f.clock = Observed(study.federation.simulation, client_data.names, cell.seed)
+    clock = f.clock = ObservedClock(study.federation.simulation, client_data.names, cell.seed)
     settings = study.federation
     evaluator, recorder = trainer.evaluator, Recorder.for_clients(dataset, settings)
     windows = client_data.windows.clone()

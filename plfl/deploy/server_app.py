@@ -19,6 +19,7 @@ from flwr.serverapp import Grid, ServerApp
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, write_text
 from plfl.deploy import flower
+from plfl.deploy.certificates import Seal, SealError, ServerKeys
 from plfl.deploy.client_app import FIELD, RECORD, message_in
 from plfl.deploy.flower import FOLDER_VARIABLE
 from plfl.deploy.folders import (
@@ -30,7 +31,6 @@ from plfl.deploy.folders import (
     SERVER_LOG,
 )
 from plfl.deploy.host import end_with_parent
-from plfl.deploy.keys import Seal, SealError, ServerKeys
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import DeployedServer
@@ -106,7 +106,7 @@ def write_results(
 
     `forecasts.parquet` is empty because forecasts stay on the clients.
     """
-    study = agreement.narrowed(study, cell)
+    study = agreement.narrow_study(study, cell)
     write_table(result.records, folder / "records.parquet")
     write_table(result.forecasts, folder / "forecasts.parquet")
     write_table(clients, folder / "clients.parquet")
@@ -129,7 +129,7 @@ class FlowerGrid:
     def __init__(self, grid: Grid, nodes: Mapping[str, int], seals: Mapping[str, Seal]) -> None:
         self.grid, self.nodes, self.seals = grid, nodes, seals
 
-    def connected(self) -> set[str]:
+    def list_connected(self) -> set[str]:
         connected = set(self.grid.get_node_ids())
         return {name for name, node in self.nodes.items() if node in connected}
 

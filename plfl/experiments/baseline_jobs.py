@@ -62,7 +62,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
     and test sets, and what is saved of them."""
     check_calibration(study.task, dataset)
     fitted_baselines: dict[str, FittedBaseline] = {}
-    sizes = [len(dataset.starts(client, split)) for client, split in _evaluated(dataset)]
+    sizes = [len(dataset.starts(client, split)) for client, split in _iterate_evaluated(dataset)]
     content: dict[str, Any] = {ENDS_KEY: np.cumsum([0, *sizes])}
     common = fit_common(baselines_of(study), dataset, settings_of(study))
     clients = range(len(dataset.clients))
@@ -70,7 +70,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
         forecasts = arrays.GrowingArray(files.forecasts.parent)
         try:
             with BaselineError.replaces_errors():
-                for client, split in _evaluated(dataset):
+                for client, split in _iterate_evaluated(dataset):
                     forecasts.append(fitted_baseline.predict(client, dataset.starts(client, split)))
         except BaselineError as failure:
             content[f"{name}/failure"] = str(failure)
@@ -84,7 +84,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
     write_models(files.models, pack(study.baselines, fitted_baselines, {}, len(clients)))
 
 
-def _evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
+def _iterate_evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
     """The clients and their sets that are evaluated, in the order of `write_common`."""
     for client in range(len(dataset.clients)):
         for split in EVALUATED_SPLITS:
@@ -115,7 +115,7 @@ def _handed_over(
     ends = content.pop(ENDS_KEY)
     places = {
         (i, split): slice(ends[k], ends[k + 1])
-        for k, (client, split) in enumerate(_evaluated(dataset))
+        for k, (client, split) in enumerate(_iterate_evaluated(dataset))
         for i in np.flatnonzero(members == client).tolist()
     }
     own_dataset, handed_over = dataset.select(members), dict[str, FittedBaseline]()

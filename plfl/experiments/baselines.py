@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue
-from plfl.baselines.fitting import Remembered, fit, total_sent
+from plfl.baselines.fitting import RememberedBaseline, fit, total_sent
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset
 from plfl.experiments.client_groups import list_baselines
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts
@@ -107,13 +107,13 @@ def evaluate(
         """The forecasts of a fitted baseline, and the widths of their intervals, if there are."""
         if task.widening == "none":
             return fitted_baseline.predict, None
-        return _widened(dataset, fitted_baseline.predict, task)
+        return _widen(dataset, fitted_baseline.predict, task)
 
     def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
         staged = (earlier or {}).get(baseline.name)
         staged = staged or fit(baseline, dataset, settings, fitted_baselines)
-        fitted_baselines[baseline.name] = remembered = Remembered(staged, staged.sent_bytes)
+        fitted_baselines[baseline.name] = remembered = RememberedBaseline(staged, staged.sent_bytes)
         predict, widths_of_clients = widened(remembered)
         if widths_of_clients is not None:
             widths[baseline.name] = widths_of_clients
@@ -133,7 +133,7 @@ def evaluate(
             labels["failed"] = str(failure).strip().partition("\n")[0]
             # Only the shape of its forecasts is used: the study may leave persistence out.
             persistence = fit(catalogue()["persistence"], dataset, settings, {})
-            missing = partial(_missing, widened(persistence)[0])
+            missing = partial(_missing_forecasts, widened(persistence)[0])
             no_bytes = total_sent(persistence, len(dataset.clients))
             tables.append(_tables(state, baseline.name, dataset, task, missing, no_bytes, labels))
     rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
@@ -163,7 +163,9 @@ def _add_up(dataset: Dataset, task: Task, fitted_baselines: Mapping[str, FittedB
     return totals
 
 
-def _missing(predict: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _missing_forecasts(
+    predict: Predict, client: int, starts: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """No forecasts, in the shape of those of another baseline."""
     return np.full_like(predict(client, starts), np.nan)
 
@@ -203,7 +205,7 @@ def _tables(
     return scores, weeks, errors
 
 
-def _widened(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, Floats]:
+def _widen(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, Floats]:
     """The baseline with widths of its intervals, from the validation set of each client, and these
     widths."""
     windows, bands, widths = [], [], []
@@ -213,7 +215,7 @@ def _widened(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, F
         widths.append(task.conformal_widths(dataset, i, validation))
         windows.append(np.concatenate(starts))
         predictions = np.concatenate([validation, test])
-        bands.append(task.widened(dataset, i, windows[i], predictions, widths[i]))
+        bands.append(task.widen(dataset, i, windows[i], predictions, widths[i]))
 
     def predicted(i: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
         return bands[i][np.searchsorted(windows[i], starts)]

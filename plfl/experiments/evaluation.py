@@ -142,7 +142,7 @@ class Evaluator:
             forecasts["global"] = self._predictions(received_outputs)
         widths = self._widths(forecasts)
         forecasts = {
-            model: self._widened(forecasts_of_model, widths.get(model))
+            model: self._widen(forecasts_of_model, widths.get(model))
             for model, forecasts_of_model in forecasts.items()
         }
         forecasts.setdefault("global", forecasts["local"])
@@ -188,13 +188,13 @@ class Evaluator:
             model_widths[model] = np.stack(widths)
         return model_widths
 
-    def _widened(
+    def _widen(
         self, predictions: PredictionsByClient, widths: Floats | None
     ) -> PredictionsByClient:
         if widths is None:
             return predictions
         return [
-            self.task.widened(self.dataset, i, self._starts(i), prediction, widths[i])
+            self.task.widen(self.dataset, i, self._starts(i), prediction, widths[i])
             for i, prediction in enumerate(predictions)
         ]
 

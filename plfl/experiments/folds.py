@@ -41,17 +41,17 @@ momentum of 0.1, BatchNorm then no longer depends on where it began."""
 
 
 @dataclass(frozen=True)
-class Pooled(Dataset):
+class PooledDataset(Dataset):
     """The windows of all clients, as if they were those of one client."""
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of the windows of all clients in one split."""
         return np.concatenate(
-            [super(Pooled, self).starts(i, split) for i in range(len(self.view.bounds))]
+            [super(PooledDataset, self).starts(i, split) for i in range(len(self.view.bounds))]
         )
 
     @classmethod
-    def all_of(cls, dataset: Dataset) -> Pooled:
+    def all_of(cls, dataset: Dataset) -> PooledDataset:
         """The clients of a dataset as one, called `all`."""
         fields = {field.name: getattr(dataset, field.name) for field in dataclasses.fields(dataset)}
         return cls(**fields | {"clients": np.array(["all"])})
@@ -109,7 +109,7 @@ def make_folds(trainer: Trainer, cell: Cell) -> Iterator[Fold]:
     if not isinstance(dataset, Dataset) or study.plan.is_alone(cell):
         yield fold(dataset, dataset)
         return
-    scheme = study.plan.schemes.joining.get(cell.sharing)
+    scheme = study.plan.schemes.joining_schemes.get(cell.sharing)
     federations = dataset.federations()
     if scheme is None and len(federations) == 1:
         yield fold(dataset, dataset)
@@ -119,7 +119,10 @@ def make_folds(trainer: Trainer, cell: Cell) -> Iterator[Fold]:
             yield fold(dataset.select(clients), dataset.select(clients), numbers=clients)
         elif scheme.join == "raw":
             yield fold(
-                Pooled.all_of(dataset.select(clients)), dataset.select(clients), scheme, clients
+                PooledDataset.all_of(dataset.select(clients)),
+                dataset.select(clients),
+                scheme,
+                clients,
             )
         else:
             for late in turns_of(clients, scheme.turns):

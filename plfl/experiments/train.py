@@ -97,10 +97,12 @@ def train(
     for equal_cells in cells_by_settings.values():
         trials = [trial for trial in all_trials if trial.cells is equal_cells]
         ends = {
-            (t.candidate.tuned, t.last_round): t for t in final_trials if t.cells is equal_cells
+            (t.candidate.tuned_values, t.last_round): t
+            for t in final_trials
+            if t.cells is equal_cells
         }
         chosen_trials = {
-            model: ends[choice.tuned, choice.rounds]
+            model: ends[choice.tuned_values, choice.rounds]
             for model, choice in choice_of_group[trials[0].group].items()
         }
         results |= _results(study, trials, chosen_trials, trials[0].group in best)
@@ -147,7 +149,7 @@ class _TrialMaker:
         if fold_key not in self._folds:
             trainer = replace(self.trainer, dataset=self.state_examples[cell.state])
             self._folds[fold_key] = list(make_folds(trainer, cell))
-        key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned=())))
+        key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned_values=())))
         if key not in self._parts:
             self._parts[key] = [
                 FoldTraining(cell, trained_candidate, fold) for fold in self._folds[fold_key]
@@ -182,7 +184,7 @@ def _retrain_chosen(
     for trial in trials:
         for choice in choice_of_group[trial.group].values():
             key = trial.cells[0], choice
-            if trial.candidate.tuned == choice.tuned and key not in final_trials:
+            if trial.candidate.tuned_values == choice.tuned_values and key not in final_trials:
                 final_trials[key] = maker.make_trial(trial.cells, trial.candidate, choice.rounds)
                 first_trials[final_trials[key]] = trial
     _Job(
@@ -314,8 +316,10 @@ def _results(
     for model, trial in chosen_trials.items():
         candidate = trial.candidate
         if rounds:
-            candidate = replace(candidate, tuned=(*candidate.tuned, (ROUNDS, trial.last_round)))
-        if candidate.tuned:
+            candidate = replace(
+                candidate, tuned_values=(*candidate.tuned_values, (ROUNDS, trial.last_round))
+            )
+        if candidate.tuned_values:
             log.info("%s, %s models: %s", cells[0], model, candidate.text)
         described[model] = candidate, trial.recorder
     steps = sum(trial.recorder.steps for trial in trials)
@@ -364,7 +368,9 @@ def tables(
         if len(recorder.errors)
     ]
     by_day = pd.concat(errors, ignore_index=True) if errors else pd.DataFrame()
-    return CellResult(_labelled(cell, records), _labelled(cell, week), _labelled(cell, by_day))
+    return CellResult(
+        _label_rows(cell, records), _label_rows(cell, week), _label_rows(cell, by_day)
+    )
 
 
 def clusters_of(f: Federation) -> NDArray[np.int64] | None:
@@ -372,6 +378,6 @@ def clusters_of(f: Federation) -> NDArray[np.int64] | None:
     return f.state.cluster.cpu().numpy() if isinstance(f.state, ClusterState) else None
 
 
-def _labelled(cell: Cell, table: pd.DataFrame) -> pd.DataFrame:
+def _label_rows(cell: Cell, table: pd.DataFrame) -> pd.DataFrame:
     labels = {name: getattr(cell, name) for name in CELL}
     return pd.concat([pd.DataFrame(labels, index=table.index), table], axis=1)

@@ -18,7 +18,7 @@ from plfl.study.combinations import Candidate, Values
 class TunedChoice:
     """The choice for one model, made on validation."""
 
-    tuned: Values
+    tuned_values: Values
     """The chosen values of the tuned hyperparameters."""
     rounds: int
     """The chosen number of rounds."""
@@ -90,7 +90,7 @@ def best_groups(
     lowest_errors: dict[tuple[str, str], tuple[float, str]] = {}
     for group, trials_by_values in _groups(trials).items():
         choice = choice_of_group[group]["local"]
-        values = choice.tuned
+        values = choice.tuned_values
         (error,) = _validation({values: trials_by_values[values]}, choice.rounds, "local")
         cell = trials_by_values[values][0].cells[0]
         state_and_scheme = cell.state, cell.sharing
@@ -103,7 +103,9 @@ def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
     """The trials of each group by their candidate, one trial per seed."""
     groups: dict[str, dict[Values, list[Trial]]] = {}
     for trial in trials:
-        groups.setdefault(trial.group, {}).setdefault(trial.candidate.tuned, []).append(trial)
+        groups.setdefault(trial.group, {}).setdefault(trial.candidate.tuned_values, []).append(
+            trial
+        )
     return groups
 
 

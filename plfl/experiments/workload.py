@@ -78,7 +78,7 @@ def workload(study: Study) -> pd.DataFrame:
             trial_counts = [trials + study.plan.retrains for trials in trial_counts]
             rounds = sum(trial_counts) * f.rounds
             if joins == "unseen":  # a client trains in all parts except its own
-                rounds *= study.plan.schemes.joining[scheme].turns - 1
+                rounds *= study.plan.schemes.joining_schemes[scheme].turns - 1
             shared = layout.mask(study.plan.schemes.patterns[scheme])
             lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
             sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers

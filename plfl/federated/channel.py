@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.codecs.coder import Coder, Direction, End
-from plfl.federated.secure.keys import Secrets
+from plfl.federated.secure.encryption import Secrets
 from plfl.federated.secure.masks import CHECK_BYTES, Fields, Lanes, check_number
 from plfl.federated.secure.sums import SumClient, SumServer
 from plfl.federated.secure.updates import BITS, CROWD_BYTES, Crowd

@@ -24,7 +24,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
-from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, Tracked
+from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, TrackedRows
 
 
 class ClientData:
@@ -281,7 +281,9 @@ class ClientData:
         minibatches, steps_each = self._draw_round(clients, t, steps, skip)
         all_parameters = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
         task = self.task_of(STANDING_OPTIMISER, rows.clone(), minibatches, all_parameters)
-        self.engine.train(replace(task, steps=steps_each, tracked=Tracked(gradients=gradients)))
+        self.engine.train(
+            replace(task, steps=steps_each, tracked_rows=TrackedRows(gradients=gradients))
+        )
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
     def _draw_round(

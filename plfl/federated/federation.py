@@ -22,7 +22,7 @@ from plfl.federated.codecs.coder import Coder
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.secure import check_installed
-from plfl.federated.secure.keys import SimulatedSecrets
+from plfl.federated.secure.encryption import SimulatedSecrets
 from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.interfaces.method import Method, MethodState
 from plfl.layout import ParameterLayout, head_mask
@@ -301,7 +301,7 @@ class Federation:
     def send_parameters(self, clients: Tensor) -> Tensor:
         """Send `clients` (n,) the server's parameters, and the clipping bound if there is one;
         return the parameters (n, d_s) as received."""
-        bounds = [] if self.privacy is None else self.privacy.announced(clients)
+        bounds = [] if self.privacy is None else self.privacy.announced_bounds(clients)
         x, bounds = self.channel.send("down", clients, self.server.send(clients), bounds)
         if self.privacy is not None:
             self.privacy.receive_bounds(clients, bounds)
@@ -335,4 +335,4 @@ class Federation:
             head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
             return calibrate(rows, self.client_data, head, self.client_opt, options)
         adapted = self.method.adapt(self, self.state, rows)
-        return self.method.scored(self, self.state) if adapted is None else adapted
+        return self.method.scored_models(self, self.state) if adapted is None else adapted

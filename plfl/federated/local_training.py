@@ -19,7 +19,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.federated.session import Session
-from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
+from plfl.training.task import Engine, LocalTask, Minibatches, Terms, TrackedRows
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class _Part:
             clip=f.settings.clip,
             steps=None if cohort.has_equal_steps else cohort.steps[self.index],
             terms=self._terms(),
-            tracked=Tracked(average, summed),
+            tracked_rows=TrackedRows(average, summed),
         )
         return _with_offset_first(task) if instructions.offset_first else task
 
@@ -221,7 +221,7 @@ class _Part:
             return
         if self.instructions.offset_first:
             _shift(task, -1)
-        steps, average = cohort.steps[rows], task.tracked.average
+        steps, average = cohort.steps[rows], task.tracked_rows.average
         self._keep(task.rows, task.rows[:, f.columns])
         f.moments.keep(self.clients, task.moments.state, steps)
         if f.average and average:
@@ -233,8 +233,8 @@ class _Part:
     def _gradients(self, task: LocalTask) -> Tensor:
         """Mean gradients (n, P): of the steps of the `task`, or else all at the start."""
         cohort, steps = self.cohort, self.cohort.steps[self.index]
-        if task.tracked.gradients is not None:
-            return task.tracked.gradients / steps[:, None]
+        if task.tracked_rows.gradients is not None:
+            return task.tracked_rows.gradients / steps[:, None]
         first = cohort.most_steps if cohort.has_equal_steps else steps
         skip = self.instructions.skip
         return self.f.client_data.gradients(self.start, self.clients, cohort.t, first, skip)
@@ -284,7 +284,7 @@ def _with_offset_first(task: LocalTask) -> LocalTask:
 
 def _shift(task: LocalTask, times: int) -> None:
     """Add `times` offsets of a step to the models and to their averages."""
-    offset, average = task.terms.step_offset, task.tracked.average
+    offset, average = task.terms.step_offset, task.tracked_rows.average
     assert offset is not None
     task.rows.add_(offset, alpha=times)
     if average is not None:

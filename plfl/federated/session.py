@@ -18,7 +18,7 @@ from torch import Tensor
 
 from plfl.interfaces.annotations import Federation
 from plfl.optimizers.client import ClientOpt
-from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, Tracked
+from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, TrackedRows
 
 
 class Session:
@@ -90,7 +90,7 @@ class Session:
         gradients = torch.empty_like(rows) if mask is None else torch.zeros_like(rows)
         # Steps that stand still change the rows in place, but not their values.
         task = self.task(STANDING_OPTIMISER, rows, minibatches)
-        self.run(replace(task, tracked=Tracked(gradients=gradients)), 1, mask)
+        self.run(replace(task, tracked_rows=TrackedRows(gradients=gradients)), 1, mask)
         return gradients
 
     def features(self, rows: Tensor, first: int, number: int, layer: str) -> Tensor:
@@ -161,7 +161,7 @@ class Learner:
         for block in self._session.slices():
             y, g = self.rows[block], gradient[block]
             moments = {name: values[block] for name, values in self._moments.items()}
-            g = optimiser.decayed(y, g if pull is None else g + pull[block])
+            g = optimiser.decay_weights(y, g if pull is None else g + pull[block])
             optimiser.step(y, g, moments, self._steps_taken)
 
     def train(self, minibatch: int, mask: Tensor | None = None, **terms: Any) -> None:

@@ -16,7 +16,7 @@ from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.server import SumNoise
-from plfl.federated.tree_growth import ClientWindows, Loss, RootCounts, Tree, binned, grow
+from plfl.federated.tree_growth import ClientWindows, Loss, RootCounts, Tree, bin_rows, grow
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.training.stacked import Stacked
 
@@ -173,7 +173,7 @@ class TreeGrower:
         """The bins of all clients, from public values."""
         if self.bins not in self._stored_tables:
             public = self.data.public_values(self.bins).astype(np.float32)
-            self._stored_tables[self.bins] = binned(public, self.bins)
+            self._stored_tables[self.bins] = bin_rows(public, self.bins)
         bins: lightgbm.Dataset = self._stored_tables[self.bins]
         return bins
 
@@ -182,7 +182,7 @@ class TreeGrower:
         if key not in self._stored_tables:
             x, y = self.rows(client)
             self._stored_tables[key] = ClientTable(
-                x, y, binned(x.numpy(), self.bins, self._bins), {}, {}
+                x, y, bin_rows(x.numpy(), self.bins, self._bins), {}, {}
             )
         table: ClientTable = self._stored_tables[key]
         return table

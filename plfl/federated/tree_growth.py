@@ -27,8 +27,8 @@ from plfl.config.sections import FEWEST_MASKED
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
-from plfl.federated.collectives.layout import SETTINGS
 from plfl.federated.collectives.masked import MaskedSums, SumError
+from plfl.federated.collectives.message_layout import SETTINGS
 from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Server, SumNoise
@@ -135,7 +135,9 @@ class Tree(NamedTuple):
         return np.where(near > self.threshold, np.nextafter(near, kind.type(-np.inf)), near)
 
 
-def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
+def bin_rows(
+    x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None
+) -> lightgbm.Dataset:
     """Rows (W, K) in the bins of other rows, or in their own; public ones if clients need equal
     bins."""
     parameters = SETTINGS | {"max_bin": max_bin}
@@ -223,7 +225,7 @@ def grow(
             raise ValueError(f"{len(members)} clients are left; masks hide {FEWEST_MASKED} or more")
         crowd = channel.crowd_numbers(client_numbers)
         known_counts = (counts or {}).get(crowd)
-        masked = _masked(channel, f"{purpose}/{attempt}", loss, leaves, known_counts)
+        masked = _tree_masks(channel, f"{purpose}/{attempt}", loss, leaves, known_counts)
         server = Server(channel, client_numbers, _counts(bins), noise, bounds, masked)
         clients = [
             GrowingClient(server, rank, parts[k], bins, parameters, loss)
@@ -259,7 +261,7 @@ def grow(
     raise AssertionError("attempts do not end")
 
 
-def _masked(
+def _tree_masks(
     channel: Channel,
     purpose: str,
     loss: Loss,
@@ -327,14 +329,14 @@ class GrowingClient(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._connected()
+            self._open_connection()
         except GoneError:
             pass  # another client is gone
         except Exception as error:
             self.failed = error
             self.server.leave()
 
-    def _connected(self) -> None:
+    def _open_connection(self) -> None:
         silence()
         count = self.server.clients
         if count == 1:
@@ -386,7 +388,7 @@ class GrowingClient(threading.Thread):
             return learner
         if learners is not None and len(learners) >= LEARNERS:
             del learners[next(iter(learners))]
-        data = self.windows.data or binned(self.windows.x, self.parameters["max_bin"], self.bins)
+        data = self.windows.data or bin_rows(self.windows.x, self.parameters["max_bin"], self.bins)
         return lightgbm.Booster(self.parameters | machines, data)
 
     def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:

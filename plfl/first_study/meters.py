@@ -16,14 +16,14 @@ from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.shipped import root, write_new
-from plfl.base.text import Progress, counted, counted_names
+from plfl.base.text import Progress, count_in_words, counted_names
 from plfl.config.sections import FEWEST_MASKED, TESTED_WEEKS, Holidays, Meters, Rolling
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
+from plfl.data.meters.meter_selection import check_chosen
 from plfl.data.meters.paths import client_names, names_without_dates, raw_files
 from plfl.data.meters.questions import LARGEST_LOADS, PLACE, apply_answers
-from plfl.data.meters.selection import check_chosen
 from plfl.data.meters.stamps import standard_offset
 from plfl.public.inputs import LeadTime
 from plfl.public.models import MeterKind, load
@@ -187,18 +187,18 @@ def _short(exports: Exports) -> list[str]:
 def zone_problem(exports: Exports, meters: Meters) -> Problem | None:
     """What is wrong if stamps have no UTC offset and nobody said where the meters are."""
     is_given = "timezone" in meters.model_fields_set
-    unzoned = _unzoned(exports.names, meters)
+    unzoned = _meters_without_zone(exports.names, meters)
     local = [
         path
         for path, form in exports.forms.items()
-        if form.unzoned is not None
-        and (unzoned & {*form.unzoned} or not (form.unzoned or is_given))
+        if form.meters_without_zone is not None
+        and (unzoned & {*form.meters_without_zone} or not (form.meters_without_zone or is_given))
     ]
     if not local:
         return None
     return Problem(
         local[0],
-        f"the stamps have no UTC offset ({counted(len(local), 'such file')})",
+        f"the stamps have no UTC offset ({count_in_words(len(local), 'such file')})",
         f"set the place, as in {Key('data.meters.timezone', 'America/New_York')}, or a fixed zone "
         "if the clock never changes, such as Etc/GMT+5 or UTC",
         answers=(Key("data.meters.timezone", PLACE),),
@@ -245,11 +245,11 @@ def zone_lines(exports: Exports, meters: Meters) -> list[str]:
 
 def _of_default_zone(exports: Exports, meters: Meters) -> set[str]:
     """The meters in the zone of the default, because neither the user nor a format named any."""
-    unzoned = _unzoned(exports.keys, meters)
+    unzoned = _meters_without_zone(exports.keys, meters)
     return {name for name in unzoned if "timezone" not in exports.keys[name].model_fields_set}
 
 
-def _unzoned(names: Iterable[str], meters: Meters) -> set[str]:
+def _meters_without_zone(names: Iterable[str], meters: Meters) -> set[str]:
     """The meters for which the user named no zone."""
     if "timezone" in meters.model_fields_set:
         return set()
@@ -296,7 +296,7 @@ def _study(
     baselines are those of docs/map.md. `absent_names`: of the meters that `absent` finds."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
-    keys |= _stated(exports, meters)
+    keys |= _stated_keys(exports, meters)
     if outsiders := [*too_short(exports), *absent_names]:
         keys["leave_out"] = [*meters.leave_out, *map(escape, outsiders)]
     client_count = len(exports.meters) - len(outsiders)
@@ -402,7 +402,7 @@ def describe_tests(exports: Exports, study: dict[str, Any]) -> str:
     if times := study["data"].get("origins"):
         dates = [date.isoformat() for date in Rolling.model_validate(times).dates]
         return (
-            f"tested at {counted(len(dates), 'time')}, on the {TESTED_WEEKS} weeks from "
+            f"tested at {count_in_words(len(dates), 'time')}, on the {TESTED_WEEKS} weeks from "
             f"{join_words(dates)}; with --origins 1 on the last weeks only, which is faster"
             + _describe_absent(absent(exports, times))
         )
@@ -455,8 +455,9 @@ def origins_apart(exports: Exports, count: int) -> dict[str, Any]:
         raise DataError(
             Problem(
                 f"--origins {count}",
-                f"{weeks} weeks of readings allow {counted(most_origins, 'origin')}: each has a "
-                f"test set of {TESTED_WEEKS} weeks, and {BEFORE_FIRST} weeks are before the first",
+                f"{weeks} weeks of readings allow {count_in_words(most_origins, 'origin')}: each "
+                f"has a test set of {TESTED_WEEKS} weeks, and {BEFORE_FIRST} weeks are before the "
+                "first",
                 f"say --origins {most_origins}" if most_origins > 1 else "leave it out",
             )
         )
@@ -503,7 +504,7 @@ def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
     return write_new(path, as_toml(form.model_copy(update=update)))
 
 
-def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
+def _stated_keys(exports: Exports, meters: Meters) -> dict[str, Any]:
     """The keys that the files state, or that were found out, so that a study says them and later
     files are read alike: the format, the format of the stamps, and the zones of the meters."""
     stated: dict[str, Any] = {**exports.settled_keys}

@@ -71,7 +71,7 @@ class Contents:
     models: Models
     widths: ConformalWidths = field(default_factory=dict)
     """The widths of the intervals, if the task has widths."""
-    fitted: dict[str, Arrays] = field(default_factory=dict)
+    fitted_arrays: dict[str, Arrays] = field(default_factory=dict)
     """Of a baseline, instead of `models`: the arrays of each client, see
     `plfl.baselines.storage`. Its cell has the labels of baselines in summary.csv."""
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
-from plfl.base.text import counted
-from plfl.data.features import resampled
+from plfl.base.text import count_in_words
+from plfl.data.features import resample
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.paths import client_names
 from plfl.data.meters.stamps import standard_offset
@@ -54,7 +54,7 @@ class RawMeter:
         """Whether the public model of a kind was trained on it."""
         return is_meter_seen(self.load, self.minutes, load(kind).marks)
 
-    def localised(self, table: pd.DataFrame) -> pd.DataFrame:
+    def localise(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table of forecasts in local time, with UTC offsets."""
         return localise(table, self.zone)
 
@@ -70,7 +70,7 @@ def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[Problem]]:
         series = meter.load.set_axis(stamps + standard_offset(meter.zone)).rename("load")
         if meter.minutes < longest:
             try:
-                series = resampled(series.to_frame(), longest)["load"]
+                series = resample(series.to_frame(), longest)["load"]
             except DataError as error:
                 problems += error.locate_in(str(exports.files[name]), name).problems
                 continue
@@ -105,9 +105,8 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: MeterKind, seen_meters
     own_weighted = sum(forecast.own_weight > 0 for forecast in forecasts.values())
     line = f"model of public {kind} ({'; '.join(TRAINED_ON[kind])})"
     if own_weighted:
-        line += (
-            f", with models of their own readings for {own_weighted} of {counted(count, 'meter')}"
-        )
+        line += f", with models of their own readings for {own_weighted} of "
+        line += count_in_words(count, "meter")
     if seen_meters:
         line += f"; it was trained on {seen_meters} of these meters, so the errors are too small"
     known_shares = [
@@ -132,7 +131,7 @@ def summary(forecasts: Mapping[str, MeterForecast], kind: MeterKind, seen_meters
     words = [f"{text} {errors[name]:.0f} %" for name, text in sentences.items() if name in errors]
     tested_days = f"their last {_span(common['days'])}"
     if len(common) < count:
-        of_meters = f"of {len(common)} of {counted(count, 'meter')}"
+        of_meters = f"of {len(common)} of {count_in_words(count, 'meter')}"
         tested_days = f"the last {_span(common['days'])} {of_meters}"
     mean = " of a meter on average" if len(common) > 1 else ""
     return f"{line}; on {tested_days} {', '.join(words)} of the load{mean}"

@@ -43,7 +43,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
     study, scalings = model.study, model.scalings
     scaling = scaling_of_new(table, study.windows, next(iter(scalings.values())))
     if model.baseline:
-        return _refitted(model, client, table, scaling), 0
+        return _refit(model, client, table, scaling), 0
     if "global" not in model.models:
         raise DataError(
             Problem(
@@ -72,7 +72,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
     return new_model, epochs
 
 
-def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
+def _refit(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
     """A baseline of this meter alone, fitted to all its readings."""
     study = model.study
     dataset = _with_held(build_later(client, table, study.windows, scaling, are_for_training=True))
@@ -86,14 +86,14 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
         raise DataError(
             Problem(client, f"has too few readings to fit {model.name} to them", "add earlier ones")
         )
-    received_arrays = next(iter(model.fitted.values()))
+    received_arrays = next(iter(model.fitted_arrays.values()))
     fitted_baselines = fit_to_new(baselines, name, received_arrays, dataset, settings)
     arrays = baseline_arrays(baselines, name, fitted_baselines, 0)
     widths: ConformalWidths = {}
     if model.widths:
         forecasts = fitted_baselines[name].predict(0, dataset.starts(0, "validation"))
         widths["local"] = study.task.conformal_widths(dataset, 0, forecasts)[None]
-    return replace(model, scalings={client: scaling}, fitted={client: arrays}, widths=widths)
+    return replace(model, scalings={client: scaling}, fitted_arrays={client: arrays}, widths=widths)
 
 
 def _with_held(dataset: Dataset) -> Dataset:
@@ -111,14 +111,14 @@ class OwnSteps:
     trainer: Trainer
     start: NDArray[np.float32]
     """Parameters (P,)."""
-    trained: NDArray[np.bool_]
+    is_trained: NDArray[np.bool_]
     """Whether each of them (P,) is trained."""
 
     def train_passes(self, epochs: int) -> NDArray[np.float32]:
         """Parameters (1, P) after this number of passes over all windows."""
         if epochs == 0:
             return self.start[None]
-        return self._calibrated(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
+        return self._calibrate(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
 
     def choose_passes(self) -> int:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
@@ -131,7 +131,7 @@ class OwnSteps:
             return 0
         errors: dict[int, float] = {}
         for epochs in self._numbers:
-            model = self._calibrated(part, epochs)
+            model = self._calibrate(part, epochs)
             (outputs,) = engine.predict(model, [torch.from_numpy(starts).to(engine.device)])
             forecasts = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
             scores = task.scores(part, 0, "validation", forecasts)
@@ -144,14 +144,14 @@ class OwnSteps:
         study = self.trainer.study
         if not study.model.only_method:
             return [*PASSES]
-        is_own = self.trained[study.plan.layout.mask(["head"])].all()
+        is_own = self.is_trained[study.plan.layout.mask(["head"])].all()
         leaf_limit = study.plan.layout.shapes["head.value"][1] if is_own else 0
         return [*range(leaf_limit + 1)]
 
-    def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
+    def _calibrate(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
-        trained_mask = torch.from_numpy(self.trained).to(engine.device)
+        trained_mask = torch.from_numpy(self.is_trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
         method = study.hyperparameters.find_method(self.cell.method)
         if isinstance(method, Boosting):

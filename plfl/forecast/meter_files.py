@@ -17,11 +17,11 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.files import digest
 from plfl.base.keys import Key
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
 from plfl.data import meters
-from plfl.data.features import drop_replaced, resampled
+from plfl.data.features import drop_replaced, resample
 from plfl.data.meters.faults import READINGS_BEFORE, fill_short, mask_jumps
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named, zone_of
@@ -169,13 +169,15 @@ class MeterFiles(Contents):
             is_jump[:] = False
         negative_load = load[~is_jump & (load < 0)]
         if len(negative_load) and not readings.attrs["allow_negative"]:
-            kind, count = "negative values", counted(len(negative_load), "negative value")
+            kind, count = "negative values", count_in_words(len(negative_load), "negative value")
             text = f"{count}, first {negative_load.iloc[0]:g}"
             remedy = f"set {Key('data.meters.allow_negative', 'true')}, or correct them"
             raise DataError(Problem(client, text, remedy, client, kind))
         if not is_jump.any():
             return readings
-        log.warning("%s: %s made a gap (max_jump)", client, counted(int(is_jump.sum()), "reading"))
+        log.warning(
+            "%s: %s made a gap (max_jump)", client, count_in_words(int(is_jump.sum()), "reading")
+        )
         table = readings.assign(load=load[~is_jump])
         table.attrs = dict(readings.attrs)
         return table if self._future_features else table.dropna(subset=["load"])
@@ -217,7 +219,7 @@ class MeterFiles(Contents):
             return readings
         if fills_gaps and self._resampled_minutes is not None:
             readings = self.bridge(readings, minutes)
-        intervals = resampled(readings.asfreq(f"{minutes}min"), self.interval)
+        intervals = resample(readings.asfreq(f"{minutes}min"), self.interval)
         intervals.attrs["minutes"] = self.interval
         return intervals
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem, ResultsError, suggest_name
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.baselines import BASELINE
 from plfl.baselines.storage import (
     join_clients,
@@ -85,7 +85,9 @@ class ForecastModel(MeterFiles):
         names = [name for name in self._future_features if name in frame]
         count = self.study.windows.farthest
         if names and frame.loc[last:, names].iloc[1:].dropna().shape[0] < count:
-            text += f"{', '.join(names)} must be known for {counted(count, 'interval')} after it"
+            text += (
+                f"{', '.join(names)} must be known for {count_in_words(count, 'interval')} after it"
+            )
             return Problem(client, text, "add rows with it, and without a load")
         rows = self.study.windows.look_back
         return Problem(client, f"{text}there is a gap in the {rows} readings before it", remedy)
@@ -151,9 +153,9 @@ class ForecastModel(MeterFiles):
         model: ModelKind = "local",
         reported_from: pd.Timestamp | None = None,
     ) -> pd.DataFrame:
-        """The forecasts of `predict`, which fills lags, that `upcoming` selects, without those for
-        earlier times, so in much less time; see `predict` for the arguments and errors. Inputs that
-        are outside of the training set are reported from `reported_from` on."""
+        """The forecasts of `predict`, which fills lags, that `select_upcoming` selects, without
+        those for earlier times, so in much less time; see `predict` for the arguments and errors.
+        Inputs that are outside of the training set are reported from `reported_from` on."""
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client, fills_lags=True)
@@ -163,7 +165,7 @@ class ForecastModel(MeterFiles):
             first_test_row = windows.dataset.view.bounds[0, SPLITS.index("test")]
             is_read |= windows.starts >= first_test_row
         forecasts = self._forecasts_where(client, model, windows, is_read)
-        upcoming = self.upcoming(history, forecasts)
+        upcoming = self.select_upcoming(history, forecasts)
         self._report(windows.table.loc[: history.index[-1]], upcoming, client, reported_from)
         return upcoming
 
@@ -211,7 +213,7 @@ class ForecastModel(MeterFiles):
         windows, predictions = windows.select(is_finite), predictions[is_finite]
         starts = windows.starts
         if (widths := self._widths(client, model)) is not None:
-            predictions = task.widened(dataset, 0, starts, predictions, widths)
+            predictions = task.widen(dataset, 0, starts, predictions, widths)
         assert isinstance(task, LoadTask)  # of other tasks no models are kept
         loads = task.columns("forecast", predictions)
         columns = {
@@ -230,11 +232,11 @@ class ForecastModel(MeterFiles):
 
             return predict_row(self.study, dataset, self._row(client, model), starts)
         self._check_model(model)
-        arrays, settings = self.fitted[client], settings_of(self.study)
+        arrays, settings = self.fitted_arrays[client], settings_of(self.study)
         fitted_baseline = restore(self.study.baselines, self.baseline, arrays, dataset, settings)
         return fitted_baseline.predict(0, starts)
 
-    def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
+    def select_upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
         several horizons, those that were made at the last reading."""
         last = self._without_known_future(frame).index[-1]
@@ -271,7 +273,7 @@ class ForecastModel(MeterFiles):
         adapted, passes = adapt_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
             unit = "own tree" if self.study.model.only_method else "epoch"
-            training_text = f"{counted(passes, unit)}, chosen on the last fifth"
+            training_text = f"{count_in_words(passes, unit)}, chosen on the last fifth"
             adaptation = training_text if passes else "used as received"
             age = f"{weeks:.1f} weeks" if weeks >= 2 else f"{7 * weeks:.1f} days"
             log.info("%s: %s of readings: %s", client, age, adaptation)
@@ -405,7 +407,7 @@ class ForecastModel(MeterFiles):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""
-        arrays = join_clients(self.fitted.get(client, {}) for client in self.clients)
+        arrays = join_clients(self.fitted_arrays.get(client, {}) for client in self.clients)
         write_models(Path(path), arrays if self.baseline else self.models, self.header)
 
     def _client(self, client: str | None) -> str:
@@ -583,7 +585,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
             )
         )
     try:
-        return _checked(str(path), arrays, Header.model_validate(about))
+        return _check_file_parts(str(path), arrays, Header.model_validate(about))
     except ResultsError:
         raise
     except PlflError as error:
@@ -594,7 +596,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         ) from None
 
 
-def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
+def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     """The model in a file, if the parts of the file fit each other."""
     study = Study.from_record(header.study, path, header.code)
     is_baseline = header.cell.sharing == BASELINE

@@ -50,7 +50,7 @@ class PastReadings:
     model: Contents
     loads: Tensor
     """Loads (B, R) in kWh per interval, float64; NaN where they are unknown."""
-    scaled: Tensor
+    scaled_readings: Tensor
     """The readings (B, R, F) as float32, scaled as in training."""
     later: Tensor
     """The same of the rows after them, up to the last target, if some are known in advance."""
@@ -104,7 +104,9 @@ class PastReadings:
 
     def inputs(self, names: Sequence[str]) -> Tensor:
         """Scaled inputs (B, K) at the last row, as float64."""
-        return self.scaled[:, -1, [self.model.columns.index(name) for name in names]].double()
+        return self.scaled_readings[
+            :, -1, [self.model.columns.index(name) for name in names]
+        ].double()
 
     @property
     def extra_inputs(self) -> Tensor:
@@ -130,12 +132,12 @@ class PastReadings:
         """The covariates (B, G) of `plfl.data.covariates`, as float32."""
         transforms = self.model.study.windows.covariates
         parts = [
-            self._transformed(transform, torch.from_numpy(estimates), scaling).float()
+            self._transform(transform, torch.from_numpy(estimates), scaling).float()
             for transform, estimates in zip(transforms, scaling.covariates, strict=True)
         ]
-        return torch.cat(parts, 1) if parts else self.scaled[:, 0, :0]
+        return torch.cat(parts, 1) if parts else self.scaled_readings[:, 0, :0]
 
-    def _transformed(self, transform: Transform, estimates: Tensor, scaling: Scaling) -> Tensor:
+    def _transform(self, transform: Transform, estimates: Tensor, scaling: Scaling) -> Tensor:
         windows, interval = self.model.study.windows, self.model.interval
         match transform:
             case Lags():
@@ -210,7 +212,7 @@ class Program(nn.Module):
         past_readings = PastReadings(
             self.model, readings[:, :rows, 0], scaled[:, :rows], scaled[:, rows:], minute
         )
-        return self.model.study.task.exported(self.forecaster(past_readings), self.widths)
+        return self.model.study.task.export(self.forecaster(past_readings), self.widths)
 
 
 class ScaledNetwork(nn.Module):
@@ -225,7 +227,7 @@ class ScaledNetwork(nn.Module):
 
     def forward(self, past_readings: PastReadings) -> Tensor:
         """Loads (B,), or (B, O) of several outputs."""
-        sequence = past_readings.scaled[:, -self.look_back :]
+        sequence = past_readings.scaled_readings[:, -self.look_back :]
         if self.relative:
             load = sequence[:, :, :1] - sequence[:, -1:, :1]
             sequence = torch.cat([load, sequence[:, :, 1:]], 2)
@@ -332,7 +334,7 @@ class Boosters(nn.Module):
 
     def _features(self, past_readings: PastReadings) -> Tensor:
         """What trees read of windows (B, H, K)."""
-        parts = [*self.design.read(TensorInputs(past_readings, self.unit, self.scaling))]
+        parts = [*self.design.read_inputs(TensorInputs(past_readings, self.unit, self.scaling))]
         for forecaster in self.received:
             loads = forecaster(past_readings).reshape(
                 past_readings.loads.shape[0], len(past_readings.lead_rows), -1
@@ -341,7 +343,7 @@ class Boosters(nn.Module):
         return torch.cat(parts, 2)
 
 
-class Weighted(nn.Module):
+class WeightedSum(nn.Module):
     """The weighted sum of forecasters."""
 
     def __init__(self, parts: Sequence[Callable[[PastReadings], Tensor]], weights: list[float]):
@@ -430,9 +432,9 @@ class BaselineParts:
         received = [self._member(name) for name in members]
         return Boosters(design, self.model, arrays, self.scaling, received)
 
-    def weighted(self, members: Sequence[str], weights: Floats) -> Callable[[PastReadings], Tensor]:
+    def weigh(self, members: Sequence[str], weights: Floats) -> Callable[[PastReadings], Tensor]:
         pairs = [pair for pair in zip(members, weights.tolist(), strict=True) if pair[1]]
-        return Weighted([self._member(name) for name, _ in pairs], [w for _, w in pairs])
+        return WeightedSum([self._member(name) for name, _ in pairs], [w for _, w in pairs])
 
     def _member(self, name: str) -> Callable[[PastReadings], Tensor]:
         return replace(self, arrays=arrays_under(self.arrays, name)).forecaster(name)
@@ -462,7 +464,7 @@ class BaselineParts:
 
 def baseline_forecaster(model: Contents, client: str) -> Callable[[PastReadings], Tensor]:
     """The forecaster of a client by a stored baseline."""
-    parts = BaselineParts(model, model.scalings[client], model.fitted[client])
+    parts = BaselineParts(model, model.scalings[client], model.fitted_arrays[client])
     return parts.forecaster(model.baseline)
 
 

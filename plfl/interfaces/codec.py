@@ -83,7 +83,7 @@ class Codec(Algorithm):
 
     has_codes: ClassVar[bool] = False
     """Whether a message ends with whole numbers, which `rc` can shorten."""
-    unbiased: ClassVar[bool] = False
+    is_unbiased: ClassVar[bool] = False
     """Whether E C(v) = v without a memory, so that the mean of many clients is exact."""
     contraction: ClassVar[float | None] = None
     """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values. None if α is not positive: then no memory

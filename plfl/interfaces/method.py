@@ -136,13 +136,14 @@ class Method(Algorithm):
         """Shared parameters (N, d_s) that each client would receive from the server now."""
         return f.server.send(f.everyone)
 
-    def scored(self, f: Federation, state: Any) -> Tensor:
+    def scored_models(self, f: Federation, state: Any) -> Tensor:
         """Models (N, P) that the clients forecast with, which are scored as `local`."""
         return f.average.rows if f.average else f.local
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
         """Models (N, P) that clients make on their training windows from `rows` (N, P), the models
-        [x; p_i] if they received x now, for their scores alone. None: they keep to `scored`."""
+        [x; p_i] if they received x now, for their scores alone. None: they keep to
+        `scored_models`."""
 
     def mix_outputs(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]

@@ -51,7 +51,7 @@ class TreeDesign(Protocol):
     """What trees read of windows, and what they forecast."""
 
     @property
-    def read(self) -> Callable[[TreeInputs], Sequence[Any]]:
+    def read_inputs(self) -> Callable[[TreeInputs], Sequence[Any]]:
         """Of the inputs those that the trees read, in their order."""
 
     @property
@@ -75,5 +75,5 @@ class ProgramParts(Protocol):
     def trees(self, design: TreeDesign, arrays: Arrays, members: Sequence[str] = ()) -> ProgramPart:
         """The mean of LightGBMs of a `design`, which also read the forecasts of members."""
 
-    def weighted(self, members: Sequence[str], weights: Floats) -> ProgramPart:
+    def weigh(self, members: Sequence[str], weights: Floats) -> ProgramPart:
         """The sum of the forecasts of members, each times its weight."""

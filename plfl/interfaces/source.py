@@ -56,7 +56,7 @@ class Source(Algorithm):
     name the same class."""
     simulation_only: ClassVar[str | None] = None
     """Why deployed clients cannot have such data (`plfl.deploy`); None if they can."""
-    assumed: ClassVar[str] = ""
+    assumption: ClassVar[str] = ""
     """What estimates of work assume about the amount of data; empty if it is known."""
 
     @abstractmethod

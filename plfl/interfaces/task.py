@@ -102,7 +102,7 @@ class Task(Selectable):
         """How the intervals of a trained model are widened."""
         return "none"
 
-    def uncalibrated(self, dataset: Dataset) -> Iterator[Problem]:
+    def find_uncalibrated(self, dataset: Dataset) -> Iterator[Problem]:
         """Clients with too few validation windows for conformal widths."""
         return iter(())
 
@@ -111,14 +111,14 @@ class Task(Selectable):
         validation windows."""
         raise NotImplementedError
 
-    def widened(
+    def widen(
         self, dataset: Dataset, client: int, starts: Starts, predictions: Floats, widths: Floats
     ) -> Floats:
         """Predictions for windows, in order of time, with intervals of these widths (...)."""
         raise NotImplementedError
 
-    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
-        """The results of `predictions` and `widened` for outputs (B,) or (B, O) and widths in kWh,
+    def export(self, loads: Tensor, widths: Tensor | None) -> Tensor:
+        """The results of `predictions` and `widen` for outputs (B,) or (B, O) and widths in kWh,
         computed by operations that PyTorch can trace."""
         raise NotImplementedError
 

@@ -171,14 +171,14 @@ class Boosting(Method):
         self, f: Federation, state: KnownTrees, t: int, clients: Tensor
     ) -> TrainInstructions:
         """Send the shared trees to clients that were absent."""
-        x, lacks = f.server.send(clients), state.last[clients] < self._shared(f, t - 1)
+        x, lacks = f.server.send(clients), state.last[clients] < self._count_shared(f, t - 1)
         if lacks.any():
             received_rows, _ = f.channel.send("down", clients[lacks], x[lacks])
             x = x.clone()
             x[lacks] = received_rows
         return self._instructions(f, state, clients, x, t)
 
-    def _shared(self, f: Federation, t: int) -> int:
+    def _count_shared(self, f: Federation, t: int) -> int:
         """The number of shared trees after round t."""
         if f.shared.all():
             return t
@@ -190,7 +190,7 @@ class Boosting(Method):
     def _instructions(
         self, f: Federation, state: KnownTrees | None, clients: Tensor, start: Tensor, t: int = 0
     ) -> TrainInstructions:
-        watch = partial(self._watch, f, state, t - 1) if 0 < t == self._shared(f, t) else None
+        watch = partial(self._watch, f, state, t - 1) if 0 < t == self._count_shared(f, t) else None
         # A tree reads all windows of a client.
         steps = f.client_data.windows[clients] / f.settings.batch_size
         routine = Routine(partial(self._grow, state), 0, together=True, watch=watch)
@@ -209,7 +209,7 @@ class Boosting(Method):
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         grower = self.tree_grower(f.client_data, f.layout)
-        channel = f.channel if self._shared(f, session.t) == session.t else None
+        channel = f.channel if self._count_shared(f, session.t) == session.t else None
         clients = session.clients.tolist()
         noise = None
         if self.noise and channel:
@@ -231,7 +231,7 @@ class Boosting(Method):
         self, f: Federation, state: KnownTrees, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         # The server has seen every split and every count: it knows the tree, as all clients do.
-        if self._shared(f, t) == t:
+        if self._count_shared(f, t) == t:
             f.server.x = f.local[clients[0], f.columns].clone()
         state.last[clients] = t
 

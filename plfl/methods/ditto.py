@@ -75,5 +75,5 @@ class Ditto(FedOpt):
         instructions.routine = Routine(run, minibatches=max(K, K_v))
         return instructions
 
-    def scored(self, f: Federation, state: DittoState) -> Tensor:
+    def scored_models(self, f: Federation, state: DittoState) -> Tensor:
         return state.v

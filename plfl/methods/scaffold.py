@@ -95,14 +95,14 @@ class Scaffold(FedOpt):
     def aggregate(
         self, f: Federation, state: ScaffoldState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        change = self._renewed(f, result) - state.c_i[clients]
+        change = self._renew_variates(f, result) - state.c_i[clients]
         state.c_i[clients] += change
         D, (change,) = f.channel.send("up", clients, result.update, [change])
         f.server.receive(clients, D, f.weights_of(clients), t)
         weights = reweigh_mean(f, state, clients, state.c)
         state.c += weighted_sum(weights, change)
 
-    def _renewed(self, f: Federation, result: TrainResult) -> Tensor:
+    def _renew_variates(self, f: Federation, result: TrainResult) -> Tensor:
         """The clients' next control variates c_i⁺ (n, d_s)."""
         if result.gradients is not None:
             return result.gradients

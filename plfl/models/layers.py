@@ -1,10 +1,10 @@
 """The modules of models, and layers that several of them have.
 
 `Module` is the paper's forecaster as one `nn.Module` of PyTorch's own layers, the engines' oracle.
-`mapped`, `product` and `normed` have the windows (B) as the last dimension of their inputs: a stack
-of small models then computes on long, contiguous vectors, and a matrix product needs no transposed
-copy of its operands. The steps of recurrent cells are written out, because a stack of models
-computes them faster that way.
+`map_first_dimension`, `product` and `normalise_first_dimension` have the windows (B) as the last
+dimension of their inputs: a stack of small models then computes on long, contiguous vectors, and a
+matrix product needs no transposed copy of its operands. The steps of recurrent cells are written
+out, because a stack of models computes them faster that way.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def small(layer: nn.Linear) -> nn.Linear:
     return layer
 
 
-def mapped(layer: nn.Linear, x: Tensor) -> Tensor:
+def map_first_dimension(layer: nn.Linear, x: Tensor) -> Tensor:
     """A linear layer along the first dimension: (C, ..., B) becomes (C', ..., B)."""
     return product(layer.weight, layer.bias, x)
 
@@ -103,7 +103,7 @@ def product(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     return columns
 
 
-def normed(layer: nn.LayerNorm, x: Tensor) -> Tensor:
+def normalise_first_dimension(layer: nn.LayerNorm, x: Tensor) -> Tensor:
     """The normalisation of (C, N, B) along the first dimension."""
     centred = x - x.mean(0)
     scaled = centred * torch.rsqrt(centred.square().mean(0) + layer.eps)

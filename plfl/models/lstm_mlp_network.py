@@ -31,13 +31,13 @@ WINDOWS_PER_PASS = 4096
 class Activations:
     """The intermediate results of a forward pass, which the backward pass needs."""
 
-    read: Tensor
+    step_inputs: Tensor
     """The LSTM's inputs in each step (S, T, F + H, B): features and previous hidden state."""
     gates: Tensor
     """Activations i, f, g, o, concatenated (S, T, 4 · H, B)."""
     cells: Tensor
     """Cell states c (S, T, H, B)."""
-    squashed: Tensor
+    tanh_cells: Tensor
     """tanh c (S, T, H, B)."""
     sums: list[Tensor]
     """Output of each linear layer (S, W, B), before the PReLU."""
@@ -220,8 +220,8 @@ def _lstm(
     slopes[:, :, :H] *= g
     slopes[:, 0, H : 2 * H] = 0
     slopes[:, 1:, H : 2 * H] *= activations.cells[:, :-1]
-    slopes[:, :, 3 * H :] *= activations.squashed
-    cell_slope = o * (1 - activations.squashed * activations.squashed)
+    slopes[:, :, 3 * H :] *= activations.tanh_cells
+    cell_slope = o * (1 - activations.tanh_cells * activations.tanh_cells)
     by_gates = torch.empty_like(activations.gates)
     c = cell_slope.new_zeros(S, H, B)
     for t in range(T - 1, -1, -1):
@@ -233,7 +233,7 @@ def _lstm(
         torch.mul(to_c, c[:, None], out=by_gates[:, t, : 3 * H].unflatten(1, (3, H)))
         torch.mul(slopes[:, t, 3 * H :], h, out=by_gates[:, t, 3 * H :])
         c *= f[:, t]
-    flat, read = (rows.transpose(1, 2).flatten(2) for rows in (by_gates, activations.read))
+    flat, read = (rows.transpose(1, 2).flatten(2) for rows in (by_gates, activations.step_inputs))
     by_weight = torch.bmm(flat, read.mT)
     inputs = by_weight.shape[-1] - H
     gradient_views["lstm.weight_ih"].copy_(by_weight[..., :inputs])

@@ -13,7 +13,7 @@ from torch import nn
 from plfl.base.errors import PlflError, Problem
 from plfl.base.files import sha256
 from plfl.base.keys import Key
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.sections import Patterns
 from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
@@ -125,7 +125,7 @@ class OwnModule(Model):
         for name in self.arguments:
             if not takes_any and name not in names:
                 choices = [choice for choice in names if choice not in sizes]
-                remedy = allowed(name, choices) if choices else "remove it"
+                remedy = list_allowed(name, choices) if choices else "remove it"
                 text = f"{name!r} is no argument of {self.module}"
                 problems.append(Problem(_ARGUMENTS, text, remedy))
         if problems:
@@ -149,7 +149,7 @@ class OwnModule(Model):
             for key, value in content.items()
             if isinstance(value, type) and issubclass(value, nn.Module) and not key.startswith("_")
         ]
-        suggestion = allowed(name, classes) if classes else "it defines no torch.nn.Module"
+        suggestion = list_allowed(name, classes) if classes else "it defines no torch.nn.Module"
         raise PlflError(
             Problem(Key("model.module"), f"{self._file} has no class {name!r}", suggestion)
         )

@@ -320,7 +320,7 @@ class ModuleNetwork:
                 parameters = {n: x[s].detach() for n, x in self.layout.views(rows).items()}
                 leaves.append([x.requires_grad_() for x in parameters.values()])
                 model = parameters, _select_row(self.layout.buffer_views(rows), s)
-                with nullcontext() if generators is None else generators.drawing(s):
+                with nullcontext() if generators is None else generators.draw_from(s):
                     outputs, new_buffers = self._explained_forward(*model, *(x[s] for x in inputs))
                 forecasts.append(outputs)
                 buffers.append(new_buffers)

@@ -30,7 +30,7 @@ class RowGenerators:
             self._default = torch.cuda.default_generators[device.index or 0]
 
     @contextmanager
-    def drawing(self, row: int) -> Iterator[None]:
+    def draw_from(self, row: int) -> Iterator[None]:
         """A context in which PyTorch draws from the generator of a row."""
         outer_state, state = self._default.get_state(), self._states[row]
         if state is None:
@@ -49,7 +49,7 @@ def draw_by_row(generators: RowGenerators, operation: Any, *arguments: Any, **op
     and sizes among its arguments, the first dimension is that of the rows."""
     rows = []
     for row in range(len(generators.keys)):
-        with generators.drawing(row):
+        with generators.draw_from(row):
             rows.append(operation(*(_select_row(part, row) for part in arguments), **options))
     stack = next((part for part in arguments if isinstance(part, Tensor)), None)
     if isinstance(rows[0], tuple):

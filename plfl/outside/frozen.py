@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from plfl.base.errors import ConfigError, DataError, PlflError, Problem, suggest_name
 from plfl.base.shipped import root
-from plfl.config.messages import explain, read
+from plfl.config.error_messages import explain, read
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
 from plfl.plugins.registry import Section
@@ -58,11 +58,11 @@ class BenchmarkTask(Section):
             task = cls.model_validate(raw)
         except ValidationError as error:
             raise ConfigError(source, explain(error, cls)) from None
-        _ = task.parsed
+        _ = task.data_study
         return task
 
     @cached_property
-    def parsed(self) -> Study:
+    def data_study(self) -> Study:
         """The study that makes the data. A task has no model; the one here reads any window."""
         raw = {"name": self.name, "model": {"name": "mlp"}} | self.study
         return Study.parse(raw, f"{self.name}: study")
@@ -91,7 +91,7 @@ class BenchmarkTask(Section):
                 )
             )
 
-    def exceeded(self, row: Mapping[str, Any]) -> str:
+    def exceeded_budget(self, row: Mapping[str, Any]) -> str:
         """Which budget a row of the leaderboard exceeds, in words; empty if none."""
         if row["trials"] == "":
             return f"the trials are unknown, and the budget is {self.trials}"
@@ -131,7 +131,7 @@ def open_task(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
     raw = read(path) if path.is_file() else None
     if isinstance(raw, Mapping) and "digest" in raw:
         task = BenchmarkTask.parse(raw, str(path))
-        return task.parsed, task
+        return task.data_study, task
     return Study.load(path), None
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from plfl.base.errors import Place, PlflError, Problem, ResultsError
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE, send_sums
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
@@ -21,7 +21,7 @@ from plfl.experiments.scoring import scoring_of
 from plfl.results.best import best
 from plfl.results.overview import study_of
 from plfl.results.records import TABLE_DAMAGE, read_table
-from plfl.results.scores import Forecaster, WeeklyScores, pooled, select
+from plfl.results.scores import Forecaster, WeeklyScores, pool, select
 from plfl.results.selection import scheme_method_pairs
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, method_label
@@ -74,7 +74,7 @@ def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("", f"the score {row['score']} is {text}", "correct the row")
     exchanged = row.get("exchanged", "")
     if exchanged and exchanged not in EXCHANGED:
-        remedy = allowed(str(exchanged), EXCHANGED)
+        remedy = list_allowed(str(exchanged), EXCHANGED)
         yield Problem("", f"exchanged is {exchanged!r}", remedy)
     if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
         text = (
@@ -142,7 +142,7 @@ def rows_of(
     For each state and origin, the optimisers with the lowest validation error stand for a sharing
     scheme, method and model; `trials` are those of all among which they are chosen. What diverged
     has no row. `predictions` is the SHA-256 of the weekly
-    errors. `metric`: see `Variant.scored`.
+    errors. `metric`: see `Variant.forecasters_by_score`.
 
     Raises:
         ResultsError: the results have no variant with the windows, task and clients of `study`.
@@ -157,12 +157,12 @@ def rows_of(
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
             score_sets, summaries, trials = [], [], 0
             for variant in variants:
-                for scores in variant.scored(metric)[model].values():
+                for scores in variant.forecasters_by_score(metric)[model].values():
                     candidates = select(scores, sharing=sharing, method=method)
                     trials = max(trials, trials_of(first_study, candidates))
                     if best_cells := best(candidates):
                         score_sets.append(best_cells)
-                        summaries.append(variant.summarised(model, best_cells.name))
+                        summaries.append(variant.summary_rows(model, best_cells.name))
             if len(score_sets) == len(variants) * len(first_study.data.states):
                 submission["seeds"] = len(score_sets[0].seeds)
                 submission["trials"] = trials
@@ -199,7 +199,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         score_sets, means = [], []
         for variant in variants:
-            for state, scores in variant.scored(metric)["local"].items():
+            for state, scores in variant.forecasters_by_score(metric)["local"].items():
                 score_sets += select(scores, sharing=BASELINE, method=name)
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
@@ -283,7 +283,7 @@ def _row(
     """A row, given the sets of scores and rows of summaries of each state and origin. `partners`:
     the number of clients, if they share one test set; otherwise 0."""
     shared = partners > 0
-    pooled_scores = pooled(score_sets, has_common_tests=shared)
+    pooled_scores = pool(score_sets, has_common_tests=shared)
     points = 100 if shared else 1
     (low, high), weekly = (
         pooled_scores.interval,

@@ -19,7 +19,7 @@ from urllib.parse import quote, urljoin
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
-from plfl.base.text import counted, readable_size
+from plfl.base.text import count_in_words, readable_size
 from plfl.config.sections import Data
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
@@ -67,7 +67,7 @@ class Original:
 
     def describe(self, base: str = "") -> str:
         """What is downloaded from which address, with a line for each file."""
-        count = counted(len(self.files), "file")
+        count = count_in_words(len(self.files), "file")
         size = f"{count}, {readable_size(self.size)}" if self.files else ""
         facts = ", ".join(filter(None, [size, f"licence {self.licence}"]))
         address = base or self.base
@@ -94,7 +94,7 @@ def originals() -> dict[str, Original]:
 
 def original_of(task: BenchmarkTask) -> Original | None:
     """The original whose tables a task reads; None if it reads none."""
-    data = task.parsed.data
+    data = task.data_study.data
     if data.source != "meters":
         return None
     folders = {path.parent.name for path in _tables(data)}
@@ -105,7 +105,7 @@ def missing_tables(task: BenchmarkTask) -> list[Path]:
     """The tables of its original that a task reads and that are not there."""
     if original_of(task) is None:
         return []
-    return [path for path in _tables(task.parsed.data) if not path.exists()]
+    return [path for path in _tables(task.data_study.data) if not path.exists()]
 
 
 def _tables(data: Data) -> list[Path]:

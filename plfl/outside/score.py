@@ -22,7 +22,7 @@ from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.best import best
 from plfl.results.records import TABLE_DAMAGE
-from plfl.results.scores import WeeklyScores, pooled, select, weekly
+from plfl.results.scores import WeeklyScores, pool, select, weekly
 from plfl.results.tables import is_complete
 from plfl.results.words import baseline_label
 from plfl.study import Study
@@ -115,7 +115,7 @@ def score(
     names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
     numbers[SUBMISSION] = {name: float(score_table[name].mean()) for name in names}
     means = pd.DataFrame(numbers).T.drop(columns=metric)
-    table = _ranked(score_sets | other_rows, metric).join(means, on="forecaster")
+    table = _rank(score_sets | other_rows, metric).join(means, on="forecaster")
     clients = score_table.groupby(["origin", "state", "client"], sort=False)[names].mean()
     return ScoredPredictions(table, clients.reset_index(), len(seeds), metric, sha256(file))
 
@@ -289,7 +289,7 @@ def _rival_rows(
             origin = str(tables.study.data.origin_date) if study.plan.axes else ""
             rows.append(tables.baselines.assign(origin=origin))
             errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
-            for forecasters in variant.scored(metric)["local"].values():
+            for forecasters in variant.forecasters_by_score(metric)["local"].values():
                 for scheme in tables.study.grid.sharing:
                     if best_cells := best(select(forecasters, sharing=scheme)):
                         score_set = replace(best_cells, origin=origin)
@@ -308,18 +308,18 @@ def _rival_rows(
     return score_sets, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 
 
-def _ranked(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
+def _rank(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
     rows, own_parts = [], {(part.origin, part.state): part for part in score_sets[SUBMISSION]}
     for name, parts in score_sets.items():
         row: dict[str, Any] = {"forecaster": name}
-        own_scores = pooled(parts)
+        own_scores = pool(parts)
         by_place = {(part.origin, part.state): part for part in parts}
-        if by_place.keys() == own_parts.keys() and own_scores.scored:
+        if by_place.keys() == own_parts.keys() and own_scores.scored_differences:
             row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
             if name != SUBMISSION:
                 leads = [_lead(part, by_place[place]) for place, part in own_parts.items()]
-                lead = pooled(leads)
+                lead = pool(leads)
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)
     table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *_LEAD])

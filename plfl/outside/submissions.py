@@ -116,7 +116,7 @@ def faults(
             elif kept_file is not None:
                 with collect_problems(problems):
                     if data is None:
-                        data = datasets(task.parsed)
+                        data = datasets(task.data_study)
                         task.check(data)
                     problems += _score_problems(task, row, kept_file, data)
             elif digest_of_row(row) not in verified:
@@ -140,7 +140,7 @@ def _stated_problems(task: BenchmarkTask, row: Mapping[str, str]) -> Iterator[Pr
     if row["seeds"] not in ("1", str(len(task.seeds))):
         text = f"has {row['seeds']} seeds, not one or as many as the task, {len(task.seeds)}"
         yield Problem("", text, "score it again")
-    if exceeded := task.exceeded(row):
+    if exceeded := task.exceeded_budget(row):
         yield Problem("", exceeded)
 
 
@@ -160,7 +160,7 @@ def _score_problems(
     if digest_problems := [*_digest_problems(row, file)]:
         yield from digest_problems
         return
-    submission = score(task.parsed, file, data=data, metric=task.metric, with_rivals=False)
+    submission = score(task.data_study, file, data=data, metric=task.metric, with_rivals=False)
     scores = submission.submission({})
     for column in PREDICTION_SCORES:
         stated, recomputed = _number(row[column]), _number(scores[column])

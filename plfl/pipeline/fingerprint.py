@@ -57,18 +57,18 @@ def _modules_of(function: FunctionType) -> set[str]:
     names: set[str] = set()
     for node in own_nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names.update(_imported(node, node.names, module.__package__ or ""))
+            names.update(_imported_modules(node, node.names, module.__package__ or ""))
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             aliases = [a for a in node.names if (a.asname or a.name).split(".")[0] in used_names]
             if aliases:
-                names.update(_imported(node, aliases, module.__package__ or ""))
-        elif used_names & _defined(node):
+                names.update(_imported_modules(node, aliases, module.__package__ or ""))
+        elif used_names & _defined_names(node):
             names.add(module.__name__)
     return names
 
 
-def _defined(node: ast.stmt) -> set[str]:
+def _defined_names(node: ast.stmt) -> set[str]:
     """The names that a statement of a module defines."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
@@ -194,11 +194,11 @@ def imports(file: Path, module: str) -> tuple[str, ...]:
     names: list[str] = []
     for node in _statements(ast.parse(file.read_bytes(), file).body):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names += _imported(node, node.names, package)
+            names += _imported_modules(node, node.names, package)
     return tuple(names)
 
 
-def _imported(
+def _imported_modules(
     node: ast.Import | ast.ImportFrom, aliases: Iterable[ast.alias], package: str
 ) -> list[str]:
     """Names of the modules that an import in a package names, and of what it imports from them, for

@@ -65,7 +65,7 @@ class JobParameters:
             "baselines": keys.model_dump(),
             "task": job.task.settings,
             "files": digests_of(self._given_files(keys)),
-            "divided": self.scoring.divided(job),
+            "divided": self.scoring.baseline_settings(job),
             "groups": self._groups(wildcards),
             "code": method_digest(self.scoring.baselines, *modules),
         }

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base.errors import PlflError, Problem
-from plfl.config.messages import read
+from plfl.config.error_messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import claim, replacement_warning, results_message
 from plfl.study import Study

@@ -22,7 +22,7 @@ class TrainingRule:
     name: str
     schemes: Sequence[str]
     """The sharing schemes of its cells, all of which have the same cells."""
-    spanned: Sequence[str]
+    spanned_axes: Sequence[str]
     trainees: str
     """Who trains, for the message."""
     log_ending: str
@@ -32,15 +32,15 @@ class TrainingRule:
 
     def files(self, pattern: str) -> list[str]:
         """The files that one job writes, one for each cell, given the pattern of their names."""
-        if not self.spanned:
+        if not self.spanned_axes:
             return [pattern]
         values = dict.fromkeys(
-            tuple(str(getattr(cell, axis)) for axis in self.spanned) for cell in self.cells
+            tuple(str(getattr(cell, axis)) for axis in self.spanned_axes) for cell in self.cells
         )
         names = []
         for cell_values in values:
             name = pattern
-            for axis, value in zip(self.spanned, cell_values, strict=True):
+            for axis, value in zip(self.spanned_axes, cell_values, strict=True):
                 name = name.replace(f"{{{axis}}}", value)
             names.append(name)
         return names
@@ -68,7 +68,7 @@ class TrainingRule:
 
     @property
     def _common(self) -> list[str]:
-        return [axis for axis in CELL_AXES if axis not in self.spanned]
+        return [axis for axis in CELL_AXES if axis not in self.spanned_axes]
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class TrainingJobs:
         unshared = [name for name in schemes if self._variant.plan.schemes.shares_nothing(name)]
         federated = [name for name in schemes if name not in unshared]
         return [
-            *self._numbered("train", federated, spanned, "federations", ""),
-            *self._numbered("train_local", unshared, spanned_alone, "clients alone", ".local"),
+            *self._rule_of_all("train", federated, spanned, "federations", ""),
+            *self._rule_of_all("train_local", unshared, spanned_alone, "clients alone", ".local"),
         ]
 
-    def _numbered(
+    def _rule_of_all(
         self, name: str, schemes: Iterable[str], spanned: Sequence[str], trainees: str, ending: str
     ) -> Iterator[TrainingRule]:
         """One rule for all schemes that have the same cells, which methods may refuse."""

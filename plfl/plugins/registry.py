@@ -73,7 +73,7 @@ class Section(BaseModel):
         return {key: meanings[key] for key in cls.model_fields if key in meanings}
 
     @classmethod
-    def extended(cls) -> type["Section"]:
+    def extend(cls) -> type["Section"]:
         """The block with all keys that it has now; plug-ins can add keys to some blocks."""
         return cls
 
@@ -142,7 +142,7 @@ def make_init_error(error: ErrorDetails) -> InitErrorDetails:
 
 
 @cache
-def extended(base: type["Section"], blocks: tuple[tuple[str, type["Section"]], ...]) -> Any:
+def extend_section(base: type["Section"], blocks: tuple[tuple[str, type["Section"]], ...]) -> Any:
     """The section `base` with further blocks, each a key and its class; `base` without any."""
     fields: dict[str, Any] = {
         key: (block, Field(default_factory=block, description=inspect.getdoc(block)))
@@ -220,7 +220,7 @@ def files(package: str) -> dict[str, str]:
     # The first version had one group per folder, which packages made for it still name.
     folders |= {point.value for point in points.select(group=package)}
     for folder in (package, *sorted(folders)):
-        for info in pkgutil.iter_modules(_imported(folder).__path__):
+        for info in pkgutil.iter_modules(_import(folder).__path__):
             module = f"{folder}.{info.name}"
             if (other_module := files_of.setdefault(info.name, module)) != module:
                 raise PlflError(
@@ -279,7 +279,7 @@ def _in_files(package: str) -> dict[str, type[Algorithm]]:
 def _in_file(package: str, name: str) -> type[Algorithm] | None:
     if name not in files(package):
         return None
-    module = _imported(files(package)[name])
+    module = _import(files(package)[name])
     classes = list_algorithms(module)
     for cls in classes:
         if cls.name != name:
@@ -293,7 +293,7 @@ def _in_file(package: str, name: str) -> type[Algorithm] | None:
     return next(iter(classes), None)
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:  # whatever a package raises

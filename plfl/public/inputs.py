@@ -75,7 +75,7 @@ class Inputs:
         return np.asarray((loads - self.base) / self.scale, float)
 
 
-class _Gathered:
+class _LoadsAroundWindows:
     """Loads around windows, of which only those between `first` and `last` are known."""
 
     def __init__(self, loads: HourlyLoads, last: Integers, first: Integers) -> None:
@@ -118,7 +118,7 @@ def inputs_of(
     step from hour to hour alone also reads the row before the first one, for the step to that."""
     known_from = np.maximum(np.broadcast_to(first, last.shape), last + 1 - CONTEXT)
     known_from = np.maximum(known_from, 0)
-    gathered = _Gathered(loads, last, known_from)
+    gathered = _LoadsAroundWindows(loads, last, known_from)
     target = last + lead
     days = np.arange(1, CONTEXT // HOURS_PER_DAY + 1)
     same_hour = gathered.loads_at(

@@ -18,8 +18,8 @@ from plfl.base.job_state import JobState
 from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
 from plfl.base.text import list_names
-from plfl.config.messages import flow
-from plfl.data.features import resampled
+from plfl.config.error_messages import flow
+from plfl.data.features import resample
 from plfl.public.inputs import LEAD_HOURS, Floats, HourlyLoads, LeadTime
 from plfl.public.models import PUBLIC_LEVELS, booster_name
 from plfl.public.packing import pack
@@ -47,7 +47,7 @@ class Place:
         """The loads in tables by meter with a row every `minutes` minutes, a part of an hour,
         indexed by the ends of the intervals. DataError: hours of meters end at other minutes."""
         loads = [table[["load"]] for table in tables.values()]
-        hours = [resampled(load, 60) if minutes < 60 else load for load in loads]
+        hours = [resample(load, 60) if minutes < 60 else load for load in loads]
         readings = pd.concat([load["load"] for load in hours], axis=1, sort=True, keys=tables)
         table = readings.asfreq("h")
         if lost := [name for name in tables if table[name].count() < readings[name].count()]:

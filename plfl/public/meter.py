@@ -225,7 +225,7 @@ class _Forecaster:
 
     def forecast(self) -> MeterForecast:
         end = len(self._hours.load)
-        tested = self._tested()
+        tested = self._test_windows()
         public = self._quantiles(tested)
         truth = self._hours.load[tested.last + tested.lead]
         is_known = np.isfinite(truth) & np.isfinite(public).all(axis=1)
@@ -252,16 +252,16 @@ class _Forecaster:
         parts = self.readings.divide(future.last, future.lead, quantiles)
         past_parts = self.readings.divide(tested.last, tested.lead, public)
         past_truth = self.readings.load[tested.last + tested.lead]
-        parts = _widened(parts, _factor(past_parts, past_truth))
+        parts = _widen(parts, _factor(past_parts, past_truth))
         factors = [_factor(past_parts[~half], past_truth[~half]) for half in halves]
         for half, factor in zip(halves, factors, strict=True):
-            past_parts[half] = _widened(past_parts[half], factor)
+            past_parts[half] = _widen(past_parts[half], factor)
         if np.nanmin(self.readings.load) >= 0:
             parts, past_parts = np.maximum(parts, 0), np.maximum(past_parts, 0)
         pairs = self._pairs(tested, past_parts, past_truth)
         return MeterForecast(self._table(future, parts), weight, pairs)
 
-    def _tested(self) -> _Windows:
+    def _test_windows(self) -> _Windows:
         """Windows in the last weeks: of 24 hours, those made at the same time of day as now."""
         end, step = len(self._hours.load), LEAD_HOURS[self.lead_time]
         origins = np.arange(
@@ -349,6 +349,6 @@ def _factor(parts: Floats, truth: Floats) -> float:
     return float(np.clip(np.quantile(scores, wanted_share), *WIDENED))
 
 
-def _widened(parts: Floats, factor: float) -> Floats:
+def _widen(parts: Floats, factor: float) -> Floats:
     median = parts[..., 1:2]
     return median + factor * (parts - median)

@@ -104,7 +104,7 @@ def load(kind: MeterKind) -> PublicModel:
                 "install plfl again",
             )
         )
-    return _unpacked(kind, content)
+    return _unpack(kind, content)
 
 
 def is_shipped(kind: MeterKind, content: bytes) -> bool:
@@ -121,7 +121,7 @@ def load_file(kind: MeterKind, path: Path) -> PublicModel:
 def read_file(kind: MeterKind, path: Path) -> PublicModel:
     """A model in a file that a study made (`public`); DataError if it is missing or damaged."""
     try:
-        return _unpacked(kind, path.read_bytes())
+        return _unpack(kind, path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             Problem(
@@ -141,7 +141,7 @@ def read_file(kind: MeterKind, path: Path) -> PublicModel:
         ) from None
 
 
-def _unpacked(kind: MeterKind, content: bytes) -> PublicModel:
+def _unpack(kind: MeterKind, content: bytes) -> PublicModel:
     texts, marks = unpack(content)
     boosters = MadeWhenRead(texts, lambda name: lightgbm.Booster(model_str=texts[name]))
     return PublicModel(kind, boosters, marks)

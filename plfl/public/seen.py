@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.data.features import resampled
+from plfl.data.features import resample
 from plfl.public.inputs import HOURS_PER_DAY, Floats, HourlyLoads
 
 DIGITS = 4
@@ -37,7 +37,7 @@ def is_meter_seen(load: pd.Series, minutes: int, marks: NDArray[np.uint64]) -> b
     if minutes > 60 or 60 % minutes or len(load) < 2:
         return False
     try:
-        hours = resampled(load.to_frame("load"), 60)["load"] if minutes < 60 else load
+        hours = resample(load.to_frame("load"), 60)["load"] if minutes < 60 else load
     except DataError:  # its hours begin at other minutes than those of any mark
         return False
     stamps = pd.DatetimeIndex(hours.index).to_numpy("datetime64[s]")

@@ -149,7 +149,7 @@ def track(results: Path, figures: Path | None = None) -> str:
     overview = overview_run(results, figures)
     if uri.startswith("http"):
         _await_server(uri)
-    with _explained(uri), hold(results / ".mlflow.lock", waiting=_tell_wait):
+    with _explain_errors(uri), hold(results / ".mlflow.lock", waiting=_tell_wait):
         log = _Log(_client(uri), facts)
         # None: the bar is shown only on a terminal.
         for run in tqdm(all_runs, desc="MLflow", unit="run", disable=None, leave=False):
@@ -161,7 +161,7 @@ def track(results: Path, figures: Path | None = None) -> str:
 
 
 @contextmanager
-def _explained(uri: str) -> Iterator[None]:
+def _explain_errors(uri: str) -> Iterator[None]:
     """Turn errors of MLflow and its database into a message."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
@@ -428,7 +428,7 @@ def _texts(params: Mapping[str, object]) -> dict[str, str]:
 def _curves(rows: pd.DataFrame) -> Iterator[Point]:
     """Metrics by round: loss, bytes of all clients, and MASE up to the round in which a client
     diverged; and, once, the number of Figure 2."""
-    train = _training(rows)
+    train = _rows_of_participants(rows)
     yield from _by_round("train/loss", train.groupby("round")["loss"].mean())
     for column in (column for column in BYTE_COLUMNS if column in train):
         yield from _by_round(column, train.groupby("round")[column].sum())
@@ -486,7 +486,7 @@ def _clients(rows: pd.DataFrame) -> str:
     test = rows[(rows["split"] == "test") & (rows["round"] == rows["round"].max())]
     scores = test.pivot(index="client", columns="model", values=["mase", "mae", "rmse"])
     scores.columns = scores.columns.map("_".join)
-    train = _training(rows)
+    train = _rows_of_participants(rows)
     byte_sums = train.groupby("client")[
         [column for column in BYTE_COLUMNS if column in train]
     ].sum()
@@ -495,12 +495,12 @@ def _clients(rows: pd.DataFrame) -> str:
 
 def _byte_table(rows: pd.DataFrame) -> str:
     """The bytes of each client and round, as CSV."""
-    train = _training(rows)
+    train = _rows_of_participants(rows)
     return as_csv(
         train[["round", "client", *(column for column in BYTE_COLUMNS if column in train)]], 12
     )
 
 
-def _training(rows: pd.DataFrame) -> pd.DataFrame:
+def _rows_of_participants(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of participants; both models have the same bytes."""
     return rows[(rows["split"] == "train") & (rows["model"] == "local")]

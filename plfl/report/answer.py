@@ -59,7 +59,7 @@ class FederationAnswer:
     """Clients without a row."""
     has_intervals: bool
     """Whether the test set has enough weeks for intervals."""
-    tested: str
+    test_period: str
     """The period in which the forecasts were tested."""
     cards: dict[str, str]
     """The card, as Markdown, of each kind of public models that come with plfl and take part."""
@@ -88,7 +88,7 @@ def answer(
         list(text.sentences()),
         list(text.details()),
         {"federation": text.names[0], "alone": text.names[1]},
-        Scale.from_numbers(errors.ravel(), marked=1.0),
+        Scale.from_numbers(errors.ravel(), marked_value=1.0),
         extremes,
         len(clients) - sum(map(len, extremes.values())),
         joining.gain.has_intervals,
@@ -166,7 +166,7 @@ class _AnswerText:
         costs, and what a model of public meters alone gives."""
         yield self.gain_sentence
         if self.joining.outcome == "undecided":
-            yield self.deciding
+            yield self.decision_weeks
         yield from self.error_sentences
         yield self.cost
         yield from self.public_sentences
@@ -189,7 +189,7 @@ class _AnswerText:
             f": {_energy(abs(gain.kwh))} of errors {direction} a month for each {client_word}, out "
             f"of {_energy(gain.kwh_alone)}"
         )
-        gaining, losing = gain.gaining, gain.losing
+        gaining, losing = gain.gaining_count, gain.losing_count
         unchanged = count - gaining - losing
         return (
             f"{subject} {amount}{span if math.isfinite(gain.low) else ''}"
@@ -222,7 +222,7 @@ class _AnswerText:
         return "; chance alone could explain that" * is_open
 
     @property
-    def deciding(self) -> str:
+    def decision_weeks(self) -> str:
         """What would decide the question: weeks of test."""
         difference = self.joining.contest.difference
         if difference.missing_factors:
@@ -281,7 +281,7 @@ class _AnswerText:
     @property
     def cost(self) -> str:
         """Bytes, and what is revealed."""
-        revealed = self.joining.revealed
+        revealed = self.joining.disclosure
         if revealed == "nothing":
             return "It costs nothing: nothing is sent."
         size = readable_size(self.joining.contest.bytes(0)).replace(" ", SPACE)
@@ -354,7 +354,7 @@ class _AnswerText:
         low, high = difference.interval
         if math.isfinite(low):
             interval = f" (difference {with_interval(difference.effect, low, high)})"
-        kind, about_means, counted = "mean", "", errors.counted
+        kind, about_means, counted = "mean", "", errors.client_counts
         if names := errors.deciding_clients:
             about_means = (
                 f" {list_names(names, FEW_NAMES)} {'decides' if len(names) == 1 else 'decide'} the "

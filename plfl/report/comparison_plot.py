@@ -39,14 +39,14 @@ class Scale:
 
     low: float
     high: float
-    marked: float = 0.0
+    marked_value: float = 0.0
     """The value on the axis that always has a mark."""
 
     @classmethod
-    def from_numbers(cls, numbers: Iterable[float], marked: float = 0.0) -> Scale:
+    def from_numbers(cls, numbers: Iterable[float], marked_value: float = 0.0) -> Scale:
         """The scale on which all numbers that are known, and the marked one, fit."""
-        values = [marked, *(value for value in numbers if math.isfinite(value))]
-        return cls(min(values), max(values), marked)
+        values = [marked_value, *(value for value in numbers if math.isfinite(value))]
+        return cls(min(values), max(values), marked_value)
 
     def position_of(self, value: float) -> float:
         """The position of a value in percent."""
@@ -60,9 +60,9 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(span / 4))
         step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k * 4 >= span)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        value_at = {self.position_of(self.marked): self.marked}
+        value_at = {self.position_of(self.marked_value): self.marked_value}
         for value in (step * k for k in range(first, last + 1)):
-            if abs(self.position_of(value) - self.position_of(self.marked)) >= _APART:
+            if abs(self.position_of(value) - self.position_of(self.marked_value)) >= _APART:
                 value_at[self.position_of(value)] = value
         return [
             (position, f"{value:+g}" if value else "0")

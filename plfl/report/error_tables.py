@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plfl.base.text import counted, format_percent
+from plfl.base.text import count_in_words, format_percent
 from plfl.forecast.kept_errors import (
     LEAD_COLUMNS,
     LEADS_FILE,
@@ -94,7 +94,7 @@ def describe_as_new(results: Path, study: Study) -> str:
     means = errors.mean()
     weeks, count = int(table["weeks"].iloc[0]), len(errors)
     parts = [
-        f"For a new {study.client_word} with {counted(weeks, 'week')} of readings, the "
+        f"For a new {study.client_word} with {count_in_words(weeks, 'week')} of readings, the "
         f"forecaster that plfl forecast --new takes, {_with_label(first_name)}, had an error "
         f"of {means[first_name]:.3f}"
     ]

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
-from plfl.base.text import capitalise, counted
+from plfl.base.text import capitalise, count_in_words
 from plfl.baselines import pretrained_names
 from plfl.forecast.kept_errors import warn_of_sums
 from plfl.report.answer import answer
@@ -65,7 +65,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
                 best_cells(variant), pretrained=pretrained_names(study.baselines.further)
             ),
             few=[*notes(tables)],
-            failed=_failed(tables),
+            failed=_failed_baselines(tables),
             leads=lead_time_errors(results, study),
             sums=sum_rows(results, study),
             sum_warnings=warn_of_sums(results, study),
@@ -118,7 +118,7 @@ def describe_tuning(study: Study, count: int) -> str:
         return "as configured"
     trials_text = f"{count} trials each, each trained for all rounds"
     if rounds := study.tuning.rounds:
-        choices = counted(count // len(rounds), "choice")
+        choices = count_in_words(count // len(rounds), "choice")
         tried_rounds = words.join_words([*map(str, rounds)])
         trials_text = (
             f"{count} trials each: {choices}, scored after {tried_rounds} rounds of one training"
@@ -129,7 +129,7 @@ def describe_tuning(study: Study, count: int) -> str:
     )
 
 
-def _failed(tables: Tables) -> dict[str, str]:
+def _failed_baselines(tables: Tables) -> dict[str, str]:
     """The error of each baseline that failed, by its label."""
     if "failed" not in (rows := tables.baselines):
         return {}
@@ -142,7 +142,7 @@ def _gaps(tables: Tables) -> str:
     clients = tables.clients
     if "skipped" not in clients or not (touched := clients[clients["skipped"] > 0]).size:
         return ""
-    number = counted(len(touched), tables.study.client_word)
+    number = count_in_words(len(touched), tables.study.client_word)
     share = clients["skipped"].sum() / clients[["windows", "skipped"]].sum().sum()
     return (
         f"{clients['skipped'].sum():,} windows of {number} touch a gap in the readings and are "
@@ -154,7 +154,7 @@ def _idle(tables: Tables) -> str:
     """How many trainings of a federation had no participant in any round; empty if all had one."""
     cells = tables.summary.drop_duplicates(CELL)
     # Clients that receive a model without taking part train nothing.
-    cells = cells[~cells["sharing"].isin(tables.study.plan.schemes.joining)]
+    cells = cells[~cells["sharing"].isin(tables.study.plan.schemes.joining_schemes)]
     count = int((cells["epochs"] == 0).sum()) if "epochs" in cells else 0
     if not count:
         return ""

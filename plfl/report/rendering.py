@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.files import write_text
-from plfl.base.text import counted, format_percent
+from plfl.base.text import count_in_words, format_percent
 from plfl.report import figures
 from plfl.results.tables import Tables
 from plfl.results.words import space_thousands
@@ -42,7 +42,7 @@ def templates(*packages: str) -> jinja2.Environment:
     )
     environment.globals |= {
         "number": space_thousands,
-        "counted": counted,
+        "counted": count_in_words,
         "with_interval": with_interval,
         "format_signed": format_signed,
     }
@@ -105,14 +105,14 @@ def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup
     figure_texts = {}
     for name, stems in figures.available(tables.study).items():
         text = figures.caption(name, tables.study)
-        figure_texts[name] = text, [drawing(folder / f"{stem}.svg", text) for stem in stems]
+        figure_texts[name] = text, [embed_figure(folder / f"{stem}.svg", text) for stem in stems]
     return figure_texts
 
 
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
-def drawing(path: Path, text: str) -> Markup:
+def embed_figure(path: Path, text: str) -> Markup:
     """A figure to embed in the page as a picture, with a label for screen readers."""
     try:
         content = path.read_text(encoding="utf-8")

@@ -64,7 +64,7 @@ def standings(
     headings = {"validation_mase": "Validation MASE"}
     headings |= {"wape": "WAPE, %"} if "wape" in best else {}
     headings |= {"bytes": "MB sent"} if best["bytes"].any() else {}
-    headings |= {column: _heading(column) for column in intervals}
+    headings |= {column: _word_heading(column) for column in intervals}
     places = [axis.column for axis in axes]
     places += ["state"] if len(best["state"].unique()) > 1 else []
     groups = []
@@ -76,7 +76,7 @@ def standings(
     return Standings(list(headings.values()), groups)
 
 
-def _heading(column: str) -> str:
+def _word_heading(column: str) -> str:
     first, _, remainder = column.partition("_")
     if remainder.endswith("_least"):
         return f"Least covered, {remainder.removesuffix('_least')} %"

@@ -26,7 +26,7 @@ from plfl.report.figures.style import (
     style,
 )
 from plfl.report.page import source_of
-from plfl.report.rendering import drawing, link, score, write_page
+from plfl.report.rendering import embed_figure, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.overview import BEST_FILE, MAP_FILE, Overview, longest_axis
@@ -255,7 +255,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
             keeps_models=True,
             found=list(describe_axes(overview)),
             map=_map(overview),
-            picture=drawing(figures / f"{STEM}.svg", CAPTION),
+            picture=embed_figure(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
             standings=standings(
                 overview.table(BEST_FILE),

@@ -45,7 +45,7 @@ class Verdict:
     """P value of the answer, corrected by Holm's method over all claims."""
     p_alone: float | None = None
     """The p value before it, corrected for the number of comparisons if any one is sufficient."""
-    deciding: Difference | None = None
+    deciding_difference: Difference | None = None
     """The comparison that decides; None for counted quantities."""
     sufficient: int = 1
     """Of how many comparisons any one could have decided the claim."""
@@ -119,7 +119,7 @@ def _judge_claim(claim: Claim, study: Study, variants: Sequence[Variant]) -> Ver
 def judge(pairs: Sequence[Contest]) -> Verdict:
     """Judge whether all comparisons are positive, or one is clearly negative, before Holm's
     correction."""
-    scored_contests = [contest for contest in pairs if contest.difference.scored]
+    scored_contests = [contest for contest in pairs if contest.difference.scored_differences]
     blocking, excused = (
         sorted({n for contest in pairs for n in contest.diverged_forecasters[i]}) for i in (0, 1)
     )
@@ -169,7 +169,9 @@ def _evidence(deciding: Contest, different: Sequence[Contest], supporting: int) 
     sides = f"{deciding.label(0)} against {deciding.label(1)}"
     if len(different) > 1:
         return f"{supporting} of {len(different)} comparisons support it; decided by {sides}"
-    by_state = zip(deciding.difference.scored, deciding.difference.clients(), strict=True)
+    by_state = zip(
+        deciding.difference.scored_differences, deciding.difference.clients(), strict=True
+    )
     effects = [f"{state} {gains.mean():+.3g}" for state, gains in by_state]
     return f"{sides}: {', '.join(effects)}" if len(effects) > 1 else sides
 
@@ -180,14 +182,18 @@ def settle(verdicts: Sequence[Verdict], client_word: str = "client") -> list[Ver
     adjusted = iter(holm([v.p for v in verdicts if v.p is not None]).tolist())
     settled = [v if v.p is None else replace(v, p=next(adjusted)) for v in verdicts]
     level = open_level(v.p for v in settled if v.p is not None)
-    return [v if v.p is None or v.p < ALPHA else _undecided(v, level, client_word) for v in settled]
+    return [
+        v if v.p is None or v.p < ALPHA else _make_undecided(v, level, client_word) for v in settled
+    ]
 
 
-def _undecided(verdict: Verdict, level: float, client_word: str) -> Verdict:
+def _make_undecided(verdict: Verdict, level: float, client_word: str) -> Verdict:
     """The verdict as undecided, with what would decide it at this `level`."""
-    if verdict.deciding is None:
+    if verdict.deciding_difference is None:
         return replace(verdict, answer="undecided")
-    remedy = verdict.remedy or advice(verdict.deciding, level, verdict.sufficient, client_word)
+    remedy = verdict.remedy or advice(
+        verdict.deciding_difference, level, verdict.sufficient, client_word
+    )
     return replace(verdict, answer="undecided", remedy=remedy)
 
 

@@ -11,9 +11,9 @@ import pandas as pd
 from plfl.base.errors import Problem, ResultsError, suggest_name
 from plfl.base.text import list_names, print_table
 from plfl.results.contest import difference_columns
-from plfl.results.dominance import deciding
+from plfl.results.dominance import deciding_clients
 from plfl.results.records import MODELS, ModelKind
-from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
+from plfl.results.scores import Forecaster, WeeklyScores, pool, scores
 from plfl.results.tables import Tables, refuse_contradictions
 
 EXPLORATORY = "exploratory: no claim that the study names (`plfl claims` judges those)"
@@ -154,15 +154,15 @@ def _compare(
     }
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    difference = pooled([a.lead(b)], bool(trained_sides))
+    difference = pool([a.lead(b)], bool(trained_sides))
     notes += [
         f"{names}: {list_names(decided, 3)} {'decides' if len(decided) == 1 else 'decide'} a mean, "
         f"{table[name].mean():,.1f}; the median over clients is {table[name].median():.3f}"
         for name in means
-        if (decided := deciding(table.set_index("client")[name]))
+        if (decided := deciding_clients(table.set_index("client")[name]))
     ]
     row: dict[str, Any] = {name: table[name].mean() for name in means}
-    return row | (difference_columns(difference) if difference.scored else {}), table
+    return row | (difference_columns(difference) if difference.scored_differences else {}), table
 
 
 def _select_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:

@@ -32,10 +32,10 @@ from plfl.results.checksums import write_sums
 from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests
 from plfl.results.records import read_csv, refuse_damage
-from plfl.results.scores import pooled
+from plfl.results.scores import pool
 from plfl.results.selection import scheme_method_pairs
 from plfl.results.tables import refuse_contradictions
-from plfl.results.variants import Variant, grouped
+from plfl.results.variants import Variant, group_variants
 from plfl.study import Study
 
 COMPARISONS_FILE = "comparisons.csv"
@@ -102,7 +102,7 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
 
 def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:
     """The variants at each place on the axes, whose origins are pooled, with the place in words."""
-    for group in grouped(variants, [ORIGINS]):
+    for group in group_variants(variants, [ORIGINS]):
         yield words.word_place(study, group[0].place, [ORIGINS]), group
 
 
@@ -118,7 +118,7 @@ def contest_of(
         (contest,) = contests(study, group, better, than, **options)
     except NotInStudyError:
         return None
-    return contest if contest.difference.scored else None
+    return contest if contest.difference.scored_differences else None
 
 
 def find_lead(study: Study, group: Sequence[Variant]) -> Contest | None:
@@ -155,8 +155,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 )
                 for score_set in score_sets
             ]
-            difference = replace(pooled(own_score_sets, is_trained=False), is_sampled=False)
-            if not difference.scored:
+            difference = replace(pool(own_score_sets, is_trained=False), is_sampled=False)
+            if not difference.scored_differences:
                 continue
             errors = [
                 float(rival.forecaster.select([client]).sum(axis=2).mean())
@@ -232,7 +232,7 @@ def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dic
             name = words.word_scheme(study, scheme)
             text = f"{name}: the others' model against the best naive forecast"
             sides = {"better": scheme, "than": ", ".join(naive)}
-            yield {"text": words.capitalised(study, text), **sides, **contest.row}
+            yield {"text": words.capitalise_sentence(study, text), **sides, **contest.row}
 
 
 def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
@@ -240,7 +240,7 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
     of each sharing scheme, method and model. Values with other test sets are left out."""
     for axis in (axis for axis in study.plan.axes if axis.key != ORIGINS):
         first, *other_labels = axis.choices
-        for group in grouped(variants, [axis.column, ORIGINS]):
+        for group in group_variants(variants, [axis.column, ORIGINS]):
             place = words.word_place(study, group[0].place, [ORIGINS, axis.key])
             pairs = dict.fromkeys(
                 pair for variant in group for pair in scheme_method_pairs(variant.tables.study)

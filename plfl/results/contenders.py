@@ -87,7 +87,7 @@ class Contender(ABC):
     def crosses(self) -> str:
         """What clients send; of a mixture, the most that any of them sends."""
         sharing, method, *_ = self.forecaster.combination
-        return words.crossing(self.study, f"{sharing}-{method}")
+        return words.word_crossing(self.study, f"{sharing}-{method}")
 
     @property
     @abstractmethod
@@ -128,7 +128,7 @@ class Contender(ABC):
         what clients receive for baselines. NotInStudyError: the study does not count it."""
         if column == "bytes_down" and self.crosses == "nothing":
             return 0.0
-        rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
+        rows = self.variant.summary_rows(self.forecaster.model, self.forecaster.name)
         if column not in rows:
             raise NotInStudyError("the study does not simulate time (federation.simulation)")
         return float(rows[column].mean())
@@ -213,7 +213,7 @@ class TrainedContender(_SingleContender):
         return self.forecaster.model
 
     def _summary_rows(self) -> pd.DataFrame:
-        return self.variant.summarised(self.forecaster.model, self.forecaster.name)
+        return self.variant.summary_rows(self.forecaster.model, self.forecaster.name)
 
     def _rows_by_client(self, score: str) -> pd.DataFrame:
         tables = self.variant.tables

@@ -20,10 +20,10 @@ import numpy as np
 from plfl.results import words
 from plfl.results.best import best
 from plfl.results.contenders import Contender, NotInStudyError
-from plfl.results.scores import AXES, WeeklyScores, pooled
+from plfl.results.scores import AXES, WeeklyScores, pool
 from plfl.results.selection import find_contenders
 from plfl.results.statistics import Difference
-from plfl.results.variants import Variant, grouped
+from plfl.results.variants import Variant, group_variants
 from plfl.study import Study
 from plfl.study.axes import parse_place
 
@@ -50,12 +50,12 @@ class Contest:
         contenders = [contender for pair in self.pairs for contender in pair]
         is_trained = any(contender.is_trained for contender in contenders)
         shared = any(contender.variant.shares_tests for contender in contenders)
-        return pooled(self.score_sets, is_trained, shared)
+        return pool(self.score_sets, is_trained, shared)
 
     def error(self, number: int) -> float:
         """The test error of a side, mean over clients and seeds."""
         score_sets = [pair[number].forecaster for pair in self.pairs]
-        return pooled(score_sets).effect if pooled(score_sets).scored else np.nan
+        return pool(score_sets).effect if pool(score_sets).scored_differences else np.nan
 
     def mean(self, number: int, score: str) -> float:
         """A score of a side, mean over clients and seeds (see `Contender.mean`)."""
@@ -94,7 +94,7 @@ class Contest:
     def row(self) -> dict[str, Any]:
         """The columns of `plfl.results.comparisons` that follow from it."""
         labels = {"chosen": self.label(0), "chosen_than": self.label(1)}
-        if not self.difference.scored:
+        if not self.difference.scored_differences:
             return labels
         return (
             labels
@@ -112,7 +112,7 @@ def difference_columns(difference: Difference) -> dict[str, Any]:
         **{"difference": difference.effect, "low": low, "high": high},
         **{"lowest": lowest, "highest": highest},
         **{factor: levels.get(factor, 0) for factor in ("clients", "weeks", "seeds")},
-        "states": len(difference.scored),
+        "states": len(difference.scored_differences),
         "origins": max(map(len, difference.origins.values()), default=0),
     }
 
@@ -134,7 +134,7 @@ def contests(
     free = [axis.column for axis in study.plan.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""
-    for group in grouped(variants, free):
+    for group in group_variants(variants, free):
         for state in states or group[0].tables.study.data.states:
             first, second = (
                 find_contenders(study, group, state, names, score) for names in (better, than)

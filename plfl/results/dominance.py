@@ -25,7 +25,7 @@ def is_decided_by_few(mean: Any, median: Any, clients: Any) -> Any:
     return (clients >= FEWEST_DOMINATED) & (median > 0) & (mean > FACTOR * median)
 
 
-def deciding(mase: pd.Series) -> list[str]:
+def deciding_clients(mase: pd.Series) -> list[str]:
     """The clients that decide the mean of these MASE, by client, the largest first; empty if the
     mean is that of most clients."""
     mase = mase.dropna()
@@ -43,7 +43,7 @@ def notes(tables: Tables) -> Iterator[str]:
     is_decided = is_decided_by_few(*(summary[name] for name in columns))
     for state, rows in summary[is_decided].groupby("state", sort=False):
         mase = _scores(tables, str(state))
-        names = deciding(mase) or [str(mase.idxmax())]
+        names = deciding_clients(mase) or [str(mase.idxmax())]
         worst = rows.loc[rows["mase_mean"].idxmax()]
         verb = "decides" if len(names) == 1 else "decide"
         text = (

@@ -24,7 +24,7 @@ from plfl.results.claims import Answer, name_of_claim
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contenders import Contender, NotInStudyError
 from plfl.results.contest import Contest
-from plfl.results.dominance import deciding
+from plfl.results.dominance import deciding_clients
 from plfl.results.selection import find_contenders
 from plfl.results.statistics import needed_levels, open_level
 from plfl.results.tables import Tables
@@ -41,7 +41,7 @@ FARTHEST_PERSISTENCE = 60
 Outcome = Literal["needs nobody", "not judged"] | Answer
 """Whether to join: what the claim about it was answered, or that what is in use exchanges nothing,
 or that there is no claim."""
-Revealed = Literal["nothing", "models", "open sums", "raw data"]
+Disclosure = Literal["nothing", "models", "open sums", "raw data"]
 """What clients send, the least first."""
 
 
@@ -58,9 +58,9 @@ class Gain:
     """The difference in kWh of errors a month for each client."""
     kwh_alone: float
     """These errors without it."""
-    gaining: int
+    gaining_count: int
     """The number of clients whose error it lowers."""
-    losing: int
+    losing_count: int
     clearly_gaining: int
     """The number of those that gain by more than chance explains."""
     clearly_losing: int
@@ -90,11 +90,13 @@ class MeanErrors:
     """The clients that decide a mean, if they are few."""
 
     @property
-    def counted(self) -> tuple[float, float]:
+    def client_counts(self) -> tuple[float, float]:
         return self.medians if self.deciding_clients else self.means
 
 
-def find_asked(study: Study, comparisons: pd.DataFrame) -> tuple[tuple[str, str], dict[Any, Any]]:
+def find_question(
+    study: Study, comparisons: pd.DataFrame
+) -> tuple[tuple[str, str], dict[Any, Any]]:
     """The two sides that the study asks about, and the row of the claim about them, if it has one.
     A claim about bytes, some states or with a margin asks something else."""
     sides, asked_claim = QUESTIONS[0], {}
@@ -117,7 +119,7 @@ class Joining:
         """`variants`: those of the study, which has no further axes, or only that of its
         origins."""
         self.study, self.variants, self.comparisons = study, variants, comparisons
-        self.sides, self.claim = find_asked(study, comparisons)
+        self.sides, self.claim = find_question(study, comparisons)
 
     @property
     def is_about_use(self) -> bool:
@@ -200,8 +202,8 @@ class Joining:
             high=high,
             kwh=float(clients["kwh_a_month"].mean()),
             kwh_alone=float(clients["kwh_alone"].mean()),
-            gaining=int((clients["gain"] > 0).sum()),
-            losing=int((clients["gain"] < 0).sum()),
+            gaining_count=int((clients["gain"] > 0).sum()),
+            losing_count=int((clients["gain"] < 0).sum()),
             clearly_gaining=int((clients["low"] > 0).sum()),
             clearly_losing=int((clients["high"] < 0).sum()),
             has_intervals=bool(clients["low"].notna().any()),
@@ -244,7 +246,7 @@ class Joining:
         return {name: error for name, error in errors.items() if math.isfinite(error)}
 
     @property
-    def revealed(self) -> Revealed:
+    def disclosure(self) -> Disclosure:
         """What a client sends that joins."""
         joining = [first for first, *_ in self.contest.pairs]
         crosses = {contender.crosses for contender in joining}
@@ -292,7 +294,7 @@ class Joining:
         return MeanErrors(
             (self.contest.error(0), self.contest.error(1)),
             (float(first.median()), float(second.median())),
-            list(dict.fromkeys(name for mase in sides for name in deciding(mase))),
+            list(dict.fromkeys(name for mase in sides for name in deciding_clients(mase))),
         )
 
 

@@ -122,14 +122,14 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
     ):
         for model in variant.models(sharing, method):
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
-            row |= {"model": model, "crosses": words.crossing(study, f"{sharing}-{method}")}
+            row |= {"model": model, "crosses": words.word_crossing(study, f"{sharing}-{method}")}
             forecaster = best(select(variant.scores[model][state], sharing=sharing, method=method))
             if forecaster is None:
                 yield row | {"forecaster": words.word_forecaster(study, f"{sharing}-{method}")}
                 continue
-            means = variant.summarised(model, forecaster.name)
+            means = variant.summary_rows(model, forecaster.name)
             labels = {"state": state, "model": model} | forecaster.combination._asdict()
-            covered = _covered(tables)
+            covered = _coverage_columns(tables)
             by_client = tables.records(["client", *covered], **last, **labels) if covered else None
             contender = contender_of(variant, replace(forecaster, model=model))
             row |= {"forecaster": contender.label}
@@ -146,7 +146,7 @@ def _rows_in_use(variant: Variant) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"state": state, "sharing": name, "method": name, "model": name}
             row |= {"forecaster": f"{words.USE_WORDS[name]}: {use.label}", "crosses": use.crosses}
             row |= {"bytes": use.bytes} | _score_columns(use) | {"cell": ""}
-            covered = _covered(tables)
+            covered = _coverage_columns(tables)
             scores = {
                 column: use.by_client(column)
                 for column in tables.record_columns
@@ -166,10 +166,10 @@ def _baseline_rows(variant: Variant) -> Iterator[dict[str, Any]]:
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
         row |= {"forecaster": words.baseline_label(name), "crosses": means["crosses"]}
         row |= {"bytes": means["bytes"]} | _score_columns(contender_of(variant, forecaster))
-        yield row | _other_scores(rows, rows[["client", *_covered(tables)]])
+        yield row | _other_scores(rows, rows[["client", *_coverage_columns(tables)]])
 
 
-def _covered(tables: Tables) -> list[str]:
+def _coverage_columns(tables: Tables) -> list[str]:
     """The columns of the records with the coverage of an interval."""
     return [name for name in tables.record_columns if re.fullmatch(r"coverage_[\d.]+", name)]
 
@@ -193,16 +193,16 @@ def _score_columns(contender: Contender) -> dict[str, Any]:
     forecaster, is_trained = contender.forecaster, contender.is_trained
     difference = Difference({forecaster.state: forecaster.weekly}, is_trained)
     row = {"cell": forecaster.label, "validation_mase": forecaster.validation}
-    if not difference.scored:
+    if not difference.scored_differences:
         return row
-    by_seed = difference.scored[forecaster.state].mean(axis=0)
+    by_seed = difference.scored_differences[forecaster.state].mean(axis=0)
     low, high = difference.interval
-    by_client = difference.scored[forecaster.state].mean(axis=1)
+    by_client = difference.scored_differences[forecaster.state].mean(axis=1)
     row |= {"mase": by_seed.mean(), "low": low, "high": high}
     row |= {"mase_median": float(np.median(by_client))}
     row |= {"std": by_seed.std(ddof=1) if is_trained and len(by_seed) > 1 else np.nan}
     row |= {"seeds": len(forecaster.seeds)} if is_trained else {}
-    return row | {"clients": len(difference.scored[forecaster.state])}
+    return row | {"clients": len(difference.scored_differences[forecaster.state])}
 
 
 def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:

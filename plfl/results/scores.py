@@ -48,7 +48,7 @@ class WeeklyScores:
         return WeeklyScores(self.state, self.origin, common, lead)
 
 
-def pooled(
+def pool(
     score_sets: Sequence[WeeklyScores], is_trained: bool = True, has_common_tests: bool = False
 ) -> Difference:
     """The difference over states and origins: in each state, of the clients that all sets have,

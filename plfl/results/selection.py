@@ -30,7 +30,9 @@ def scheme_method_pairs(study: Study) -> list[tuple[str, str]]:
 def shown_cell(tables: Tables, state: str) -> Cell | None:
     """The cell whose forecasts are shown for a state: the best federation, if there is one; None if
     every cell diverged; see `Tables.best`."""
-    federated = tables.best("local", state=state, sharing=tables.study.plan.schemes.federated)
+    federated = tables.best(
+        "local", state=state, sharing=tables.study.plan.schemes.federated_schemes
+    )
     return federated or tables.best("local", state=state)
 
 
@@ -82,7 +84,7 @@ def find_contenders(
 
 def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
     """The forecasters of a state that a name without a place stands for, each training once."""
-    study, state_scores = variant.tables.study, variant.scored(score)
+    study, state_scores = variant.tables.study, variant.forecasters_by_score(score)
     grid, pretrained = study.plan.combinations, pretrained_names(study.baselines.further)
     if name in WHOLE_KINDS:
         for model, scores in state_scores.items():

@@ -109,7 +109,7 @@ class Difference:
     set, so nothing varies over them: their scores are a single row."""
 
     @cached_property
-    def scored(self) -> dict[str, Array]:
+    def scored_differences(self) -> dict[str, Array]:
         """The differences (clients, seeds) of clients with a score, of states that have any."""
         tables = {state: table.sum(axis=-1) for state, table in self._by_week.items()}
         return {state: table for state, table in tables.items() if len(table)}
@@ -124,8 +124,9 @@ class Difference:
         return differences
 
     def clients(self) -> list[Array]:
-        """For each state in `scored`, the differences of its clients, means over seeds."""
-        return [table.mean(axis=1) for table in self.scored.values()]
+        """For each state in `scored_differences`, the differences of its clients, means over
+        seeds."""
+        return [table.mean(axis=1) for table in self.scored_differences.values()]
 
     @property
     def effect(self) -> float:
@@ -144,14 +145,14 @@ class Difference:
     @property
     def is_identical(self) -> bool:
         """Whether both sides are equal throughout: then they are one training with two names."""
-        return all((table == 0).all() for table in self.scored.values())
+        return all((table == 0).all() for table in self.scored_differences.values())
 
     @cached_property
     def parts(self) -> dict[str, VariancePart]:
         """The parts of the variance of the effect, by factor, without `clients` if these are not
         sampled, without `seeds` if nothing was trained, and without `weeks` if scores are not sums
         over weeks."""
-        tables = {state: self._by_week[state] for state in self.scored}
+        tables = {state: self._by_week[state] for state in self.scored_differences}
         total = sum(map(len, tables.values()))
         shares = [len(table) / total for table in tables.values()]
         parts = {}
@@ -183,7 +184,7 @@ class Difference:
             )
         if self.is_trained:
             # The states train separately.
-            seeds = [table.mean(axis=0) for table in self.scored.values()]
+            seeds = [table.mean(axis=0) for table in self.scored_differences.values()]
             seed_terms = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
             parts["seeds"] = VariancePart.from_levels(
                 len(seeds[0]), seed_terms, [len(m) - 1 for m in seeds]

@@ -84,7 +84,9 @@ class Variant:
                 forecasters.append(mixed_forecaster)
         return scores_by_model
 
-    def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
+    def forecasters_by_score(
+        self, score: str
+    ) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
         if score == "scaled_crps":
             return self._with_mixtures(score)
@@ -115,7 +117,7 @@ class Variant:
         """A table with these columns first."""
         return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
 
-    def summarised(self, model: ModelKind, name: str) -> pd.DataFrame:
+    def summary_rows(self, model: ModelKind, name: str) -> pd.DataFrame:
         """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
         table = self.tables.summary
         return table[(self._names == name) & (table["model"] == model)]
@@ -130,7 +132,7 @@ class Variant:
 V = TypeVar("V", bound=Variant)
 
 
-def grouped(variants: Iterable[V], free: Collection[str]) -> list[list[V]]:
+def group_variants(variants: Iterable[V], free: Collection[str]) -> list[list[V]]:
     """The variants that differ only on the axes `free`, given by their columns."""
     groups: dict[tuple[str, ...], list[V]] = {}
     for variant in variants:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from plfl import baselines, methods
-from plfl.base.text import capitalise, counted
+from plfl.base.text import capitalise, count_in_words
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
 from plfl.config.sections import BASELINE, Claim, Scheme
 from plfl.optimizers import client as client_opts
@@ -130,7 +130,8 @@ def describe_shared(study: Study, sharing: str) -> str:
     block = study.sharing[sharing]
     if isinstance(block, Scheme):
         if block.history:
-            return f"a new {study.client_word} with {counted(block.history, 'week')} of readings"
+            weeks = count_in_words(block.history, "week")
+            return f"a new {study.client_word} with {weeks} of readings"
         raw = block.join == "raw"
         return "a network on the raw data of all" if raw else "received without taking part"
     if not block:
@@ -194,7 +195,7 @@ def word_mixture(labels: Sequence[str], client_word: str = "client") -> str:
     (second, second_count), *rest = other_labels
     parts = [f"{first} for {count} of {len(labels)} {client_word}s", f"for {second_count} {second}"]
     other_count = sum(number for _, number in rest)
-    parts += [f"for {counted(other_count, 'other')}"] if other_count else []
+    parts += [f"for {count_in_words(other_count, 'other')}"] if other_count else []
     return ", ".join(parts)
 
 
@@ -206,7 +207,7 @@ def usual_forecaster(labels: Sequence[str]) -> str:
         return first
     others = [other_labels[0][0]]
     if remaining_count := len(other_labels) - 1:
-        others.append(counted(remaining_count, "other"))
+        others.append(count_in_words(remaining_count, "other"))
     return f"{'mostly ' * (2 * count > len(labels))}{first}, sometimes {join_words(others, 'or')}"
 
 
@@ -246,7 +247,7 @@ def word_side(
     return f"the best of {join_words(words)}"
 
 
-def crossing(study: Study, name: str) -> str:
+def word_crossing(study: Study, name: str) -> str:
     """What the clients of a forecaster send: models, nothing, or raw data; new ones use models."""
     return CROSSES.get(find_kind(study, name), "models")
 
@@ -319,10 +320,10 @@ def word_claim(study: Study, named_claim: Claim) -> str:
         differ.add("sharing")
     axes = [words[axis] for axis in named_claim.each if axis not in differ]
     text = f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")
-    return capitalised(study, text)
+    return capitalise_sentence(study, text)
 
 
-def capitalised(study: Study, text: str) -> str:
+def capitalise_sentence(study: Study, text: str) -> str:
     """A sentence with a capital first letter. Names of sharing schemes, and such as pFedMe, keep
     theirs."""
     is_name = text.partition(" (")[0] in study.sharing or text[1].isupper()
@@ -361,7 +362,7 @@ def word_scope(row: Any, are_meters: bool) -> str:
     fewest_levels |= {"weeks": (1, "week"), "seeds": (1, "seed")}
     counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in fewest_levels}
     return ", ".join(
-        counted(counts[name], word)
+        count_in_words(counts[name], word)
         for name, (fewest, word) in fewest_levels.items()
         if counts[name] >= fewest
     )

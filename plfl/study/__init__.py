@@ -11,7 +11,7 @@ from pydantic import ValidationError, model_validator
 from plfl import plugins
 from plfl.base.errors import ConfigError, Problem, collect_problems, suggest_name
 from plfl.base.text import list_names
-from plfl.config.messages import ContradictionError, explain, read
+from plfl.config.error_messages import ContradictionError, explain, read
 from plfl.config.sections import Grid
 from plfl.plugins.registry import ALGORITHM_PACKAGES, algorithm
 from plfl.study import axes
@@ -143,7 +143,7 @@ class Study(StudyKeys):
         yield from task.problems(data, windows, federation)
         yield from check_selection(task, data, federation)
         yield from check_weighting(federation, algorithms)
-        joining = [name for name in self.grid.sharing if name in plan.schemes.joining]
+        joining = [name for name in self.grid.sharing if name in plan.schemes.joining_schemes]
         yield from check_simulation(federation.simulation, data, joining)
         yield from check_privacy(federation, data, algorithms)
         yield from check_start(federation)
@@ -155,7 +155,7 @@ class Study(StudyKeys):
         yield from check_channel(self.channel, methods)
         if self.channel.secure:
             yield from check_sums(self.channel, federation, task, algorithms)
-            late = {name: plan.schemes.joining[name] for name in joining}
+            late = {name: plan.schemes.joining_schemes[name] for name in joining}
             yield from check_crowds(federation, data, late)
         yield from check_covariates(windows, data)
         yield from check_target(windows, self.model)
@@ -168,14 +168,14 @@ class Study(StudyKeys):
             schemes = "sharing schemes", len(self.grid.sharing)
             yield from check_combinations(self.grid, plan.unshareable, *schemes)
         if federation.privacy.clip is not None:
-            yield from check_private_schemes(self.grid, plan.schemes.joining)
+            yield from check_private_schemes(self.grid, plan.schemes.joining_schemes)
         yield from check_history(windows, data, task, federation, self.tuning)
-        yield from check_joining(plan.schemes.joining, windows, federation)
+        yield from check_joining(plan.schemes.joining_schemes, windows, federation)
         optimisers = "optimisers", len(self.grid.client_opt) * len(self.grid.server_opt)
         yield from check_combinations(self.grid, plan.combinations.refusals, *optimisers)
         yield from check_paths(self.tuning, self.grid)
         yield from check_values(self.tuning, algorithms)
-        yield from check_budgets(self.tuning, plan.untuned)
+        yield from check_budgets(self.tuning, plan.untuned_candidates)
 
     def _problems_of_axes(self) -> Iterator[Problem]:
         """Problems of the further axes, or else of the variants."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.messages import allowed, show_key
+from plfl.config.error_messages import list_allowed, show_key
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
 
@@ -78,7 +78,7 @@ def axes(grid: Grid, data: Data) -> list[Axis]:
     if len(data.origin_dates) > 1:
         axis_keys["data.origins"] = {str(cut): [str(cut)] for cut in data.origin_dates}
     return [
-        Axis(key, short, _labelled(values))
+        Axis(key, short, _label_values(values))
         for (key, values), short in zip(axis_keys.items(), short_names(axis_keys), strict=True)
     ]
 
@@ -125,10 +125,10 @@ def parse_place(name: str, axes_of_study: Sequence[Axis]) -> tuple[dict[str, str
     for part in label.split(",") if slash else []:
         short, _, value = part.partition("=")
         if short not in by_short:
-            raise ValueError(f"{short} is no axis of the grid; {allowed(short, by_short)}")
+            raise ValueError(f"{short} is no axis of the grid; {list_allowed(short, by_short)}")
         axis = by_short[short]
         if value not in axis.choices:
-            raise ValueError(f"{short}: {value} is unknown; {allowed(value, axis.choices)}")
+            raise ValueError(f"{short}: {value} is unknown; {list_allowed(value, axis.choices)}")
         place[axis.key] = value
     return place, cell_name
 
@@ -174,7 +174,7 @@ def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Ite
     if overlapping:
         yield Problem(place, f"is a part of the axis {overlapping[0]!r}", "keep one of them")
     searched = (path for search in (tuning.search, tuning.alone) for path in search)
-    for path in filter(None, (_tuned(key, path) for path in searched)):
+    for path in filter(None, (_find_tuned_path(key, path) for path in searched)):
         yield Problem(place, f"`tuning` chooses it, too ({path})", "remove one of them")
     if isinstance(values, Mapping):
         labels = list(values)
@@ -196,7 +196,7 @@ def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Ite
         yield Problem(place, "lists a value twice", "remove duplicates")
 
 
-def _labelled(values: Any) -> dict[str, Any]:
+def _label_values(values: Any) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return {str(label): value for label, value in values.items()}
     return {as_label(value): value for value in values}
@@ -207,14 +207,14 @@ def _unknown(key: str, study: type[Section]) -> str | None:
     cannot be an axis."""
     first = key.split(".", maxsplit=1)[0]
     if first not in study.model_fields:
-        return f"unknown key; {allowed(first, [*Grid.model_fields, *study.model_fields])}"
+        return f"unknown key; {list_allowed(first, [*Grid.model_fields, *study.model_fields])}"
     for fixed, reason in FIXED.items():
         if key == fixed or key.startswith(f"{fixed}."):
             return f"cannot be an axis: `{fixed}` {reason}"
     return None
 
 
-def _tuned(key: str, path: str) -> str | None:
+def _find_tuned_path(key: str, path: str) -> str | None:
     """`path` if this path of the search refers to the key of an axis."""
     kind, name, last = [*path.split(".", 2), "", ""][:3]
     parts = key.split(".")

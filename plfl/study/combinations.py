@@ -58,7 +58,7 @@ class Candidate:
     server_opt: ServerOpt
     method: Method | None
     """None if clients train alone."""
-    tuned: Values = ()
+    tuned_values: Values = ()
     """The values that differ from the study's own, by path."""
 
     @property
@@ -66,7 +66,7 @@ class Candidate:
         """The tuned values as text: `client_opt.adam.lr=0.001, server_opt.fedavg.lr=0.1`."""
         return ", ".join(
             f"{path}={value:g}" if isinstance(value, float) else f"{path}={value}"
-            for path, value in self.tuned
+            for path, value in self.tuned_values
         )
 
 
@@ -195,7 +195,9 @@ def _replace_values(base: Candidate, values: Mapping[str, Value]) -> Candidate:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         tuned = (f"{kind}.{algorithm.name}.{key}", getattr(replaced_algorithm, key))
-        base = replace(base, **{kind: replaced_algorithm, "tuned": (*base.tuned, tuned)})
+        base = replace(
+            base, **{kind: replaced_algorithm, "tuned_values": (*base.tuned_values, tuned)}
+        )
     return base
 
 
@@ -222,7 +224,7 @@ class Combinations:
 
     def _candidates_of(self, method: str, client_opt: str, server_opt: str) -> list[Candidate]:
         """The candidates of these three algorithms, if clients train with a server."""
-        untuned = self._untuned(method, client_opt, server_opt, trains_alone=False)
+        untuned = self._make_untuned(method, client_opt, server_opt, trains_alone=False)
         try:
             return candidates(untuned, self.tuning.search, self.tuning.trials)
         except ValueError:  # reported by `check_values`
@@ -260,13 +262,15 @@ class Combinations:
         )
         return next(is_repeated) != (method, server_opt)
 
-    def untuned(self, combination: Combination) -> Candidate:
+    def untuned_candidate(self, combination: Combination) -> Candidate:
         """The algorithms of a combination with the study's own hyperparameters; without the method
         where clients train alone, because it has no effect there."""
         sharing, method, client_opt, server_opt = combination
-        return self._untuned(method, client_opt, server_opt, self.trains_alone(sharing, method))
+        return self._make_untuned(
+            method, client_opt, server_opt, self.trains_alone(sharing, method)
+        )
 
-    def _untuned(
+    def _make_untuned(
         self, method: str, client_opt: str, server_opt: str, trains_alone: bool
     ) -> Candidate:
         return Candidate(
@@ -277,12 +281,12 @@ class Combinations:
 
     def candidates(self, combination: Combination) -> list[Candidate]:
         """The algorithms of a combination, with each choice of hyperparameters that is tried."""
-        untuned, search = self.untuned(combination), self._search(combination)
+        untuned, search = self.untuned_candidate(combination), self._search(combination)
         return candidates(untuned, search, self.tuning.trials)
 
     def count_trials(self, combination: Combination) -> int:
         """The number of trials of a combination: its `candidates`, with all numbers of rounds."""
-        untuned, search = self.untuned(combination), self._search(combination)
+        untuned, search = self.untuned_candidate(combination), self._search(combination)
         trials_each = self.tuning.trials or count(untuned, search)
         return trials_each * max(1, len(self.tuning.rounds))
 

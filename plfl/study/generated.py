@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from plfl.base.files import write_text
 from plfl.config.algorithms import BLOCKS, AlgorithmBlock
-from plfl.config.messages import flow, sections_in
+from plfl.config.error_messages import flow, sections_in
 from plfl.config.named import DEFAULT_TASK, available_baselines, available_models, available_tasks
 from plfl.config.sections import Data
 from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
@@ -44,7 +44,7 @@ GUIDES = {
 """The sentence on each key that selects one of several blocks by a `name`."""
 
 
-def generated() -> dict[str, str]:
+def generate_files() -> dict[str, str]:
     """The content of each generated file, by its path from the root of the repository."""
     defaults = Study.parse({}, "the defaults")  # imports the plug-ins of installed packages
     return {
@@ -56,7 +56,7 @@ def generated() -> dict[str, str]:
 def write(root: Path) -> list[Path]:
     """Write the generated files below `root` and return their paths."""
     paths = []
-    for name, text in generated().items():
+    for name, text in generate_files().items():
         write_text(root / name, text)
         paths.append(root / name)
     return paths
@@ -75,7 +75,7 @@ def schema() -> dict[str, Any]:
     schema_keys["$defs"]["Baselines"]["properties"]["further"]["items"] = items
     blocks: list[type[Section]] = [Data, *BLOCKS.values()]
     for block in blocks:
-        extended = block.extended().model_json_schema()
+        extended = block.extend().model_json_schema()
         schema_keys["$defs"] |= extended.pop("$defs") | {block.__name__: extended}
     return schema_keys
 
@@ -102,13 +102,13 @@ def _text(text: str) -> str:
 def _reference(block: Section, path: str) -> Iterator[str]:
     """The tables of a block and of the blocks in it."""
     if isinstance(block, AlgorithmBlock):
-        block = BLOCKS[block.kind].extended()()
+        block = BLOCKS[block.kind].extend()()
         yield from _choices(path, {name: getattr(block, name) for name in type(block).model_fields})
         return
     fields = type(block).model_fields
     plain = [key for key in fields if not isinstance(getattr(block, key), Section)]
     if plain:
-        yield _heading(path, (_text(type(block).__doc__ or "") if path else ""))
+        yield _word_heading(path, (_text(type(block).__doc__ or "") if path else ""))
         yield _table(["key: default (allowed)", "meaning"], [_cells(block, key) for key in plain])
     for key in fields:
         value, place = getattr(block, key), f"{path}.{key}".removeprefix(".")
@@ -122,7 +122,7 @@ def _reference(block: Section, path: str) -> Iterator[str]:
         elif isinstance(value, Section):
             yield from _reference(value, place)
         elif choices := sections_in(fields[key].annotation):
-            yield from _choices(place, dict(_selected(c) for c in choices))
+            yield from _choices(place, dict(_select_block(c) for c in choices))
 
 
 def table_of_keys(block: type[Section], keys: Iterable[str]) -> str:
@@ -131,7 +131,7 @@ def table_of_keys(block: type[Section], keys: Iterable[str]) -> str:
     return _table(["key: default (allowed)", "meaning"], rows)
 
 
-def _selected(choice: type[Section]) -> tuple[str, Section]:
+def _select_block(choice: type[Section]) -> tuple[str, Section]:
     """A block of keys that may be the value of a key, with the name that selects it."""
     selector = choice.model_fields.get("name")
     return get_args(selector.annotation)[0] if selector else "block", _example(choice)
@@ -145,7 +145,7 @@ def _choices(path: str, blocks: dict[str, Section]) -> Iterator[str]:
         for key in type(block).model_fields:
             if key != "name":
                 owners.setdefault(_cells(block, key), []).append(f"`{name}`")
-    yield _heading(path, GUIDES[path])
+    yield _word_heading(path, GUIDES[path])
     rows = [(key, ", ".join(names), meaning) for (key, meaning), names in owners.items()]
     yield _table(["key: default (allowed)", "of", "meaning"], rows)
 
@@ -156,7 +156,7 @@ def _example(cls: type[Section]) -> Section:
     return cls.model_construct(**dict.fromkeys(required))
 
 
-def _heading(path: str, about: str) -> str:
+def _word_heading(path: str, about: str) -> str:
     title = f"`{path}`" if path else "Top level"
     return f"\n## {title}\n" + (f"\n{textwrap.fill(about, 120)}\n" if about else "")
 
@@ -169,7 +169,7 @@ def _cells(block: Section, key: str) -> tuple[str, str]:
     meaning = _text(prop.get("description", ""))
     first = f"`{key}`, required" if is_required else f"`{key}: {flow(default)}`"
     shows_type = not is_required and default is not None
-    allowed = _allowed(prop, shows_type)
+    allowed = _word_allowed(prop, shows_type)
     is_told = "enum" in prop and all(f"`{value}`" in meaning for value in prop["enum"])
     return f"{first} ({allowed})" if allowed and not is_told else first, meaning
 
@@ -181,16 +181,18 @@ def _table(titles: list[str], rows: Iterable[Iterable[str]]) -> str:
     return f"\n{lines[0]}{rule}\n" + "".join(lines[1:])
 
 
-def _allowed(prop: dict[str, Any], type_is_known: bool) -> str:
+def _word_allowed(prop: dict[str, Any], type_is_known: bool) -> str:
     """What a JSON schema allows, in a few words, without null, which the meaning of each key
     explains, and lower bounds of 0 and 1, which are obvious."""
     if "enum" in prop:
         return ", ".join(f"`{value}`" for value in prop["enum"])
     if "anyOf" in prop:
         options = [option for option in prop["anyOf"] if option.get("type") != "null"]
-        return " or ".join(filter(None, (_allowed(choice, type_is_known) for choice in options)))
+        return " or ".join(
+            filter(None, (_word_allowed(choice, type_is_known) for choice in options))
+        )
     if prop.get("type") == "array":
-        item_text = _allowed(prop.get("items") or {}, type_is_known)
+        item_text = _word_allowed(prop.get("items") or {}, type_is_known)
         return item_text if type_is_known else f"list of {item_text}" if item_text else "list"
     kind = "" if type_is_known else str(prop.get("type", ""))
     low = prop.get("minimum", prop.get("exclusiveMinimum", 0))

@@ -45,7 +45,7 @@ class StudyKeys(Section):
     plugins: list[Path] = []
     """Python files with your own methods, optimisers, models, baselines or figures, relative to the
     study's file (docs/add-an-algorithm.md)."""
-    data: SerializeAsAny[Data] = Field(default_factory=lambda: Data.extended()())
+    data: SerializeAsAny[Data] = Field(default_factory=lambda: Data.extend()())
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=find_task(DEFAULT_TASK))
     model: ChosenModel = Field(default_factory=find_model(DEFAULT))
@@ -71,5 +71,5 @@ class StudyKeys(Section):
     def _validate_with_blocks_of_plugins(
         cls, raw: Any, built_in: ValidatorFunctionWrapHandler
     ) -> Any:
-        block = Data.extended()
+        block = Data.extend()
         return block.model_validate(raw) if isinstance(raw, Mapping) else built_in(raw)

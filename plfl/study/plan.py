@@ -111,7 +111,7 @@ class StudyPlan:
     def parameters(self, patterns: Iterable[str]) -> list[str]:
         """Names of the model's parameters that match any of the patterns, in the model's order."""
         layout = self.layout
-        matching_names = {name for pattern in patterns for name in layout.matching(pattern)}
+        matching_names = {name for pattern in patterns for name in layout.match(pattern)}
         return [name for name in layout.names if name in matching_names]
 
     @cached_property
@@ -169,9 +169,9 @@ class StudyPlan:
         ]
 
     @property
-    def untuned(self) -> dict[str, tuple[Candidate, bool]]:
+    def untuned_candidates(self) -> dict[str, tuple[Candidate, bool]]:
         """The first cell of each combination: its algorithms, and whether clients train alone."""
-        untuned = self.combinations.untuned
+        untuned = self.combinations.untuned_candidate
         first = {cell.combination: cell for cell in reversed(self.cells)}
         return {str(c): (untuned(names), self.is_alone(c)) for names, c in first.items()}
 
@@ -215,7 +215,7 @@ class StudyPlan:
         if keys.task.name != DEFAULT_TASK or keys.task.widening != "none":
             settings["task"] = keys.task.settings
         settings |= keys.task.split_settings(keys.data)
-        if scheme := self.schemes.joining.get(cell.sharing):
+        if scheme := self.schemes.joining_schemes.get(cell.sharing):
             settings["scheme"] = scheme.model_dump(mode="json", exclude_none=True)
         if keys.tuning.rounds:
             settings["rounds"] = keys.tuning.rounds

@@ -24,20 +24,20 @@ class SharingSchemes:
         return {name: b.share if isinstance(b, Scheme) else b for name, b in blocks}
 
     @cached_property
-    def joining(self) -> dict[str, Scheme]:
+    def joining_schemes(self) -> dict[str, Scheme]:
         """The sharing schemes in which clients take part without training in the rounds."""
         return {name: block for name, block in self.blocks.items() if isinstance(block, Scheme)}
 
     def joins(self, sharing: str) -> Literal["unseen", "raw"] | None:
         """How clients take part in a sharing scheme; None: in the rounds."""
-        return self.joining[sharing].join if sharing in self.joining else None
+        return self.joining_schemes[sharing].join if sharing in self.joining_schemes else None
 
     def shares_nothing(self, sharing: str) -> bool:
         """Whether a sharing scheme shares no parameter."""
         return not self.patterns[sharing]
 
     @property
-    def federated(self) -> list[str]:
+    def federated_schemes(self) -> list[str]:
         """The sharing schemes of the grid that share parameters, but no raw data; without those
         of `for_new`."""
         schemes = [name for name in self.grid if name not in self.for_new]
@@ -46,5 +46,7 @@ class SharingSchemes:
     @property
     def for_new(self) -> dict[str, int]:
         """The sharing schemes that tell what a new client can expect, with the weeks it knows."""
-        schemes = {name: self.joining[name] for name in self.grid if name in self.joining}
+        schemes = {
+            name: self.joining_schemes[name] for name in self.grid if name in self.joining_schemes
+        }
         return {name: block.history for name, block in schemes.items() if block.history}

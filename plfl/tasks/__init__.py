@@ -8,5 +8,5 @@ from plfl.interfaces.task import Task as Task
 
 def check_calibration(task: Task, dataset: Dataset) -> None:
     """Refuse a dataset where a client has too few validation windows for conformal widths."""
-    if problems := list(task.uncalibrated(dataset)):
+    if problems := list(task.find_uncalibrated(dataset)):
         raise DataError(*problems)

@@ -87,7 +87,7 @@ class Forecast(LoadTask):
             case Distillation(weight, _):
                 return (targets + weight * outputs) / (1 + weight)
             case CorrectedDistillation():
-                return _corrected(term, outputs, targets, clients)
+                return _correct_term(term, outputs, targets, clients)
             case NotTrueDistillation() | Restriction():
                 raise ValueError("forecasts have no classes")
             case _:
@@ -99,11 +99,11 @@ class Forecast(LoadTask):
         """Loads in kWh per interval."""
         return dataset.in_kwh(client, starts, outputs)
 
-    def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
+    def as_bands(self, dataset: Dataset, predictions: Floats) -> Floats:
         """Forecasts (W,) or (W, H) as intervals of no width, (W, H, 3)."""
         return predictions.reshape(len(predictions), dataset.horizons, 1).repeat(3, axis=-1)
 
-    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
+    def export(self, loads: Tensor, widths: Tensor | None) -> Tensor:
         """Loads (B,) or (B, H); with widths, loads between the ends of intervals (B, H, 3)."""
         if widths is None:
             return loads
@@ -139,7 +139,7 @@ class Forecast(LoadTask):
         return dict.fromkeys(self.shares, (f"{name}_lower", f"{name}_upper"))
 
 
-def _corrected(
+def _correct_term(
     term: CorrectedDistillation, teacher: Tensor, targets: Tensor, clients: Tensor
 ) -> Tensor:
     bins = torch.bucketize(teacher, term.edges)

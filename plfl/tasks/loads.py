@@ -38,15 +38,15 @@ class LoadTask(Task):
 
     @property
     def intervals(self) -> dict[str, tuple[int, int]]:
-        """The places in `banded` of the ends of each interval, in the order of `shares`."""
+        """The places in `as_bands` of the ends of each interval, in the order of `shares`."""
         raise NotImplementedError
 
     @property
     def middle(self) -> int:
-        """The place in `banded` of the point forecast."""
+        """The place in `as_bands` of the point forecast."""
         raise NotImplementedError
 
-    def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
+    def as_bands(self, dataset: Dataset, predictions: Floats) -> Floats:
         """Predictions (W, H, K): of each target all ends and the point forecast, ascending."""
         raise NotImplementedError
 
@@ -77,7 +77,7 @@ class LoadTask(Task):
         widest = next(iter(self.shares.values()), 0.0)
         return 1 if self.widening == "none" else conformal.fewest_scores(widest)
 
-    def uncalibrated(self, dataset: Dataset) -> Iterator[Problem]:
+    def find_uncalibrated(self, dataset: Dataset) -> Iterator[Problem]:
         if self.widening == "none":
             return
         percent, needed_windows = next(iter(self.shares)), self.fewest_windows
@@ -95,7 +95,7 @@ class LoadTask(Task):
         """Conformal widths (H, I) of the intervals of each target, the widest interval first; for
         adaptive widths (2, H, I): first these widths, then their steps η."""
         starts = dataset.starts(client, "validation")
-        scores = self._outside_bands(dataset, starts, self.banded(dataset, predictions))
+        scores = self._outside_bands(dataset, starts, self.as_bands(dataset, predictions))
         widths = np.empty((dataset.horizons, len(self.intervals)))
         for i, share in enumerate(self.shares.values()):
             for h in range(dataset.horizons):
@@ -117,7 +117,7 @@ class LoadTask(Task):
         """Conformal widths (H, I) before they follow any load."""
         return widths[0] if self.widening == "adaptive" else widths
 
-    def widened(
+    def widen(
         self,
         dataset: Dataset,
         client: int,
@@ -127,9 +127,9 @@ class LoadTask(Task):
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
         If ends cross after that, the outer end is moved outwards, which widens its interval."""
-        bands, kwh = self.banded(dataset, predictions).copy(), dataset.view.scale[client] * widths
+        bands, kwh = self.as_bands(dataset, predictions).copy(), dataset.view.scale[client] * widths
         if self.widening == "adaptive":
-            kwh = self._followed(dataset, client, starts, bands, kwh)
+            kwh = self._follow_widths(dataset, client, starts, bands, kwh)
         for i, (low, high) in enumerate(self.intervals.values()):
             bands[..., low] -= kwh[..., i]
             bands[..., high] += kwh[..., i]
@@ -138,7 +138,7 @@ class LoadTask(Task):
         bands[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
         return bands
 
-    def _followed(
+    def _follow_widths(
         self,
         dataset: Dataset,
         client: int,

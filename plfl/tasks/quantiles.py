@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from plfl.base import Tensor
 from plfl.base.lazy import torch
-from plfl.config.messages import refusal
+from plfl.config.error_messages import refusal
 from plfl.interfaces.annotations import Dataset, Split
 from plfl.interfaces.task import Floats, Widening
 from plfl.interfaces.terms import Objective, Term
@@ -104,10 +104,10 @@ class Quantiles(LoadTask):
         quantiles = outputs.reshape(len(starts), dataset.horizons, len(self.levels))
         return np.sort(dataset.in_kwh(client, starts, quantiles), axis=-1)
 
-    def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
+    def as_bands(self, dataset: Dataset, predictions: Floats) -> Floats:
         return predictions
 
-    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
+    def export(self, loads: Tensor, widths: Tensor | None) -> Tensor:
         """Quantiles (B, H, Q)."""
         # Unlike len(), the shape makes an exported program accept any number of windows.
         quantiles = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values

@@ -29,11 +29,11 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import Pinball
 from plfl.training.native.compile import (
     CompileError,
-    Mirrored,
+    KernelStructure,
     build_kernel,
+    find_supported,
     load_kernel,
     structure,
-    supported,
 )
 from plfl.training.native.flags import BUILDS
 from plfl.training.stacked import Stacked
@@ -160,7 +160,7 @@ class Fused:
             fields["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
         if task.steps is not None:
             fields["row_steps"] = _steps(task.steps, S, K)
-        if (average := task.tracked.average) is not None:
+        if (average := task.tracked_rows.average) is not None:
             fields["averaged"] = average.steps.double().expand(S, 1).contiguous()
             fields["limit"] = average.decay
         return fields
@@ -276,7 +276,7 @@ def _rows_at(table: RowTable, rows: NDArray[np.int64]) -> NDArray[np.float32]:
 
 def _trained_arrays(task: LocalTask) -> dict[str, Tensor]:
     """The tensors of a task that the kernel changes, by the kernel's names."""
-    tracked = task.tracked
+    tracked = task.tracked_rows
     tensors = {"theta": task.rows}
     tensors |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
     if tracked.average is not None:
@@ -314,7 +314,7 @@ def _steps_taken(task: LocalTask) -> Tensor | None:
     return torch.stack([parts[0][:, 0], parts[-1][:, 0]], 1)
 
 
-def _rule(optimiser: ClientOpt) -> Mirrored | None:
+def _rule(optimiser: ClientOpt) -> KernelStructure | None:
     """An optimiser as the kernel describes it: one that it supports, or one that inherits its step.
     The kinds are those of `Kind` in optimisers.h."""
     step, settings = type(optimiser).step, {}
@@ -384,7 +384,7 @@ def _network_of(form: KernelForm, shape: WindowShape) -> Structure:
 def main() -> None:
     """Compile the kernels for every instruction set of this processor and print the outcomes."""
     for source, instructions in BUILDS:
-        if instructions not in supported():
+        if instructions not in find_supported():
             continue
         try:
             outcome = str(build_kernel(instructions, source))

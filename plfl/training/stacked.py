@@ -178,7 +178,7 @@ class Stacked:
             copies = torch.zeros(size, dtype=torch.int64, device=self.device)
             Stack(self, task.select(copies), True).take_step()
 
-        parts = (task.minibatches, task.terms, task.tracked)
+        parts = (task.minibatches, task.terms, task.tracked_rows)
         field_names = [
             name for part in parts for name, value in vars(part).items() if value is not None
         ]
@@ -309,8 +309,8 @@ class Stack:
         self.terms = terms = task.terms
         self.start = task.rows.clone()
         self.g = torch.empty_like(task.rows)
-        if task.tracked.gradients is not None:
-            task.tracked.gradients.zero_()
+        if task.tracked_rows.gradients is not None:
+            task.tracked_rows.gradients.zero_()
         self.steps_before = 0 if is_fresh else task.moments.steps
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
@@ -362,13 +362,13 @@ class Stack:
         """Take step `k`, from 1; the losses (S,) of its minibatches."""
         task, terms, y, g = self.task, self.terms, self.y, self.g
         losses, optimiser = self._gradient(k), task.optimiser
-        if (gradients := task.tracked.gradients) is not None:
+        if (gradients := task.tracked_rows.gradients) is not None:
             gradients.add_(g if active is None else g * active[:, None])
         if self.pull is not None:
             g += self.pull * (y - self.start)
         if terms.constant is not None:
             g += terms.constant
-        optimiser.decayed(y, g)
+        optimiser.decay_weights(y, g)
         with _undo_inactive(active, y, task.moments.state) as (rows, moments):
             optimiser.step(rows, g, moments, self.steps_before + k)
             if terms.step_offset is not None:
@@ -377,8 +377,8 @@ class Stack:
                 rows.copy_(torch.where(terms.frozen, self.start, rows))
             if self.engine.network.has_buffers:
                 rows[:, self.engine.network.layout.buffer_columns] = self.buffers
-        if task.tracked.average is not None:
-            task.tracked.average.advance(y, k, active)
+        if task.tracked_rows.average is not None:
+            task.tracked_rows.average.advance(y, k, active)
         return losses
 
     def _gradient(self, k: int | Tensor) -> Tensor:

@@ -142,7 +142,7 @@ class Terms(RowTensors):
 
 
 @dataclass(frozen=True)
-class Tracked(RowTensors):
+class TrackedRows(RowTensors):
     """What is recorded over the steps, without an effect on them."""
 
     average: Average | None = None
@@ -173,7 +173,7 @@ class LocalTask(RowTensors):
     steps: Tensor | None = None
     """Steps (S,) that each row takes, at most K; None: K."""
     terms: Terms = Terms()
-    tracked: Tracked = Tracked()
+    tracked_rows: TrackedRows = TrackedRows()
 
     @classmethod
     def fresh(
@@ -203,7 +203,7 @@ class LocalTask(RowTensors):
     @property
     def trained_tensors(self) -> list[Tensor]:
         """The tensors that an engine advances in place."""
-        tracked, tensors = self.tracked, [self.rows, *self.moments.state.values()]
+        tracked, tensors = self.tracked_rows, [self.rows, *self.moments.state.values()]
         if tracked.average is not None:
             tensors.append(tracked.average.rows)
         if tracked.gradients is not None:

@@ -17,7 +17,7 @@ from plfl.layout import WindowShape
 from plfl_images.models.layers import as_images, channels_of, classifier, projection
 
 
-class Halved(nn.Module):
+class HalvingLayer(nn.Module):
     """Max pooling over 2 × 2 pixels."""
 
     def forward(self, images: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class CNNNet(nn.Module):
             for out_width in block:
                 layers += [nn.Conv2d(width, out_width, 3, padding=1), nn.ReLU()]
                 width = out_width
-            layers.append(Halved())
+            layers.append(HalvingLayer())
             side //= 2
         self.convolutions = nn.Sequential(*layers)
         widths = (width * side * side, *hidden)

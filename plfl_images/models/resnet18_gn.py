@@ -69,16 +69,16 @@ class ResNet18Net(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Logits (B, classes)."""
-        outputs: Tensor = self.fc(self._pooled(sequence))
+        outputs: Tensor = self.fc(self._pool(sequence))
         return outputs
 
     def features(self, sequence: Tensor, layer: str = "penultimate") -> Tensor:
         """The inputs (B, W) of the last layer."""
-        pooled = self._pooled(sequence)
+        pooled = self._pool(sequence)
         hidden: Tensor = self.fc[:-1](pooled) if isinstance(self.fc, nn.Sequential) else pooled
         return hidden
 
-    def _pooled(self, sequence: Tensor) -> Tensor:
+    def _pool(self, sequence: Tensor) -> Tensor:
         """Features (B, 512) of the last block, averaged over the image."""
         x = functional.relu(self.bn1(self.conv1(as_images(sequence))))
         for i in range(len(CHANNELS)):

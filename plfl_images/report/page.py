@@ -13,7 +13,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.report import reporting
 from plfl.report.comparison_plot import plot_comparisons
-from plfl.report.rendering import drawing, write_page
+from plfl.report.rendering import embed_figure, write_page
 from plfl.report.standings import ForecasterRow
 from plfl.results import comparisons
 from plfl.results.overview import BEST_FILE, Overview, is_overview
@@ -76,7 +76,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             compared=plot_comparisons(study, compared),
             tail=TAIL_ROUNDS,
             drawings=[
-                (drawing(figures / f"{stem}.svg", caption), caption)
+                (embed_figure(figures / f"{stem}.svg", caption), caption)
                 for stem, caption in captions.items()
             ],
         )

@@ -50,8 +50,8 @@ class Results(Variant):
         """See `classification.summarise`."""
         return classification.read_summary(self.tables.folder)
 
-    def summarised(self, model: ModelKind, name: str) -> pd.DataFrame:
-        """See `Variant.summarised`."""
+    def summary_rows(self, model: ModelKind, name: str) -> pd.DataFrame:
+        """See `Variant.summary_rows`."""
         table = self.summary
         names = table[["state", *AXES]].agg("-".join, axis=1)
         return table[(names == name) & (table["model"] == model)]
@@ -79,7 +79,9 @@ class Results(Variant):
         """The rows of the grid; see `classification.rows_of`."""
         return classification.rows_of(self.summary)
 
-    def scored(self, score: str) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
+    def forecasters_by_score(
+        self, score: str
+    ) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
         """The errors in points of every row of the grid, by model and state."""
         column = SCORE_COLUMNS["" if score in COUNTED else score]
         return {model: self._scores(model, column) for model in MODELS}

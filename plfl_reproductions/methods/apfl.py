@@ -89,7 +89,7 @@ class APFL(FedOpt):
         instructions.routine = Routine(run, minibatches=K)
         return instructions
 
-    def scored(self, f: Federation, state: APFLState) -> Tensor:
+    def scored_models(self, f: Federation, state: APFLState) -> Tensor:
         return mix_rows(state.share, state.v, f.local)
 
 

@@ -122,14 +122,16 @@ class AuthorsCode(Method):
             f.moments.steps[clients] = 0
         if self.iterate == "loaded":
             state.before = loaded
-            return self._anchored(f, loaded, server_rows)
+            return self._anchored_steps(f, loaded, server_rows)
         proximal = f.client_opt.proximal
         state.before = local if proximal else loaded
         if proximal:
-            return self._anchored(f, local, server_rows)
+            return self._anchored_steps(f, local, server_rows)
         return self._first_step_elsewhere(f, t, clients, local, loaded)
 
-    def _anchored(self, f: Federation, start: Tensor, server_rows: Tensor) -> TrainInstructions:
+    def _anchored_steps(
+        self, f: Federation, start: Tensor, server_rows: Tensor
+    ) -> TrainInstructions:
         """Steps from `start` with the proximal term towards what was received.
 
         The optimiser's own term would pull all parameters that cross the channel to their start.
@@ -149,7 +151,7 @@ class AuthorsCode(Method):
         moments = {name: rows[clients] for name, rows in f.moments.rows.items()}
         stepped = own_rows.clone()
         f.client_opt.step(
-            stepped, f.client_opt.decayed(own_rows, g), moments, f.moments.steps[clients] + 1
+            stepped, f.client_opt.decay_weights(own_rows, g), moments, f.moments.steps[clients] + 1
         )
         f.moments.steps[clients] += 1
         for name, rows in moments.items():

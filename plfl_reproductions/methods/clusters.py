@@ -14,7 +14,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, weighted_sum
 
 
-class Clustered(Method):
+class ClusterMethod(Method):
     """A server that keeps one model, and one state of its ServerOpt, for each of k clusters.
 
     `f.server.state` has the entries of the ServerOpt's state with an additional first dimension for
@@ -97,11 +97,11 @@ def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tens
     values = rows.double().cpu().numpy()[order]
     means = KMeans(clusters, n_init=10, tol=0, random_state=f.seed % 2**32)
     assigned = np.empty_like(order)
-    assigned[order] = numbered(means.fit_predict(values))
+    assigned[order] = number_clusters(means.fit_predict(values))
     return torch.from_numpy(assigned).to(rows.device)
 
 
-def numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
+def number_clusters(labels: NDArray[Any]) -> NDArray[np.int64]:
     """The same clusters, numbered from 0 in order of first occurrence."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     number: NDArray[np.int64] = np.argsort(np.argsort(first))[inverse]

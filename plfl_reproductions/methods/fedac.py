@@ -35,7 +35,7 @@ from pydantic import Field
 from plfl.base import Tensor
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
@@ -86,15 +86,15 @@ class FedAC(Method):
             if not f.layout.mask([pattern]).any():
                 key = "hyperparameters.method.fedac.embedding"
                 text = f"{pattern!r} matches no parameter"
-                raise ConfigError.at_key(key, text, allowed(pattern, f.layout.slices))
+                raise ConfigError.at_key(key, text, list_allowed(pattern, f.layout.slices))
         f.server.state = {"x": f.x0[None]}
         return FedACState(
             cluster=torch.zeros_like(f.everyone),
             omega=f.x0.expand(len(f.local), -1).clone(),
-            Phi=f.x0[self._embedding(f)],
+            Phi=f.x0[self._embedding_mask(f)],
         )
 
-    def _embedding(self, f: Federation) -> Tensor:
+    def _embedding_mask(self, f: Federation) -> Tensor:
         """Mask (d_s,) of the embedding."""
         return torch.from_numpy(f.layout.mask(self.embedding)).to(f.x0.device)[f.shared]
 
@@ -104,7 +104,7 @@ class FedAC(Method):
         common = state.Phi.expand(len(clients), -1)
         Omega, (Phi,) = f.channel.send("down", clients, self._models(f, state, clients), [common])
         start = f.local[clients][:, f.columns]
-        phi = self._embedding(f)
+        phi = self._embedding_mask(f)
         constant = torch.sub(start, Omega).mul_(self.mu)
         constant[:, phi] += self.lam * (start[:, phi] - Phi)
         pull = torch.where(phi, self.mu + self.lam, self.mu).to(start)
@@ -115,7 +115,7 @@ class FedAC(Method):
     ) -> None:
         sent_rows, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
         state.omega[clients] = sent_rows
-        state.Phi = mean_of(f, clients, sent_rows[:, self._embedding(f)])
+        state.Phi = mean_of(f, clients, sent_rows[:, self._embedding_mask(f)])
         is_first = state.components is None
         sound = sent_rows.isfinite().all(1)
         if sound.sum() > 1 and (is_first or (t - 1) % self.refresh == 0):

@@ -104,7 +104,7 @@ class FedADC(FedOpt):
     def broadcast(
         self, f: Federation, state: FedADCState, t: int, clients: Tensor
     ) -> TrainInstructions:
-        x, m = self._sent(f, state, clients)
+        x, m = self._send_state(f, state, clients)
         eta = f.client_opt.lr
         K = self._steps(f, clients).double()[:, None]
         step_offset = (-eta * self.beta_l / K).to(m.dtype) * m
@@ -115,7 +115,9 @@ class FedADC(FedOpt):
         """Local steps K (n,) of a round of `clients`."""
         return f.client_data.steps(clients)
 
-    def _sent(self, f: Federation, state: FedADCState, clients: Tensor) -> tuple[Tensor, Tensor]:
+    def _send_state(
+        self, f: Federation, state: FedADCState, clients: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """x and m (n, d_s) of `clients`, after the server has sent them what they lack."""
         server_rows = f.server.send(clients)
         m = state.m.expand(len(clients), -1)
@@ -124,7 +126,7 @@ class FedADC(FedOpt):
             mean, (x, m) = f.channel.send("down", clients, last_steps[2], last_steps[:2])
             size = 2 * x.shape[1] * x.element_size()
             f.clock.send_ahead(clients.cpu().numpy(), size)
-            return self._stepped(f, x, m, mean, float(state.last_eta))
+            return self._step(f, x, m, mean, float(state.last_eta))
         if self.downlink != "tracking":
             x, (m,) = f.channel.send("down", clients, server_rows, [m])
             return x, m
@@ -156,11 +158,11 @@ class FedADC(FedOpt):
         if self.downlink == "overlapped":
             state.last_step = torch.stack([x, state.m, mean])
         eta = f.client_opt.lr
-        f.server.x, state.m = self._stepped(f, x, state.m, mean, eta)
+        f.server.x, state.m = self._step(f, x, state.m, mean, eta)
         state.server_steps += 1
         state.last_eta.fill_(eta)
 
-    def _stepped(
+    def _step(
         self, f: Federation, x: Tensor, m: Tensor, mean: Tensor, eta: float
     ) -> tuple[Tensor, Tensor]:
         """x and m after the server's step along D̄, given those before it and the clients' η."""

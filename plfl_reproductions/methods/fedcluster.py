@@ -30,7 +30,12 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.training.batches import stream
-from plfl_reproductions.methods.clusters import by_name, check_count, numbered, refusal_in_turns
+from plfl_reproductions.methods.clusters import (
+    by_name,
+    check_count,
+    number_clusters,
+    refusal_in_turns,
+)
 
 
 class FedCluster(FedOpt):
@@ -54,7 +59,7 @@ class FedCluster(FedOpt):
         shuffled = stream(f.seed, "/fedcluster", 0).permutation(by_name(f, f.everyone))
         for j, members in enumerate(np.array_split(shuffled, self.clusters)):
             labels[members] = j
-        return ClusterState(torch.from_numpy(numbered(labels)).to(f.local.device))
+        return ClusterState(torch.from_numpy(number_clusters(labels)).to(f.local.device))
 
     def strata(self, f: Federation, state: ClusterState) -> Tensor:
         return state.cluster

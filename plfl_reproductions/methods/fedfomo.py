@@ -95,7 +95,7 @@ class FedFomo(Method):
         self, f: Federation, state: FedFomoState, t: int, clients: Tensor
     ) -> Instructions:
         epsilon = max(0.0, self.epsilon - self.epsilon_decay * (t - 1))
-        model_numbers = self._sent(f, state, t, clients, epsilon)
+        model_numbers = self._draw_models(f, state, t, clients, epsilon)
         first, *other_models = state.models[model_numbers].unbind(1)
         first, other_models = f.channel.send("down", clients, first, other_models)
         start, worth = self._mixture(f, state, t, clients, [first, *other_models])
@@ -118,10 +118,10 @@ class FedFomo(Method):
         state.affinity[clients[:, None], instructions.sent] += worth.double()
 
     def global_parameters(self, f: Federation, state: FedFomoState) -> Tensor:
-        models = state.models[self._sent(f, state, 0, f.everyone, 0.0)]
+        models = state.models[self._draw_models(f, state, 0, f.everyone, 0.0)]
         return self._mixture(f, state, 0, f.everyone, models.unbind(1))[0]
 
-    def _sent(
+    def _draw_models(
         self, f: Federation, state: FedFomoState, t: int, clients: Tensor, epsilon: float
     ) -> Tensor:
         """The clients (n, M) whose models each of `clients` receives in round `t`."""
@@ -132,7 +132,9 @@ class FedFomo(Method):
         for i, random in zip(clients.tolist(), streams, strict=True):
             other_clients = clients_by_name[clients_by_name != i]
             model_numbers.append(
-                ranked(other_clients, affinity[i, other_clients], self.models, epsilon, random)
+                rank_clients(
+                    other_clients, affinity[i, other_clients], self.models, epsilon, random
+                )
             )
         return torch.from_numpy(np.stack(model_numbers)).to(clients)
 
@@ -167,7 +169,7 @@ class FedFomo(Method):
         return start.to(previous), worth.to(previous)
 
 
-def ranked(
+def rank_clients(
     other_clients: NDArray[np.int64],
     affinity: NDArray[np.float64],
     models: int,

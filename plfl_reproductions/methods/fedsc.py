@@ -41,7 +41,7 @@ from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl_reproductions.methods.clusters import check_count, numbered, refusal_in_turns
+from plfl_reproductions.methods.clusters import check_count, number_clusters, refusal_in_turns
 
 
 class FedSC(FedOpt):
@@ -67,7 +67,7 @@ class FedSC(FedOpt):
         check_count(f, self.clusters)
         attributes = torch.from_numpy(f.client_data.histograms(self.bins)).to(f.x0)
         (attributes,) = f.channel.send_extras("up", f.everyone, [attributes])
-        labels = linked(attributes.cpu().numpy(), self.clusters)
+        labels = link_clusters(attributes.cpu().numpy(), self.clusters)
         return ClusterState(torch.from_numpy(labels).to(f.local.device))
 
     def strata(self, f: Federation, state: ClusterState) -> Tensor:
@@ -80,7 +80,7 @@ class FedSC(FedOpt):
         return [present[cluster == j] for j in range(self.clusters)]
 
 
-def linked(attributes: NDArray[Any], clusters: int) -> NDArray[np.int64]:
+def link_clusters(attributes: NDArray[Any], clusters: int) -> NDArray[np.int64]:
     """Clusters (n,) of `attributes` (n, C) by complete linkage, numbered by their first member.
 
     SciPy decides which of several equally close pairs is merged first.
@@ -89,4 +89,4 @@ def linked(attributes: NDArray[Any], clusters: int) -> NDArray[np.int64]:
 
     if len(attributes) == 1:
         return np.zeros(1, dtype=np.int64)
-    return numbered(cut_tree(linkage(attributes, "complete"), clusters)[:, 0])
+    return number_clusters(cut_tree(linkage(attributes, "complete"), clusters)[:, 0])

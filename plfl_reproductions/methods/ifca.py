@@ -37,10 +37,10 @@ from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.training.batches import stream
-from plfl_reproductions.methods.clusters import Clustered
+from plfl_reproductions.methods.clusters import ClusterMethod
 
 
-class Ifca(Clustered):
+class Ifca(ClusterMethod):
     """Each client trains the one of k models that fits its data best."""
 
     name = "ifca"

@@ -25,10 +25,10 @@ from plfl.base.lazy import torch
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Sizes
-from plfl_reproductions.methods.clusters import Clustered, check_count, k_means, mean_of
+from plfl_reproductions.methods.clusters import ClusterMethod, check_count, k_means, mean_of
 
 
-class OneShot(Clustered):
+class OneShot(ClusterMethod):
     """Clusters that are formed once, from the models that clients train alone."""
 
     name = "one_shot"

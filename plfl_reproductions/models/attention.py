@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from plfl.interfaces.model import Model
-from plfl.models.layers import mapped, normed
+from plfl.models.layers import map_first_dimension, normalise_first_dimension
 
 EPSILON = 1e-5
 """A number that is added to the variance of a window."""
@@ -66,14 +66,16 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (W, N, B) → (W, N, B)."""
-        projected = mapped(self.project, tokens).unflatten(0, (3, self.heads, -1))
-        read = attended(*projected.unbind(0)).flatten(0, 1)
-        tokens = normed(self.norm1, tokens + mapped(self.out, read))
-        hidden = mapped(self.second, nn.functional.gelu(mapped(self.first, tokens)))
-        return normed(self.norm2, tokens + hidden)
+        projected = map_first_dimension(self.project, tokens).unflatten(0, (3, self.heads, -1))
+        read = attend(*projected.unbind(0)).flatten(0, 1)
+        tokens = normalise_first_dimension(self.norm1, tokens + map_first_dimension(self.out, read))
+        hidden = map_first_dimension(
+            self.second, nn.functional.gelu(map_first_dimension(self.first, tokens))
+        )
+        return normalise_first_dimension(self.norm2, tokens + hidden)
 
 
-def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The values (H, D, N, B) of the N tokens, averaged by the attention of each head H."""
     query = query / math.sqrt(query.shape[1])
     if query.shape[2] > FEW_TOKENS:
@@ -83,7 +85,7 @@ def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return (weights[:, None] * value[:, :, None]).sum(3)
 
 
-def normalised(sequence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def normalise(sequence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Windows (T, F, B), scaled to mean 0 and variance 1 in each feature; and the mean and standard
     deviation of the load, both (1, B)."""
     mean = sequence.mean(0)

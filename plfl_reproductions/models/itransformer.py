@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models.layers import mapped
-from plfl_reproductions.models.attention import Transformer, normalised
+from plfl.models.layers import map_first_dimension
+from plfl_reproductions.models.attention import Transformer, normalise
 
 
 class Itransformer(Transformer):
@@ -40,7 +40,7 @@ class ITransformerNet(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        z, mean, deviation = normalised(sequence.permute(1, 2, 0))
-        token = self.body(mapped(self.embed, z))[:, 0]
-        outputs = mapped(self.head, torch.cat([token, covariates.mT]))
+        z, mean, deviation = normalise(sequence.permute(1, 2, 0))
+        token = self.body(map_first_dimension(self.embed, z))[:, 0]
+        outputs = map_first_dimension(self.head, torch.cat([token, covariates.mT]))
         return (outputs * deviation + mean).mT.squeeze(1)

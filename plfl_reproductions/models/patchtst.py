@@ -17,8 +17,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models.layers import mapped
-from plfl_reproductions.models.attention import Transformer, normalised
+from plfl.models.layers import map_first_dimension
+from plfl_reproductions.models.attention import Transformer, normalise
 
 
 class Patchtst(Transformer):
@@ -52,11 +52,11 @@ class PatchTSTNet(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        z, mean, deviation = normalised(sequence[:, :, :1].permute(1, 2, 0))
+        z, mean, deviation = normalise(sequence[:, :, :1].permute(1, 2, 0))
         load = torch.cat([z[:, 0], z[-1:, 0].expand(self.stride, -1)])
         patches = load.unfold(0, self.patch, self.stride).permute(2, 0, 1)
-        tokens = self.body(mapped(self.embed, patches) + self.position.mT[..., None])
-        outputs = mapped(
+        tokens = self.body(map_first_dimension(self.embed, patches) + self.position.mT[..., None])
+        outputs = map_first_dimension(
             self.head, torch.cat([tokens.transpose(0, 1).flatten(0, 1), covariates.mT])
         )
         return (outputs * deviation + mean).mT.squeeze(1)

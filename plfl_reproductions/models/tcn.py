@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
-from plfl.models.layers import head_of, mapped, product
+from plfl.models.layers import head_of, map_first_dimension, product
 
 
 class Tcn(Model):
@@ -83,7 +83,7 @@ class TCNBlock(nn.Module):
         inner = torch.relu(self.second(torch.relu(self.first(z)), stride=2))
         shortcut = z[:, (z.shape[1] - 1) % 2 :: 2]
         if self.skip is not None:
-            shortcut = mapped(self.skip, shortcut)
+            shortcut = map_first_dimension(self.skip, shortcut)
         return torch.relu(inner + shortcut)
 
 

@@ -23,17 +23,17 @@ from plfl.data.dataset import Dataset
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import server as server_module
 from plfl.federated.collectives.interface import connect, disconnect
-from plfl.federated.collectives.layout import ROOT_TYPE, SETTINGS
-from plfl.federated.collectives.messages import add_up_packed, packed
+from plfl.federated.collectives.message_layout import ROOT_TYPE, SETTINGS
+from plfl.federated.collectives.messages import add_up_packed, pack
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import Server, SumNoise
-from plfl.federated.secure.keys import SimulatedSecrets
+from plfl.federated.secure.encryption import SimulatedSecrets
 from plfl.federated.tree_growth import (
     ClientWindows,
     GrowingClient,
     RootCounts,
     Tree,
-    binned,
+    bin_rows,
     grow,
     releases,
 )
@@ -42,7 +42,7 @@ from tests.helpers.outside import dataset
 
 FEW = FitSettings(trees=6, leaves=(8,), max_bin=31)
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 31))[:, None], 6, axis=1)
-BINS = binned(GRID, 31)
+BINS = bin_rows(GRID, 31)
 
 
 def forest(
@@ -314,7 +314,7 @@ def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) ->
 @given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**31), 2**31).map(float), max_size=40))
 def test_packing_loses_nothing(numbers: list[float]) -> None:
     numbers = 2 * numbers  # pairs
-    message = packed(np.array(numbers, float))
+    message = pack(np.array(numbers, float))
     assert add_up_packed(message).tolist() == numbers  # where it was packed
     assert add_up_packed(bytes(message)).tolist() == numbers  # on another machine
 
@@ -389,7 +389,7 @@ def test_masked_trees_count_the_bytes_that_they_take() -> None:
     counts: RootCounts = {}
     sent = []
     for _ in range(4):
-        grown = grow(parts, binned(grid, len(grid)), 8, 0.3, 0.5, channel, counts=counts)
+        grown = grow(parts, bin_rows(grid, len(grid)), 8, 0.3, 0.5, channel, counts=counts)
         sent.append(channel.close_round()["bytes_up"])
         booster = lightgbm.Booster(model_str=grown.text)
         parts = [part._replace(start=part.start + booster.predict(part.x)) for part in parts]

@@ -22,7 +22,7 @@ from plfl.baselines.trees import LAGGED, MOST_ROWS, PARAMETERS, PATIENT_TREES, T
 from plfl.config.sections import Baselines, Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.windows import build
-from plfl.federated.collectives.layout import BIN_PARAMETERS
+from plfl.federated.collectives.message_layout import BIN_PARAMETERS
 from plfl.interfaces.baseline import FitSettings, Floats
 from plfl.public.inputs import HourlyLoads
 from plfl.public.meter import MeterReadings, forecast_meter

@@ -16,7 +16,7 @@ from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data import meters
 from plfl.data.meters.exports import Exports
-from plfl.data.meters.formats import schema, trees
+from plfl.data.meters.formats import nested_files, schema
 from plfl.data.meters.formats.schema import FormatSample, shipped_formats
 from plfl.first_study.meters import recognise
 from plfl.study import Study
@@ -371,7 +371,7 @@ def test_a_sequence_needs_an_offset_and_a_length(tmp_path: Path) -> None:
     ],
 )
 def test_rows_of_json_have_several_forms(content: object, rows: list[dict[str, object]]) -> None:
-    assert trees.read(json.dumps(content).encode(), "").to_dict("records") == rows
+    assert nested_files.read(json.dumps(content).encode(), "").to_dict("records") == rows
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters import cleaning, layout, numbers, quantities
+from plfl.data.meters import cleaning, column_roles, numbers, quantities
 from plfl.data.meters.exports import Exports
 from plfl.first_study.meters import recognise
 from tests.helpers import utilities
@@ -168,7 +168,7 @@ def test_thousands_of_meters_are_cleaned_once_for_each_form_of_gaps(
     table.insert(0, "time", HOURS[:4])
     table.to_csv(path := tmp_path / "wide.csv", index=False)
     calls = Counter[str]()
-    for module, name in ((cleaning, "clean"), (layout, "as_text"), (numbers, "as_text")):
+    for module, name in ((cleaning, "clean"), (column_roles, "as_text"), (numbers, "as_text")):
         original = getattr(module, name)
 
         def count(*arguments: Any, name: str = name, original: Any = original) -> Any:

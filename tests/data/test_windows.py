@@ -13,7 +13,7 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
 from plfl.data import arrays, dataset
 from plfl.data.dataset import SPLITS, Dataset, source_table
-from plfl.data.features import assemble, resampled
+from plfl.data.features import assemble, resample
 from plfl.data.windows import build, federations_of
 from plfl.study import Study
 from tests.helpers import tiny
@@ -196,7 +196,7 @@ TABLE = pd.DataFrame({"load": np.arange(12.0), "temperature": 2 * np.arange(12.0
 
 
 def test_loads_are_added_up_and_other_readings_averaged():
-    found = resampled(TABLE, 60)
+    found = resample(TABLE, 60)
     # The readings up to 01:00 do not fill an hour, nor does the last one.
     assert found.index.tolist() == [*pd.date_range("2018-01-01 02:00", periods=2, freq="h")]
     assert found["load"].tolist() == [3 + 4 + 5 + 6, 7 + 8 + 9 + 10]
@@ -208,17 +208,17 @@ def test_loads_are_added_up_and_other_readings_averaged():
 def test_half_hours_at_quarters_make_no_hours() -> None:
     halves = TABLE.set_axis(pd.date_range("2018-01-01 00:15", periods=12, freq="30min"))
     with naming(DataError, "readings that end at 00:15 make no intervals of 60 minutes"):
-        resampled(halves, 60)
+        resample(halves, 60)
 
 
 def test_one_reading_makes_no_interval() -> None:
-    assert resampled(TABLE[:1], 60).empty
+    assert resample(TABLE[:1], 60).empty
 
 
 def test_an_interval_with_a_gap_has_no_value():
     holed = TABLE.copy()
     holed.iloc[4, 0] = np.nan
-    found = resampled(holed, 60)
+    found = resample(holed, 60)
     assert found["load"].isna().tolist() == [True, False]
     assert found["temperature"].tolist() == [9, 17]
 

@@ -33,10 +33,10 @@ PLAIN = SimpleNamespace(encrypt=lambda data: data, decrypt=lambda data: data)
 def test_who_has_no_right_gets_nothing(tmp_path):
     """One server, and at the same time all those whom it refuses or who refuse it."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
-    from plfl.deploy import keys
+    from plfl.deploy import certificates
 
-    keys.make(tmp_path / "keys", [NAME, "9360002"])
-    keys.make(tmp_path / "other", [NAME])
+    certificates.make(tmp_path / "keys", [NAME, "9360002"])
+    certificates.make(tmp_path / "other", [NAME])
     own, misled = (tmp_path / folder / "clients" / NAME for folder in ("keys", "other"))
     second = own.with_name("9360002")
     stranger = tmp_path / "stranger"
@@ -46,7 +46,7 @@ def test_who_has_no_right_gets_nothing(tmp_path):
         yaml.safe_dump(configuration_of_check(2, 1, tmp_path / "data"))
     )
     port = free_port()
-    server_keys = keys.ServerKeys(tmp_path / "keys" / "server")
+    server_keys = certificates.ServerKeys(tmp_path / "keys" / "server")
     with (
         running_superlink(tmp_path / "server", "127.0.0.1", port, server_keys, 1) as server,
         Processes(tmp_path / "logs", 3 * GRACE) as processes,
@@ -158,12 +158,14 @@ def test_a_node_answers_once_and_for_itself(exchange, caplog, together):
 def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path):
     from flwr.app import ConfigRecord, RecordDict
 
-    from plfl.deploy import keys
+    from plfl.deploy import certificates
     from plfl.deploy.client_app import FIELD, RECORD, message_in
 
-    keys.make(tmp_path, ["7", "8"])
-    seals = keys.ServerKeys(tmp_path / "server").seals()
-    ends = {node: keys.ClientKeys(tmp_path / "clients" / str(node)).seal() for node in (7, 8)}
+    certificates.make(tmp_path, ["7", "8"])
+    seals = certificates.ServerKeys(tmp_path / "server").seals()
+    ends = {
+        node: certificates.ClientKeys(tmp_path / "clients" / str(node)).seal() for node in (7, 8)
+    }
     pushed = {}
 
     def push(messages):

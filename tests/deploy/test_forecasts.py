@@ -51,7 +51,7 @@ def get(address: str | urllib.request.Request) -> tuple[int, bytes]:
 def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment, tmp_path: Path) -> None:
     (file,) = (deployed.folder / NAME).glob("*/model.safetensors")
     model, table = plfl.load(file), tables()[NAME]
-    wanted = model.upcoming(table, model.predict(table))
+    wanted = model.select_upcoming(table, model.predict(table))
     assert len(wanted) == 3
     readings = tmp_path / "readings.csv"
     readings.write_bytes((deployed.folder / "readings.csv").read_bytes())

@@ -20,7 +20,7 @@ from flwr.proto.message_pb2 import PushObjectRequest
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from plfl.deploy import flower, gate, keys
+from plfl.deploy import certificates, flower, gate
 
 MEGABYTE = 1 << 20
 LARGEST = 2 * MEGABYTE
@@ -33,8 +33,8 @@ POST = b"POST /v1/fleet/activate-node HTTP/1.1\r\nhost: x\r\n"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """A gate at `port`, the `sizes` of the requests that have passed it, and the folder of keys."""
     folder = tmp_path_factory.mktemp("gate")
-    keys.make(folder, ["a", "b"])
-    own, sizes = keys.ServerKeys(folder / "server"), []
+    certificates.make(folder, ["a", "b"])
+    own, sizes = certificates.ServerKeys(folder / "server"), []
 
     async def superlink(scope: Any, receive: Any, send: Any) -> None:
         event = await receive()

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from plfl.base.errors import PlflError
 from plfl.cli import main as cli
-from plfl.deploy.keys import ClientKeys, SealError, ServerKeys, make
+from plfl.deploy.certificates import ClientKeys, SealError, ServerKeys, make
 from tests.helpers.refusals import naming
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plfl.deploy.local import scored_rows
-from plfl.deploy.protocol.agreement import deployable, narrowed
+from plfl.deploy.protocol.agreement import deployable, narrow_study
 from plfl.deploy.protocol.rounds import RoundSummary
 from plfl.publish.tracking import runs
 from plfl.results.tables import Tables
@@ -27,7 +27,7 @@ def deployed(tmp_path_factory):
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
     result = deployment.server.run()
-    place = folder / narrowed(of, deployment.cell).paths.results
+    place = folder / narrow_study(of, deployment.cell).paths.results
     server_app.write_results(
         of, deployment.cell, result, deployment.server.members.descriptions, place
     )
@@ -67,11 +67,11 @@ def test_a_deployed_study_can_be_deployed_again():
     listed = {state: [int(name) for name in NAMES] for state in ("XX", "YY")}
     of = study(data={"states": list(listed), "buildings": listed})
     for cell in of.cells:
-        once = narrowed(of, cell)
+        once = narrow_study(of, cell)
         saved = Study.parse(once.model_dump(mode="json"), "study.json")
         assert saved == once
         assert deployable(saved, None, "study.json") == cell
-        assert narrowed(saved, cell).name == once.name
+        assert narrow_study(saved, cell).name == once.name
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
         for name in dataset.clients[late].tolist():
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)
     assert of.plan.schemes.for_new == {"new": 1}
-    assert of.plan.schemes.federated == ["P1"]
+    assert of.plan.schemes.federated_schemes == ["P1"]
     assert (words.find_kind(of, "P1"), words.find_kind(of, "new")) == (words.FEDERATION, "")
     assert words.describe_shared(of, "new") == "a new meter with 1 week of readings"
 

@@ -123,7 +123,7 @@ def test_quantisation_is_unbiased_with_the_variance_of_its_source(name, omega):
     "name", ["f16", "bf16", "q8", "q4", "q3", "q2", "sign", "top0.1", "topq0.1", "rand0.1"]
 )
 def test_codecs_are_as_biased_and_as_exact_as_they_say(name):
-    """E‖C(v) − v‖² ≤ (1 − α)‖v‖² with a memory, and E C(v) = v without one if `unbiased`."""
+    """E‖C(v) − v‖² ≤ (1 − α)‖v‖² with a memory, and E C(v) = v without one if `is_unbiased`."""
     one, n, blocks = codec(name), 200, Blocks((1000,))
     v = np.random.default_rng(5).standard_normal((1, 1000)).astype(np.float32)
 
@@ -138,7 +138,7 @@ def test_codecs_are_as_biased_and_as_exact_as_they_say(name):
         assert error <= 1.05 * (1 - one.contraction) * size
     found = drawn(False)
     single, error_of_mean = ((found - v) ** 2).sum(1).mean(), ((found.mean(0) - v) ** 2).sum()
-    assert (error_of_mean <= 2 * single / n) == one.unbiased
+    assert (error_of_mean <= 2 * single / n) == one.is_unbiased
 
 
 @pytest.mark.parametrize("kept", [3, 300])

@@ -9,7 +9,7 @@ import pytest
 
 from plfl.base.errors import PlflError
 from plfl.federated.collectives import self_test
-from plfl.federated.collectives.layout import SPLIT, SPLITS_BYTES, TESTED_VERSIONS
+from plfl.federated.collectives.message_layout import SPLIT, SPLITS_BYTES, TESTED_VERSIONS
 from plfl.federated.collectives.self_test import check_layout
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.federated.lightgbm_text import check_model, load_booster
-from plfl.federated.tree_growth import ClientWindows, binned, grow
+from plfl.federated.tree_growth import ClientWindows, bin_rows, grow
 from tests.helpers.refusals import naming
 
 DRAWS = np.random.default_rng(1)
@@ -40,8 +40,8 @@ TEXT = trained(objective="l1")
         trained(Y * 1e-300, objective="quantile"),
         trained(Y * 1e30, objective="regression", learning_rate=1.0),
         trained(objective="l1", bagging_fraction=0.8, bagging_freq=1, feature_fraction=0.8),
-        grow([ClientWindows(X, Y)] * 2, binned(X, 31), 15, 0.3).text,
-        grow([ClientWindows(X, np.zeros(500))], binned(X, 31), 15, 0.3).text,
+        grow([ClientWindows(X, Y)] * 2, bin_rows(X, 31), 15, 0.3).text,
+        grow([ClientWindows(X, np.zeros(500))], bin_rows(X, 31), 15, 0.3).text,
     ],
     ids=["l1", "quantile", "quantized", "leaf", "tiny", "huge", "drawn", "grown", "grown leaf"],
 )

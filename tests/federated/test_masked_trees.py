@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.growth import Growth
-from plfl.federated.collectives.masked import Masked, MaskedSums, SumError
+from plfl.federated.collectives.masked import MaskedBytes, MaskedSums, SumError
 from plfl.federated.collectives.server import Server, SumNoise
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import (
@@ -22,12 +22,12 @@ from plfl.federated.collectives.widths import (
     decode_widths,
     encode_widths,
 )
-from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets
+from plfl.federated.secure.encryption import Secrets, SimulatedSecrets, SystemSecrets
 from plfl.federated.secure.masks import Fields, Lanes
-from plfl.federated.tree_growth import ClientWindows, RootCounts, binned, grow
+from plfl.federated.tree_growth import ClientWindows, RootCounts, bin_rows, grow
 
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 15))[:, None], 4, axis=1)
-BINS = binned(GRID, 15)
+BINS = bin_rows(GRID, 15)
 SECRETS = SimulatedSecrets(5)
 
 
@@ -157,7 +157,7 @@ def test_the_attack_reads_no_window_from_a_masked_message(monkeypatch: pytest.Mo
     """It reads windows from the same numbers without masks."""
     hide, plain, masked = MaskedSums.hide, [], []
 
-    def noted(self: MaskedSums, client: int, numbers: Any, **options: Any) -> Masked:
+    def noted(self: MaskedSums, client: int, numbers: Any, **options: Any) -> MaskedBytes:
         message = hide(self, client, numbers, **options)
         if not options["are_counts"]:
             plain.append((client, np.array(numbers[1::2], np.int64)))
@@ -196,7 +196,7 @@ def test_a_sum_that_is_longer_than_its_field_is_noticed(monkeypatch: pytest.Monk
 def test_a_client_that_changes_its_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     hide = MaskedSums.hide
 
-    def forged(self: MaskedSums, client: int, numbers: Any, **options: Any) -> Masked:
+    def forged(self: MaskedSums, client: int, numbers: Any, **options: Any) -> MaskedBytes:
         message = hide(self, client, numbers, **options)
         if client == 1 and len(message) > 32:
             message.lanes[3] ^= 1

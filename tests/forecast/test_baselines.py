@@ -75,7 +75,7 @@ def test_stored_baselines_give_the_recorded_scores(
             error = float((own["forecast"] - truth).abs().mean())
             assert error == pytest.approx(scores[name, client], rel=1e-9), (name, client)
             pd.testing.assert_frame_equal(
-                model.predict_next(readings, client), model.upcoming(readings, forecasts)
+                model.predict_next(readings, client), model.select_upcoming(readings, forecasts)
             )
 
 

@@ -44,7 +44,7 @@ def test_forecasts_are_those_of_the_study(blocks: dict[str, Any]) -> None:
             wanted = week.set_index("stamp")[kind]
             np.testing.assert_allclose(found["forecast"][wanted.index], wanted, rtol=1e-6)
             after = loaded.predict_next(readings, str(client), kind)
-            pd.testing.assert_frame_equal(after, loaded.upcoming(readings, found), rtol=1e-6)
+            pd.testing.assert_frame_equal(after, loaded.select_upcoming(readings, found), rtol=1e-6)
             assert len(after) == loaded.study.windows.look_ahead
     assert not result.forecasts["local"].equals(result.forecasts["global"])
     assert len(result.forecasts) > 300
@@ -177,8 +177,8 @@ def test_lags_in_a_gap_count_as_the_last_load(caplog: pytest.LogCaptureFixture) 
     expected = loaded.predict_next(filled, "a")
     pd.testing.assert_frame_equal(following.iloc[-1:], expected.iloc[-1:])
     every = loaded.predict(gaps, "a", fills_lags=True)
-    pd.testing.assert_frame_equal(loaded.upcoming(readings, every), following, rtol=1e-6)
-    assert loaded.upcoming(readings, loaded.predict(gaps, "a")).empty
+    pd.testing.assert_frame_equal(loaded.select_upcoming(readings, every), following, rtol=1e-6)
+    assert loaded.select_upcoming(readings, loaded.predict(gaps, "a")).empty
     # One of the readings that every model needs.
     gaps.iloc[-6, 0] = np.nan
     assert loaded.predict_next(gaps, "a").empty
@@ -265,7 +265,7 @@ def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
         ours = first[f"forecast{column}"].to_numpy()
         np.testing.assert_allclose(ours, week[f"local{column}"].to_numpy(), rtol=1e-5)
     pd.testing.assert_frame_equal(
-        model.predict_next(readings, "b"), model.upcoming(readings, found), rtol=1e-6
+        model.predict_next(readings, "b"), model.select_upcoming(readings, found), rtol=1e-6
     )
     shape = (3, 2, 3, 1) if conformal == "adaptive" else (3, 3, 1)
     shapes = {} if conformal == "none" else {"local": shape, "global": shape}
@@ -291,7 +291,7 @@ def test_what_is_known_in_advance_may_go_on_after_the_last_load() -> None:
     last = readings.index[cut - 1]
     assert (following["made_at"] == last).all() and len(following) == 4
     everything = model.predict(readings, "a")
-    pd.testing.assert_frame_equal(model.upcoming(readings, everything), following)
+    pd.testing.assert_frame_equal(model.select_upcoming(readings, everything), following)
     # Without plfl's reader, of the same numbers.
     complete = model.read(Path("meters/a.csv"), "a")
     at_last = model.predict(complete, "a")

@@ -168,15 +168,18 @@ def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> No
         found.predict(make_new_meter(factor)) for found, factor in zip(new, (1, 3), strict=True)
     ]
     np.testing.assert_allclose(forecasts[1]["forecast"], 3 * forecasts[0]["forecast"], rtol=1e-6)
-    assert new[0].fitted["d"]["trees_0"].tobytes() == model.fitted["a"]["trees_0"].tobytes()
+    assert (
+        new[0].fitted_arrays["d"]["trees_0"].tobytes()
+        == model.fitted_arrays["a"]["trees_0"].tobytes()
+    )
     combined = load(keep(study, dataset, "combined_received", file, packed))
     readings = make_new_meter(rows=96 * 14)
-    fitted = combined.adapt(readings, "d").fitted["d"]
+    fitted = combined.adapt(readings, "d").fitted_arrays["d"]
     assert fitted["weights"].sum() == pytest.approx(1) and fitted["weights"].min() >= 0
     name = "lightgbm_stacked/lightgbm_federated/trees_0"
-    assert fitted[name].tobytes() == combined.fitted["a"][name].tobytes()
+    assert fitted[name].tobytes() == combined.fitted_arrays["a"][name].tobytes()
     for own in ("lightgbm_bagged/trees_0", "ridge/coefficients"):
-        assert fitted[own].tobytes() != combined.fitted["a"][own].tobytes()
+        assert fitted[own].tobytes() != combined.fitted_arrays["a"][own].tobytes()
     with naming(DataError, "too few readings"):
         combined.adapt(make_new_meter(rows=40), "d")
 

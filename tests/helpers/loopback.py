@@ -82,7 +82,7 @@ class Loopback:
         self.is_lost: Callable[[str, Message], bool] = lambda name, message: False
         self.forged: Callable[[str, Message, bytes], bytes] = lambda name, message, answer: answer
 
-    def connected(self) -> set[str]:
+    def list_connected(self) -> set[str]:
         return {*self.clients} - self.absent
 
     def exchange(

@@ -75,8 +75,8 @@ class Reference:
         task = task.with_state()
         goes_on = task.moments.state and task.moments.steps.any()
         assert not goes_on, "PyTorch's optimisers begin with fresh moments"
-        if task.tracked.gradients is not None:
-            task.tracked.gradients.zero_()
+        if task.tracked_rows.gradients is not None:
+            task.tracked_rows.gradients.zero_()
         losses = [_Row(self, task, s).train() for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)
 
@@ -144,8 +144,8 @@ class _Row:
         """Take step `k`, from 1; the loss of its minibatch."""
         task, terms, s, y = self.task, self.terms, self.s, self._parameters()
         loss, g = self._gradient(y, k)
-        if task.tracked.gradients is not None:
-            task.tracked.gradients[s] += g
+        if task.tracked_rows.gradients is not None:
+            task.tracked_rows.gradients[s] += g
         g += self.pull * (y - self.start)
         if terms.constant is not None:
             g += terms.constant[s]
@@ -155,7 +155,7 @@ class _Row:
         if terms.frozen is not None:
             y = torch.where(terms.frozen, self.start, y)
         self._place(y)
-        if (average := task.tracked.average) is not None:
+        if (average := task.tracked_rows.average) is not None:
             mean, steps_taken = average.rows[s], float(average.steps[s]) + k
             decay = min(average.decay, (1 + steps_taken) / (10 + steps_taken))
             mean.copy_(decay * mean + (1 - decay) * y)
@@ -166,7 +166,7 @@ class _Row:
         if self.optimiser is None:
             own_row, moments = slice(self.s, self.s + 1), self.task.moments.state
             state = {name: rows[own_row] for name, rows in moments.items()}
-            paced.step(y[None], paced.decayed(y, g)[None], state, k)
+            paced.step(y[None], paced.decay_weights(y, g)[None], state, k)
             return y
         self._place(y)
         for group in self.optimiser.param_groups:

@@ -20,7 +20,7 @@ def changed(task: LocalTask, **values: Any) -> LocalTask:
         task = replace(task, moments=replace(task.moments, steps=values.pop("behind")))
     own_fields = {field.name for field in fields(task)} & values.keys()
     task = replace(task, **{name: values.pop(name) for name in own_fields})
-    for name in ("minibatches", "moments", "terms", "tracked"):
+    for name in ("minibatches", "moments", "terms", "tracked_rows"):
         part = getattr(task, name)
         inner = {field.name for field in fields(part)} & values.keys()
         task = replace(task, **{name: replace(part, **{n: values.pop(n) for n in inner})})
@@ -43,7 +43,7 @@ def in_double(task: LocalTask) -> LocalTask:
 
 def everything(task: LocalTask) -> dict[str, Tensor]:
     """All that a training changes, with a row for each model."""
-    tracked = task.tracked
+    tracked = task.tracked_rows
     rows_by_name = {"rows": task.rows}
     if tracked.gradients is not None:
         rows_by_name["gradients"] = tracked.gradients

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from plfl.layout import WindowShape
 from plfl_images.models import Cnn, Cnn44, ImageModel, ResNet18Gn
-from plfl_images.models.cnn import Halved
+from plfl_images.models.cnn import HalvingLayer
 from plfl_images.models.layers import as_images
 
 DIGITS = WindowShape(8, 8, 0, 10)
@@ -71,9 +71,9 @@ def test_pooling_is_the_same_with_and_without_gradients() -> None:
     images = torch.randn(2, 3, 8, 8).clamp(min=-0.5)
     images[0, 0, 1, 2] = torch.nan
     expected = functional.max_pool2d(images, 2)
-    assert torch.equal(Halved()(images).nan_to_num(), expected.nan_to_num())
+    assert torch.equal(HalvingLayer()(images).nan_to_num(), expected.nan_to_num())
     with torch.inference_mode():
-        torch.testing.assert_close(Halved()(images), expected, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(HalvingLayer()(images), expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_resnet_has_the_names_and_sizes_of_torchvision() -> None:

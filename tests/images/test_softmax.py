@@ -90,12 +90,12 @@ def test_a_batch_of_two() -> None:
     z = torch.stack([Z, torch.tensor([0, 0.5, 1, 0], dtype=torch.float64)])
     taught = torch.stack([TAUGHT, torch.tensor([1, 1, 2, -1], dtype=torch.float64)])
     y = torch.tensor([0, 2])
-    p = softmax.corrected(taught, y, RATIOS.expand(2, -1), 4.0)
+    p = softmax.correct_teacher(taught, y, RATIOS.expand(2, -1), 4.0)
     assert softmax.cross_entropy(z, y).loss.mean().item() == pytest.approx(0.6456592932, abs=5e-11)
     # `batchmean` in PyTorch's terms; its `mean` would also divide by the four classes.
     soft = softmax.divergence(z, p, 4.0).loss.mean().item()
     assert soft == pytest.approx(0.3058764976, abs=5e-11)
-    whole = softmax.Taught(0.65, 0.35 * 16, 4.0).mean(z, softmax.packed(y, p))
+    whole = softmax.Taught(0.65, 0.35 * 16, 4.0).mean(z, softmax.pack_targets(y, p))
     assert whole.item() == pytest.approx(2.1325869270, abs=5e-11)
 
 
@@ -104,7 +104,7 @@ def test_the_corrected_teacher_is_never_negative_in_single_precision() -> None:
     taught = 8 * torch.randn(5000, 10, generator=random)
     ratios = torch.rand(5000, 10, generator=random)
     y = torch.randint(10, (5000,), generator=random)
-    p = softmax.corrected(taught, y, ratios, 1.0)
+    p = softmax.correct_teacher(taught, y, ratios, 1.0)
     assert p.min() >= 0
     assert torch.allclose(p.sum(-1), torch.ones(5000), atol=1e-6)
 
@@ -117,7 +117,7 @@ def test_slopes_are_derivatives(without_label: bool) -> None:
     taught = torch.randn(3, 4, 10, generator=random, dtype=torch.float64)
     y = torch.randint(10, (3, 4), generator=random)
     p = softmax.without_label(taught, y, 2.0) if without_label else torch.softmax(taught, -1)
-    targets = softmax.packed(y, p)
+    targets = softmax.pack_targets(y, p)
     leaf = z.clone().requires_grad_()
     (by_leaf,) = torch.autograd.grad(loss.evaluate(leaf, targets).sum(), leaf)
     assert torch.allclose(loss.slope(z, targets), by_leaf, atol=1e-12)

@@ -18,10 +18,10 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, place_computation
 from plfl.experiments.workload import workload
 from plfl.federated.channel import Channel
-from plfl.federated.collectives.layout import SETTINGS
+from plfl.federated.collectives.message_layout import SETTINGS
 from plfl.federated.privacy.statement import remarks_outside, statements
 from plfl.federated.tree_grower import TreeGrower
-from plfl.federated.tree_growth import GrowingClient, Tree, binned
+from plfl.federated.tree_growth import GrowingClient, Tree, bin_rows
 from plfl.forecast.model import load
 from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult
@@ -85,7 +85,7 @@ def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective:
     given = SETTINGS | {"objective": objective, "num_leaves": 7, "learning_rate": 0.3}
     given["alpha"] = 1  # where Huber's loss becomes linear
     pooled = lightgbm.Dataset(
-        x, y, params=given | {"max_bin": BINS}, reference=binned(public, BINS)
+        x, y, params=given | {"max_bin": BINS}, reference=bin_rows(public, BINS)
     )
     alone = lightgbm.train(given | {"max_bin": BINS}, pooled, 6)
     for i, own in enumerate(starts):

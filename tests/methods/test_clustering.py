@@ -22,7 +22,7 @@ from plfl.training.stacked import Stacked
 from plfl_reproductions.methods.clusters import k_means
 from plfl_reproductions.methods.fedac import FedAC, nearest, spread
 from plfl_reproductions.methods.fedcluster import FedCluster
-from plfl_reproductions.methods.fedsc import FedSC, linked
+from plfl_reproductions.methods.fedsc import FedSC, link_clusters
 from plfl_reproductions.methods.ifca import Ifca
 from plfl_reproductions.methods.one_shot import OneShot
 from tests.helpers import tiny
@@ -227,9 +227,9 @@ def test_fedcluster_draws_clusters_of_equal_size() -> None:
 
 def test_fedsc_merges_the_closest_clusters() -> None:
     shares = np.array([(1, 0, 0), (0.9, 0.1, 0), (0, 1, 0), (0, 0.8, 0.2), (0, 0, 1)])
-    assert linked(shares, 4).tolist() == [0, 0, 1, 2, 3]
-    assert linked(shares, 2).tolist() == [0, 0, 0, 0, 1]
-    assert linked(shares[:1], 1).tolist() == [0]
+    assert link_clusters(shares, 4).tolist() == [0, 0, 1, 2, 3]
+    assert link_clusters(shares, 2).tolist() == [0, 0, 0, 0, 1]
+    assert link_clusters(shares[:1], 1).tolist() == [0]
 
 
 def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:

@@ -33,7 +33,7 @@ from plfl_reproductions.methods.apfl import APFL
 from plfl_reproductions.methods.fedala import FedALA
 from plfl_reproductions.methods.fedamp import FedAMP
 from plfl_reproductions.methods.fedbabu import FedBABU
-from plfl_reproductions.methods.fedfomo import FedFomo, ranked
+from plfl_reproductions.methods.fedfomo import FedFomo, rank_clients
 from plfl_reproductions.methods.fedrep import FedRep
 from plfl_reproductions.methods.per_fedavg import PerFedAvg
 from plfl_reproductions.methods.pfedme import PFedMe
@@ -96,9 +96,11 @@ def test_fedfomos_server_learns_whose_models_help_and_explores():
     assert (affinity.diagonal() == 0).all()
     assert affinity.fill_diagonal_(-torch.inf).argmax(1).tolist() == [1, 0, 3, 2]
     ids, values = np.arange(5), np.array([0.0, 3, 1, 3, 2])
-    drawn = {tuple(ranked(ids, values, 3, 0, np.random.default_rng(s))) for s in range(20)}
+    drawn = {tuple(rank_clients(ids, values, 3, 0, np.random.default_rng(s))) for s in range(20)}
     assert drawn == {(1, 3, 4), (3, 1, 4)}
-    explored = [tuple(ranked(ids, values, 3, 1, np.random.default_rng(s))) for s in range(200)]
+    explored = [
+        tuple(rank_clients(ids, values, 3, 1, np.random.default_rng(s))) for s in range(200)
+    ]
     assert {i for some in explored for i in some} == set(range(5))
     assert all(len(set(some)) == 3 for some in explored)
     with pytest.raises(ConfigError, match="no others' models to send"):

@@ -211,7 +211,7 @@ def test_attention_is_that_of_pytorch(few, monkeypatch) -> None:
     random = torch.Generator().manual_seed(0)
     parts = torch.rand(3, 2, 4, 5, 6, generator=random, dtype=torch.float64)
     query, key, value = parts.requires_grad_().unbind(0)
-    found = attention.attended(query, key, value)
+    found = attention.attend(query, key, value)
     heads = (x.permute(3, 0, 2, 1) for x in (query, key, value))
     expected = scaled_dot_product_attention(*heads).permute(1, 3, 2, 0)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)

@@ -166,5 +166,5 @@ def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
 def test_built_in_models_train_on_any_window(model: Model, shape: WindowShape) -> None:
     assert model.problems(shape) == []
     layout = model.layout(shape)
-    assert layout.matching("body")
-    assert layout.matching("head")
+    assert layout.match("body")
+    assert layout.match("head")

@@ -217,7 +217,7 @@ def test_every_task_of_meters_has_its_original() -> None:
         assert task is not None
         original = original_of(task)
         names[task.name] = original.name if original else None
-        assert (original is not None) == (task.parsed.data.source == "meters")
+        assert (original is not None) == (task.data_study.data.source == "meters")
     assert names["campus-1-week"] == "cambridge"
     assert originals.originals()["cambridge"].size < 6_000_000
     for original in originals.originals().values():

@@ -48,7 +48,9 @@ def test_tasks_are_valid() -> None:
     for path in TASKS:
         task = task_of(path)
         assert task.name == path.stem
-        assert task.clients == sum(map(task.parsed.data.clients_of, task.parsed.data.states))
+        assert task.clients == sum(
+            map(task.data_study.data.clients_of, task.data_study.data.states)
+        )
 
 
 def test_a_task_is_found_by_its_name() -> None:
@@ -144,7 +146,7 @@ def test_a_row_of_a_leaderboard_says_how_it_was_made(file: Path) -> None:
 def test_a_row_of_a_leaderboard_sent_what_it_says_and_the_task_allows(file: Path) -> None:
     task, board = board_of(file)
     assert board["exchanged"].isin(["nothing", "models", "sums", "raw data"]).all()
-    assert [task.exceeded(row) for row in board.to_dict("records")] == [""] * len(board)
+    assert [task.exceeded_budget(row) for row in board.to_dict("records")] == [""] * len(board)
     sent = board.loc[board["exchanged"] == "nothing", ["bytes_up", "bytes_down"]]
     assert sent.isin(["0", ""]).all(axis=None)
 
@@ -152,8 +154,8 @@ def test_a_row_of_a_leaderboard_sent_what_it_says_and_the_task_allows(file: Path
 def test_a_row_without_its_number_of_trials_exceeds_the_budget() -> None:
     row: dict[str, Any] = {"trials": "", "bytes_up": "0", "bytes_down": "0"}
     task = task_of(TASKS[0])
-    assert "trials are unknown" in task.exceeded(row)
-    assert not task.exceeded(row | {"trials": "1"})
+    assert "trials are unknown" in task.exceeded_budget(row)
+    assert not task.exceeded_budget(row | {"trials": "1"})
 
 
 def test_the_page_shows_the_leaderboards() -> None:
@@ -165,7 +167,7 @@ def test_the_page_shows_the_leaderboards() -> None:
 @pytest.mark.parametrize("name", ["sample", "label-skew"])
 def test_data_are_those_of_the_task(name, here):
     task = task_of(ROOT / "tasks" / f"{name}.yaml")
-    data = examples(task.parsed)
+    data = examples(task.data_study)
     task.check(data)
     with naming(DataError, f"not those of version {task.version}", f"{task.clients} clients"):
         task.model_copy(update={"seeds": [7], "digest": "0" * 64}).check(data)

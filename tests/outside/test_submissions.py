@@ -39,8 +39,8 @@ def task() -> BenchmarkTask:
 @pytest.fixture(scope="module")
 def data(task: BenchmarkTask, tmp_path_factory: pytest.TempPathFactory) -> Datasets:
     folder = tmp_path_factory.mktemp("sample")
-    sample_data = task.parsed.data.model_copy(update={"folder": folder})
-    return datasets(task.parsed.model_copy(update={"data": sample_data}))
+    sample_data = task.data_study.data.model_copy(update={"folder": folder})
+    return datasets(task.data_study.model_copy(update={"data": sample_data}))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def predictions(
 @pytest.fixture
 def board(task: BenchmarkTask, data: Datasets, predictions: Path, tmp_path: Path) -> Path:
     """A leaderboard with one row, and its predictions beside it."""
-    scored = submissions.score(task.parsed, predictions, data=data, with_rivals=False)
+    scored = submissions.score(task.data_study, predictions, data=data, with_rivals=False)
     said = {"method": "mine", "version": task.version, "trials": 1, "exchanged": "nothing"}
     row = scored.submission(said | {"bytes_up": 0, "bytes_down": 0})
     file = tmp_path / "leaderboard" / "sample.csv"

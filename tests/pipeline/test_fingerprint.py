@@ -136,7 +136,7 @@ def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(pa
     [
         ("plfl.experiments.train", "training/native/kernel.cpp"),
         ("plfl.data.comstock.series", "data/comstock/paper_buildings.csv"),
-        ("plfl.data.meters.words", "data/meters/words.toml"),
+        ("plfl.data.meters.vocabulary", "data/meters/vocabulary.toml"),
         ("plfl.report.page", "report/templates/page.html.jinja"),
         ("plfl.report.page", "report/templates/answer.html.jinja"),
     ],

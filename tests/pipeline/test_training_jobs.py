@@ -18,7 +18,7 @@ def test_every_cell_is_trained_by_one_job(stack: str) -> None:
     study = tiny.study(grid=GRID, compute={"stack": stack})
     trained = Counter[str]()
     for rule in TrainingJobs(study).rules:
-        common = [axis for axis in CELL_AXES if axis not in rule.spanned]
+        common = [axis for axis in CELL_AXES if axis not in rule.spanned_axes]
         jobs = {tuple(str(getattr(cell, axis)) for axis in common) for cell in rule.cells}
         for values in jobs:
             files = rule.files(CELL_NAME)
@@ -26,7 +26,7 @@ def test_every_cell_is_trained_by_one_job(stack: str) -> None:
                 files = [file.replace(f"{{{axis}}}", value) for file in files]
             trained.update(files)
             wildcards = dict(zip(common, values, strict=True))
-            schemes = rule.schemes if "sharing" in rule.spanned else [wildcards["sharing"]]
+            schemes = rule.schemes if "sharing" in rule.spanned_axes else [wildcards["sharing"]]
             cells = TrainingJobs(study).cells(wildcards)
             assert {*files} == {str(cell) for cell in cells if cell.sharing in schemes}
     assert trained == Counter(map(str, study.cells))

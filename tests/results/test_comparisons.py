@@ -26,9 +26,9 @@ from plfl.results.comparisons import (
     gains,
     read,
 )
-from plfl.results.joining import find_asked
+from plfl.results.joining import find_question
 from plfl.results.overview import Overview, gather
-from plfl.results.scores import WeeklyScores, pooled
+from plfl.results.scores import WeeklyScores, pool
 from plfl.results.selection import contender_in_use
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
@@ -248,7 +248,7 @@ def test_a_study_of_origins_answers_an_owner_over_all_of_them(study_of_origins: 
     assert len(rows) == len({(row["state"], row["client"]) for row in rows}) > 1
     gains_of_clients = [row["gain"] for row in rows]
     assert np.mean(gains_of_clients) == pytest.approx(0.2, abs=0.02)
-    assert told.tested.count("from ") == 2 and "only earlier readings" in told.tested
+    assert told.test_period.count("from ") == 2 and "only earlier readings" in told.test_period
     page = (results / "index.html").read_text("utf-8")
     assert told.verdict in page and f"plfl forecast {results.as_posix()} NEW" in page
 
@@ -287,8 +287,8 @@ def test_weeks_vary_within_origins_only() -> None:
         WeeklyScores("CA", str(i), tuple("abcde"), level / 4 + part)
         for i, (level, part) in enumerate(zip((0.0, 1.0), noise, strict=True))
     ]
-    weeks = pooled(score_sets).parts["weeks"]
-    assert (weeks.levels, pooled(score_sets).effect) == (8, pytest.approx(0.5, abs=0.02))
+    weeks = pool(score_sets).parts["weeks"]
+    assert (weeks.levels, pool(score_sets).effect) == (8, pytest.approx(0.5, abs=0.02))
     own = noise.mean(axis=2).mean(axis=1)  # (origins, weeks)
     expected = sum(4 * part.var(ddof=1) for part in own) / 4
     assert weeks.variance == pytest.approx(expected)
@@ -305,15 +305,15 @@ def test_states_share_the_weeks_of_an_origin_where_one_lacks_another() -> None:
 
     first, second = score_set("CA", 0), score_set("CA", 1)
     lacking = score_set("NY", 1)
-    weeks = pooled([first, second, lacking]).parts["weeks"]
+    weeks = pool([first, second, lacking]).parts["weeks"]
     assert weeks.levels == 12
     early = (first.weekly / 2).sum(axis=(0, 1)) / 2 / 8 * 6
     late = (second.weekly / 2 + lacking.weekly).sum(axis=(0, 1)) / 2 / 8 * 6
     expected = sum(part.var(ddof=1) / 6 for part in (early, late))
     assert weeks.variance == pytest.approx(expected)
     # Nor does it matter in which order a state has its origins.
-    turned = pooled([first, second, score_set("NY", 1), score_set("NY", 0)]).parts["weeks"]
-    straight = pooled([first, second, score_set("NY", 0), score_set("NY", 1)]).parts["weeks"]
+    turned = pool([first, second, score_set("NY", 1), score_set("NY", 0)]).parts["weeks"]
+    straight = pool([first, second, score_set("NY", 0), score_set("NY", 1)]).parts["weeks"]
     assert turned.variance == pytest.approx(straight.variance, rel=0.1)
 
 
@@ -437,7 +437,7 @@ def test_a_claim_about_something_else_is_no_answer(further: dict[str, Any]) -> N
     claims = claims.assign(better=words.IN_USE, than=words.IN_USE_ALONE)
 
     def claim_of(named: list[Any], rows: pd.DataFrame) -> dict[Any, Any]:
-        return find_asked(Study.parse(config() | {"claims": named}, "named"), rows)[1]
+        return find_question(Study.parse(config() | {"claims": named}, "named"), rows)[1]
 
     assert not claim_of([USE[0] | further], claims)
     assert claim_of(USE, claims)["verdict"] == "holds"

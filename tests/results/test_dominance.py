@@ -10,7 +10,7 @@ from plfl.report.answer import answer
 from plfl.report.standings import standings
 from plfl.results import comparisons
 from plfl.results.compare import compare
-from plfl.results.dominance import deciding, notes
+from plfl.results.dominance import deciding_clients, notes
 from plfl.results.overview import best_cells
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -34,7 +34,7 @@ FLAT = "ca174"
     ],
 )
 def test_few_clients_decide_a_mean_of_more_than_three_times_the_median(mase, names):
-    assert deciding(pd.Series(mase)) == names
+    assert deciding_clients(pd.Series(mase)) == names
 
 
 @pytest.fixture(scope="module")

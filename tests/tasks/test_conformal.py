@@ -183,7 +183,7 @@ def test_adaptive_widths_know_only_the_loads_before_a_forecast():
     loads = np.random.default_rng(2).normal(2, 1, size=(len(starts), 2))
     widths = of.task.conformal_widths(dataset, 1, loads[: len(dataset.starts(1, "validation"))])
     assert widths.shape == (2, 2, 1)
-    found = of.task.widened(dataset, 1, starts, loads, widths)
+    found = of.task.widen(dataset, 1, starts, loads, widths)
     now, steps = dataset.view.scale[1] * widths[..., 0]
     window_at = {int(row): w for w, row in enumerate(dataset.persistence_rows(starts))}
     used: dict[int, list[float]] = {}
@@ -207,7 +207,7 @@ def test_widths_leave_the_quantiles_in_order():
     quantiles = np.sort(random.normal(size=(50, 2, 5)), axis=-1)
     starts = dataset.starts(1, "test")[:50]
     for widths in ([-3.0, 0.0], [0.0, 3.0], [-3.0, -2.0], [1.0, 1.0]):
-        found = of.task.widened(dataset, 1, starts, quantiles, np.array([widths, widths]))
+        found = of.task.widen(dataset, 1, starts, quantiles, np.array([widths, widths]))
         assert (np.diff(found, axis=-1) >= 0).all()
         np.testing.assert_array_equal(found[..., 2], quantiles[..., 2])
     kwh = dataset.view.scale[1]  # of the last widths
@@ -238,7 +238,7 @@ def test_errors_come_before_the_training():
     # Nine are enough.
     dataset = build(tiny.tables(rows=320), of.windows)
     assert len(dataset.starts(0, "validation")) == 9
-    assert not list(of.task.uncalibrated(dataset))
+    assert not list(of.task.find_uncalibrated(dataset))
 
 
 def test_a_window_without_a_forecast_has_no_part_in_adaptive_widths() -> None:

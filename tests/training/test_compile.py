@@ -63,7 +63,7 @@ def test_an_old_compiler_that_knows_no_new_instructions(fresh_cache, monkeypatch
     made = fresh_cache / "made"
     body = f'case "$*" in *avx512f*) echo error: unknown >&2; exit 1;; esac; echo "$@" >> {made}'
     monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
-    monkeypatch.setattr(compile, "supported", lambda: ["avx512", "avx2", "plain"])
+    monkeypatch.setattr(compile, "find_supported", lambda: ["avx512", "avx2", "plain"])
     assert unavailable_reason() is not None
     assert ["-mavx2" in line for line in made.read_text().splitlines()] == [True, False]
 

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.skipif(
 def sets():
     """The instruction sets that this processor has and the compiler knows."""
     found = []
-    for name in compile.supported():
+    for name in compile.find_supported():
         with suppress(compile.CompileError):
             compile.load_kernel(name)
             found.append(name)
@@ -241,7 +241,7 @@ def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("instructions", compile.supported(), indirect=True)
+@pytest.mark.parametrize("instructions", compile.find_supported(), indirect=True)
 @pytest.mark.parametrize(("optimiser", "terms"), [(Adam(), []), (ProxAdam(mu=0.5), TERMS)])
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
@@ -398,7 +398,7 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
     every_set_agrees(fresh, model, data, 2e-5)
 
 
-@pytest.mark.parametrize("instructions", [None, *compile.supported()], indirect=True)
+@pytest.mark.parametrize("instructions", [None, *compile.find_supported()], indirect=True)
 def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     """In each set of the kernel, and without one in the stacked engine."""
     engine = Stacked(SMALL, with_covariates(), CPU)

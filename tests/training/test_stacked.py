@@ -112,7 +112,7 @@ def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
     engine = Stacked(network, data, CPU, torch.float64)
     torch.testing.assert_close(engine.train(ours), expected, rtol=0, atol=1e-9)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-    got, expected = (t.tracked.gradients for t in (ours, theirs))
+    got, expected = (t.tracked_rows.gradients for t in (ours, theirs))
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     for some in (slice(0, 1), slice(2, 4)):
         engine.train(part := copied(fresh, some))

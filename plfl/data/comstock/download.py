@@ -105,7 +105,7 @@ class Store:
         missing_ids = ids - fetch(own_keys)
         if ids and not missing_ids:
             return
-        elsewhere = [key for key in self._listing(pattern) if key not in own_keys]
+        elsewhere = [key for key in self._list_keys(pattern) if key not in own_keys]
         for start in range(0, len(elsewhere), WORKERS):
             missing_ids -= fetch(elsewhere[start : start + WORKERS])
             if ids and not missing_ids:
@@ -138,7 +138,7 @@ class Store:
     def _retrieve(self, key: str) -> None:
         """Download a file, unless it is here and as in the bucket."""
         path, source = self.root / key, {"Bucket": BUCKET, "Key": f"{BUCKET_ROOT}/{key}"}
-        with _explained(key):
+        with _explain_store_errors(key):
             etag = self._client.head_object(**source)["ETag"].strip('"')
             if not (path.is_file() and md5(path) == etag):
                 with atomic(path) as temporary:
@@ -152,11 +152,11 @@ class Store:
                         )
         self.digests[key] = sha256(path)
 
-    def _listing(self, pattern: str) -> list[str]:
+    def _list_keys(self, pattern: str) -> list[str]:
         """Keys in the bucket that match a pattern, in which `*` stands for a county, sorted."""
         names = re.compile(re.escape(pattern).replace(r"\*", "[A-Za-z0-9]+"))
         prefix = f"{BUCKET_ROOT}/{pattern[: pattern.index('*')]}"
-        with _explained(pattern):
+        with _explain_store_errors(pattern):
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=BUCKET, Prefix=prefix
             )
@@ -174,12 +174,12 @@ class Store:
             read_timeout=20,
             max_pool_connections=WORKERS,
         )
-        with _explained("boto3"):
+        with _explain_store_errors("boto3"):
             return boto3.client("s3", region_name=REGION, config=config)
 
 
 @contextmanager
-def _explained(key: str) -> Iterator[None]:
+def _explain_store_errors(key: str) -> Iterator[None]:
     """Turn boto3's exceptions about a key into errors that a user can act on."""
     try:
         yield

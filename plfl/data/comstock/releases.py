@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
@@ -94,7 +94,7 @@ class ReleaseKeys:
                 Problem(
                     Key("data.comstock.release"),
                     f"{release!r} is unknown",
-                    allowed(release, RELEASES),
+                    list_allowed(release, RELEASES),
                 )
             )
         if release.startswith("2021/") and upgrade != 0:

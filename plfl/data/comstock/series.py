@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from plfl.base.errors import DataError, Problem, suggest_name
 from plfl.base.keys import Key
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
@@ -204,7 +204,7 @@ def buildings(
             )
         )
     metadata_path = root / layout.metadata(state)
-    with _reading(metadata_path):
+    with _explain_file_errors(metadata_path):
         static = table[[name for name in STATIC if name in table]].astype(float)
     for feature in static:
         check_finite(f"{metadata_path} (by building)", static[feature])
@@ -262,7 +262,7 @@ def _load(path: Path) -> pd.Series:
                 DOWNLOAD_REMEDY,
             )
         )
-    with _reading(path):
+    with _explain_file_errors(path):
         stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
         load = table["load"].astype(float).set_axis(stamps)
     check_stamps(str(path), stamps, INTERVAL)
@@ -272,7 +272,7 @@ def _load(path: Path) -> pd.Series:
 
 def _weather(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     """Columns of a weather file, named by feature and indexed by the ends of the hours."""
-    with _reading(path):
+    with _explain_file_errors(path):
         held = pd.read_csv(path, nrows=0).columns
         names = [_present(path, [name], held) for name in ("date_time", *columns.values())]
         table = pd.read_csv(path, usecols=names)
@@ -292,7 +292,7 @@ def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
             Problem(
                 place,
                 f"row {row + 1} is for {hours[row]}, but the load has {full[row]} "
-                f"({counted(int(wrong.sum()), 'such row')})",
+                f"({count_in_words(int(wrong.sum()), 'such row')})",
                 DOWNLOAD_REMEDY,
             )
         )
@@ -300,7 +300,7 @@ def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
 
 def _parquet(path: Path, columns: dict[str, tuple[str, ...]]) -> pd.DataFrame:
     """Columns of a Parquet file, by new name; each is given by its possible names in the file."""
-    with _reading(path):
+    with _explain_file_errors(path):
         held = pq.read_schema(path).names
         ours = {_present(path, names, held): name for name, names in columns.items()}
         table = pq.read_table(path, columns=list(ours), partitioning=None)
@@ -324,7 +324,7 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _explain_file_errors(path: Path) -> Iterator[None]:
     """Turn errors in reading and converting a file into a message."""
     try:
         yield

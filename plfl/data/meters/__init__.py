@@ -33,16 +33,16 @@ from plfl.base.errors import (
     suggest_name,
 )
 from plfl.base.keys import Key
-from plfl.base.text import counted, counted_names
+from plfl.base.text import count_in_words, counted_names
 from plfl.config.named import FEATURE_UNITS
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import fill_short, longest, runs
+from plfl.data.meters.meter_selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
-from plfl.data.meters.selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.stamps import standard_offset
 from plfl.data.meters.tables import NO_READING
 
@@ -397,7 +397,7 @@ def _cut_to_complete_rows(
     first, last = np.flatnonzero(complete)[[0, -1]]
     notes: list[Problem] = []
     if cut := len(table) - (last + 1 - first):
-        rows = counted(int(cut), "incomplete row")
+        rows = count_in_words(int(cut), "incomplete row")
         fate = "cut off at the beginning or end"
         notes.append(Problem(place, f"{rows} {fate}", kind=fate))
     table = table.iloc[first : last + 1]
@@ -416,8 +416,8 @@ def _cut_to_complete_rows(
             ),
         ):
             if is_selected.any():
-                readings = counted(int(lengths[is_selected].sum()), "missing reading")
-                gap_count = counted(int(is_selected.sum()), "gap")
+                readings = count_in_words(int(lengths[is_selected].sum()), "missing reading")
+                gap_count = count_in_words(int(is_selected.sum()), "gap")
                 gap_runs = starts[is_selected], lengths[is_selected]
                 longest_span = longest(utc.tz_convert(meter.zone), *gap_runs, minutes)
                 text = f"{role}: {readings} in {gap_count}, the longest {longest_span}: {fate}"

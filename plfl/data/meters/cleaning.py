@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Place, Problem
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.base.text import counted, short_number
-from plfl.config.messages import flow
+from plfl.base.text import count_in_words, short_number
+from plfl.config.error_messages import flow
 from plfl.config.sections import SERIES_MINUTES, Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, are_two_registers, is_register
 from plfl.data.meters.faults import (
@@ -117,7 +117,7 @@ class Meter:
         ends, values = self.load.index, self.load.to_numpy()
         first, last = (_day_of_start(end, self.minutes, self.zone) for end in (ends[0], ends[-1]))
         known_rows, rows = int(np.count_nonzero(~np.isnan(values))), len(ends)
-        count = f"{known_rows} of " * (known_rows < rows) + counted(rows, "reading")
+        count = f"{known_rows} of " * (known_rows < rows) + count_in_words(rows, "reading")
         return (
             f"{count}, {short_number(np.nansum(values))} kWh, {first} to {last}; "
             f"{self.changes_in_words or 'nothing changed'}"
@@ -349,13 +349,13 @@ def rows_in_utc(
     is_known = rows["_load"].notna().to_numpy()
     is_reading = is_known & (rows["_load"] != 0).to_numpy()
     moments = instants(stamps, zone, pd.Timedelta(0))
-    if keys.stamp == "end" and ((moments.skipped & is_reading).any() or moments.lone.any()):
+    if keys.stamp == "end" and ((moments.is_skipped & is_reading).any() or moments.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
         usual = usual_step(stamps[is_known]) or 0
         lagged_moments = instants(stamps, zone, pd.Timedelta(minutes=usual))
-        if not ((lagged_moments.skipped & is_reading).any() or lagged_moments.lone.any()):
+        if not ((lagged_moments.is_skipped & is_reading).any() or lagged_moments.lone.any()):
             moments = lagged_moments
-    if (real := moments.skipped & is_reading).any() and not keys.drop_skipped:
+    if (real := moments.is_skipped & is_reading).any() and not keys.drop_skipped:
         row = int(real.argmax())
         text = f"does not exist in {zone.key}, where clocks go forward"
         raise DataError(
@@ -370,11 +370,13 @@ def rows_in_utc(
                 text,
             )
         )
-    changes["padding of the hour that clocks skip dropped"] += int((moments.skipped & ~real).sum())
+    changes["padding of the hour that clocks skip dropped"] += int(
+        (moments.is_skipped & ~real).sum()
+    )
     changes["readings of the hour that clocks skip dropped"] += int(real.sum())
     changes["readings of the hour that clocks repeat, there once so far"] += int(moments.lone.sum())
     rows["_lone"] = moments.lone
-    has_instant = ~moments.skipped
+    has_instant = ~moments.is_skipped
     # The first of two equal stamps is the earlier one if the rows are in order.
     is_ordered = moments.utc[has_instant].is_monotonic_increasing or stamps.is_monotonic_increasing
     if moments.duplicates.any() and not is_ordered:
@@ -460,7 +462,7 @@ def _refuse_exchanged_dates(place: _Place, rows: pd.DataFrame) -> None:
     text = "day and month of its stamps are exchanged up to the twelfth of a month"
     problem = Problem(
         place.line(rows, int(going_back[0]) + 1),
-        f"{text} ({counted(int(exchanged.sum()), 'such reading')})",
+        f"{text} ({count_in_words(int(exchanged.sum()), 'such reading')})",
         "exchange them again, or export the file with dates as in 2024-12-31; the rows are in the "
         "right order",
         place.name,
@@ -480,7 +482,7 @@ def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> DataE
     problem = Problem(
         place.line(rows, row + 1),
         f"differs from {place.line(rows, row)} for the same time, {wall} "
-        f"({counted(times, 'such time')})",
+        f"({count_in_words(times, 'such time')})",
         f"choose {Key('data.meters.duplicates', 'first')}, last or mean{clock}; if several columns "
         f"or files are mixed up, set {Key('data.meters.columns.load')}",
         place.name,
@@ -631,9 +633,8 @@ class _Readings:
         if is_off.any():
             row = int(np.argmax(is_off))
             kind = f"off the grid of {step:g} minutes"
-            text = (
-                f"{rows['_wall'].iloc[row]} is {kind} ({counted(int(is_off.sum()), 'such line')})"
-            )
+            line_count = count_in_words(int(is_off.sum()), "such line")
+            text = f"{rows['_wall'].iloc[row]} is {kind} ({line_count})"
             remedy = f"round or remove the stamps, or {place.leave_out}"
             raise place.refusal(rows, row, kind, text, remedy)
 
@@ -657,7 +658,7 @@ class _Readings:
                 kind = f"the interval changes from {self.raw} to {length:g} minutes"
                 text = (
                     f"{kind} at {self.known_rows['_wall'].iloc[row]} "
-                    f"({counted(int(is_alike.sum()), 'such reading')})"
+                    f"({count_in_words(int(is_alike.sum()), 'such reading')})"
                 )
                 remedy = (
                     f"choose one part with {Key('data.meters.since')} or "
@@ -869,7 +870,7 @@ class _Readings:
             is_part &= readings.index <= end
             row = int(np.nanargmin(np.where(is_part, readings, np.inf)))
             value = f"{readings.iloc[row]:.15g}"
-            text = f"{counted(int(is_negative.sum()), 'negative value')}, first {value}"
+            text = f"{count_in_words(int(is_negative.sum()), 'negative value')}, first {value}"
             remedy = (
                 f"set {Key('data.meters.allow_negative', 'true')}, "
                 f"{Key('data.meters.missing', f'[{value}]')}, or {place.leave_out}"

@@ -12,7 +12,7 @@ from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import counted_names
-from plfl.config.messages import flow
+from plfl.config.error_messages import flow
 from plfl.data.meters.cleaning import Meter
 from plfl.data.meters.faults import runs
 from plfl.data.meters.questions import LARGEST_LOADS, LargestLoads

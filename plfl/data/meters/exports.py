@@ -1,8 +1,8 @@
 """Reads raw exports: text, workbooks or Parquet, with one file per meter, one column per meter, or
 a column of meters' names.
 
-The form of a file, its layout and the format of its stamps are detected. Where a file can be read
-in more than one way, a key of `data.meters` decides. A clean file needs no key.
+The form of a file, the roles of its columns and the format of its stamps are detected. Where a file
+can be read in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,10 +18,10 @@ from plfl.base.errors import (
     shared_lines,
 )
 from plfl.base.keys import Key
-from plfl.base.text import Progress, counted
-from plfl.config.messages import flow
+from plfl.base.text import Progress, count_in_words
+from plfl.config.error_messages import flow
 from plfl.config.sections import Meters
-from plfl.data.meters import layout, tables
+from plfl.data.meters import column_roles, tables
 from plfl.data.meters.cleaning import POWER_UNITS, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.formats.reading import read as read_file
@@ -54,7 +54,7 @@ class FileForm:
     """Its format, known or found out."""
     name: str | None
     """The name of the known format; None: it was found out."""
-    unzoned: Sequence[str] | None
+    meters_without_zone: Sequence[str] | None
     """Its readable meters if its stamps have no UTC offset; None: they have one."""
 
 
@@ -127,8 +127,10 @@ class Exports:
         those that many files share once; above them their number and the `outcome`, if given, and
         below them the `command`, if given, with the first answers to all questions."""
         hidden_count = len(lines := equal_lines(self.problems_of_study)) - MOST_PROBLEMS
-        remainder = [f"and {counted(hidden_count, 'more problem')}"] if hidden_count > 0 else []
-        head = [f"{counted(len(lines), 'problem')}, {outcome}"] if outcome else []
+        remainder = (
+            [f"and {count_in_words(hidden_count, 'more problem')}"] if hidden_count > 0 else []
+        )
+        head = [f"{count_in_words(len(lines), 'problem')}, {outcome}"] if outcome else []
         answers = self._first_answers()
         if answers and command:
             open_values = [key.value for key in answers if key.value in READ_AS]
@@ -231,7 +233,7 @@ def _pieces(
             opened = tables.open_files(path, meters)
         for raw in opened:
             with collect_problems(exports.problems, name_of_file):
-                recognised_file = recognise(raw, meters) or layout.find_format(raw, plain)
+                recognised_file = recognise(raw, meters) or column_roles.find_format(raw, plain)
                 keys = plain if recognised_file.name is None else meters
                 is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)

@@ -51,8 +51,8 @@ def read_lines(path: Path, lines: Sequence[str]) -> pd.DataFrame:
                 "remove it, or export all lines with their times",
             )
         pairs = _PAIR.findall(match["tags"]) + _PAIR.findall(match["fields"])
-        row = {"time": match["time"], "measurement": _unescaped(match["measurement"])}
-        rows[number] = row | {_unescaped(key): _value(text) for key, text in pairs}
+        row = {"time": match["time"], "measurement": _unescape(match["measurement"])}
+        rows[number] = row | {_unescape(key): _value(text) for key, text in pairs}
     return pd.DataFrame.from_dict(rows, orient="index", dtype=object).fillna("")
 
 
@@ -62,10 +62,10 @@ def _has_content(line: str) -> bool:
 
 def _value(text: str) -> str:
     if text.startswith('"'):
-        return _unescaped(text[1:-1])
+        return _unescape(text[1:-1])
     whole = _WHOLE.fullmatch(text)
-    return whole[1] if whole else _unescaped(text)
+    return whole[1] if whole else _unescape(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)

@@ -11,17 +11,17 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.config.messages import flow
+from plfl.config.error_messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
+from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
 from plfl.data.meters.questions import UNIT, choices, column_key, question
-from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
-from plfl.data.meters.words import WORDS
+from plfl.data.meters.vocabulary import WORDS
 
 _ROW_NUMBERS = re.compile(r"column \d+|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
 """Names that programs give to columns that count the rows."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
-from plfl.base.text import counted
-from plfl.config.messages import typed
+from plfl.base.text import count_in_words
+from plfl.config.error_messages import write_value
 from plfl.config.sections import Meters
 from plfl.data.meters.tables import MISSING, THOUSANDS, WHOLE_NUMBER, RawTable
 
@@ -154,9 +154,9 @@ def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> pd.
             Problem(
                 table.place_of(table.cells.index[row]),
                 f"{column} {value!r} is not a number "
-                f"({counted(int(is_wrong[:, position].sum()), 'such value')})",
+                f"({count_in_words(int(is_wrong[:, position].sum()), 'such value')})",
                 "say that it means a missing reading with "
-                f"{Key('data.meters.missing', f'[{typed(value)}]')}, or set "
+                f"{Key('data.meters.missing', f'[{write_value(value)}]')}, or set "
                 f"{Key('data.meters.decimal')}",
             )
         )
@@ -175,7 +175,7 @@ def read_names(table: RawTable, column: str) -> pd.Series:
     if (empty := names == "").any() and len({*names} - {""}) == 1:
         return names.mask(empty, names[~empty].iloc[0])
     if empty.any():
-        rows = counted(int(empty.sum()), "such row")
+        rows = count_in_words(int(empty.sum()), "such row")
         raise data_error(
             table.place_of(empty.idxmax()),
             f"has no name in {column!r} ({rows})",

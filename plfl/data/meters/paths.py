@@ -7,9 +7,9 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.sections import Data
-from plfl.data.meters.selection import is_chosen
+from plfl.data.meters.meter_selection import is_chosen
 from plfl.data.meters.tables import DATE_IN_NAME, SUFFIXES, reason_unreadable
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def _name_subfolders(folder: Path) -> None:
         first_names = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
         log.warning(
             "%s: %s (%s) not read; name a sub-folder, too, if its readings belong to these",
-            *(folder, counted(len(names), "sub-folder"), first_names),
+            *(folder, count_in_words(len(names), "sub-folder"), first_names),
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Literal
 
-from plfl.data.meters.words import WORDS, words_in
+from plfl.data.meters.vocabulary import WORDS, words_in
 
 KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 """The units of loads, energy in an interval or mean power, in kWh or kW."""

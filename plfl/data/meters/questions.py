@@ -12,8 +12,8 @@ import yaml
 
 from plfl.base.errors import DataError, data_error
 from plfl.base.keys import Key
-from plfl.base.text import counted
-from plfl.config.messages import flow
+from plfl.base.text import count_in_words
+from plfl.config.error_messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, is_register
 from plfl.data.meters import quantities
@@ -71,7 +71,7 @@ def question(table: RawTable, text: str, remedy: str, *answers: Key) -> DataErro
         parts.append(f"{column!r}: {', '.join(samples)}")
     hidden_count = len(table.cells.columns) - _MOST_COLUMNS
     remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
-    rows = counted(len(table.cells), "row")
+    rows = count_in_words(len(table.cells), "row")
     excerpt = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
     return data_error(table.path, text, f"{remedy}\n  {excerpt}", *answers)
 
@@ -259,6 +259,7 @@ def _readings_in_words(piece: Piece, name: str) -> str:
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[readings.index])
     values = ", ".join(f"{value:g}" for value in readings.iloc[[0, 1, -1]])
     return (
-        f"{values}; {counted(len(readings), 'reading')} every {usual_step(stamps) or 0:g} minutes "
+        f"{values}; {count_in_words(len(readings), 'reading')} every "
+        f"{usual_step(stamps) or 0:g} minutes "
         f"from {stamps.min():%Y-%m-%d %H:%M} to {stamps.max():%Y-%m-%d %H:%M}"
     )

@@ -14,7 +14,7 @@ from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, share_of_cells
 from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
-from plfl.data.meters.words import WORDS, words_in
+from plfl.data.meters.vocabulary import WORDS, words_in
 
 _CLOCK = r"(\d{1,2})[:.h]?(\d{2})(?::\d{2})?(?: ?([ap])m)?"
 _CLOCK_NAME = re.compile(rf"{_CLOCK}(?:\s*(?:[-–~～〜/]|to|bis|a)\s*{_CLOCK})?", re.IGNORECASE)

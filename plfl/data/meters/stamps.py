@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.sections import Data, Meters, in_zone
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import WEEKDAY, RawTable
@@ -128,7 +128,7 @@ def _parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
         raise data_error(
             table.place_of(line),
             f"{str(text[line])!r} is not a time in the format {form} between the years "
-            f"{YEARS[0]} and {YEARS[1]} ({counted(int(wrong.sum()), f'such {table.unit}')})",
+            f"{YEARS[0]} and {YEARS[1]} ({count_in_words(int(wrong.sum()), f'such {table.unit}')})",
             f"fix or remove them, or name the format in {Key('data.meters.date_format')}",
         )
     minutes = stamps.dt.round("min")
@@ -400,7 +400,7 @@ class Instants:
 
     utc: pd.DatetimeIndex
     """NaT where the local time does not exist."""
-    skipped: NDArray[np.bool_]
+    is_skipped: NDArray[np.bool_]
     """Stamps of the hour that clocks skip in spring."""
     lone: NDArray[np.bool_]
     """Stamps in the hour that clocks repeat in autumn that occur only once."""

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Place, Problem, data_error
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.sections import Meters
 from plfl.data.meters import line_protocol, quantities
-from plfl.data.meters.formats import trees
-from plfl.data.meters.words import WORDS, is_known
+from plfl.data.meters.formats import nested_files
+from plfl.data.meters.vocabulary import WORDS, is_known
 
 _IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".lp", ".xml", ".json")
 SUFFIXES = (*_IN_ARCHIVES, ".parquet", ".xlsx", ".xls", ".zip")
@@ -107,7 +107,7 @@ class RawTable:
     of the line or row. Columns of the same name are numbered: `A`, `A (2)`."""
     form: str
     """The detected form, in words."""
-    repeated: frozenset[str] = frozenset()
+    repeated_names: frozenset[str] = frozenset()
     """Names that several columns have."""
     unit: str = "line"
     """What the index counts: `line` or `row`."""
@@ -209,7 +209,7 @@ class RawFile:
     cells are separated by tabs."""
     cells: pd.DataFrame | None = None
     """The columns of Parquet."""
-    repeated: frozenset[str] = frozenset()
+    repeated_names: frozenset[str] = frozenset()
     """Names that several of these columns have."""
     content: bytes = b""
     """XML or JSON."""
@@ -275,9 +275,9 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
     path = raw.path
     with _damage_explained(path):
         if raw.cells is not None:
-            return RawTable(path, raw.cells, "Parquet", raw.repeated, "row")
-        if raw.content and (way := trees.way_to_rows(raw.content)) is not None:
-            cells = trees.read(raw.content, way)
+            return RawTable(path, raw.cells, "Parquet", raw.repeated_names, "row")
+        if raw.content and (way := nested_files.way_to_rows(raw.content)) is not None:
+            cells = nested_files.read(raw.content, way)
             text = cells.map(lambda value: "" if pd.isna(value) else str(value))
             return RawTable(path, text, f"{raw.kind}, rows in {way or 'the list'!r}", unit="entry")
         if raw.content:
@@ -392,7 +392,7 @@ def _open_parquet(path: Path, max_size: float) -> RawFile:
     cells: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     names, repeated = unique_names(list(map(str, cells.columns)))
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
-    return RawFile(path, "Parquet", cells=cells, repeated=repeated)
+    return RawFile(path, "Parquet", cells=cells, repeated_names=repeated)
 
 
 # -- workbooks -----------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ def _rows_of_sheet(path: Path, sheets: Sequence[Any], max_size: float) -> list[s
                     f"row {len(rows) + 1}: the value of the formula {str(formula)!r} is not stored",
                     "open the workbook in a spreadsheet program and save it, or save it as CSV",
                 )
-        rows.append(_stripped([_cell(value) for value in values]))
+        rows.append(_strip_row([_cell(value) for value in values]))
         width = max(width, len(rows[-1]))
         if width * len(rows) * _CELL > max_size * 1e6:
             raise _too_large(path, max_size)
@@ -482,7 +482,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         if kind == "text":
             form += f", separator {'tab' if separator == chr(9) else separator}"
         if undated:
-            form += f", {counted(undated, 'line')} without a date at the end left out"
+            form += f", {count_in_words(undated, 'line')} without a date at the end left out"
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
         lines_above = rows[: max(head, 0)]
         stated = _stated_above(lines_above)
@@ -600,7 +600,7 @@ def _header(
         if begin == 0 and any(map(DATE_AT_BEGINNING.match, rows[0])) and _has_clear_fields(rows):
             return -1, 0
         # Data often end their lines with a separator that the header does not have.
-        if begin == 0 or dates[begin - 1] & dates[begin] or len(_stripped(rows[begin - 1])) < 2:
+        if begin == 0 or dates[begin - 1] & dates[begin] or len(_strip_row(rows[begin - 1])) < 2:
             break
         # A row of data with a damaged date is not the header of the rows below it. Spreadsheets pad
         # the lines of a preamble, perhaps with a date, to the same length, so a header must have
@@ -644,9 +644,9 @@ def _is_of_no_reading(error: Exception) -> bool:
 def _is_header_only(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the last row may be a header, of several words and no number, one of them for times,
     without a date in it or in a row of as many fields."""
-    *_, last = map(_stripped, rows)
+    *_, last = map(_strip_row, rows)
     is_header = len(last) > 1 and all(re.search(r"[^\W\d_]", field) for field in last)
-    is_table = any(_dates_in(row) for row in rows if len(_stripped(row)) >= len(last))
+    is_table = any(_dates_in(row) for row in rows if len(_strip_row(row)) >= len(last))
     return is_header and not is_table and any(map(WORDS.times.has_word_of, last))
 
 
@@ -672,7 +672,7 @@ def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
     """The only unit above the header, if a line of its own says what is measured in it, such as
     `Consumption in kWh`, or that it is the unit, such as `Unit;kWh`."""
     units = {unit for row in rows for field in row if (unit := quantities.unit_of(field.strip()))}
-    stripped_rows = [_stripped(row) for row in rows]
+    stripped_rows = [_strip_row(row) for row in rows]
     lone = [row[0] for row in stripped_rows if len(row) == 1]
     stated = {
         quantities.unit_of(row[1].strip())
@@ -697,13 +697,13 @@ def _date_in(row: Sequence[str]) -> int:
     return next(position for form in forms for position, words in enumerate(row) if form(words))
 
 
-def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
+def _count_undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
     """The number of rows at the end, of up to `width` fields, that have no date at its position, or
     are called totals."""
     undated = 0
     for row in reversed(rows):
         is_dated = date < len(row) and is_date(row[date])
-        if len(_stripped(row)) > width or (is_dated and not any(f in WORDS.totals for f in row)):
+        if len(_strip_row(row)) > width or (is_dated and not any(f in WORDS.totals for f in row)):
             break
         undated += 1
     return undated
@@ -730,7 +730,7 @@ def _dates_in(row: Sequence[str]) -> set[int]:
     return {position for position, field in enumerate(row) if is_date(field)}
 
 
-def _stripped(row: Sequence[str]) -> list[str]:
+def _strip_row(row: Sequence[str]) -> list[str]:
     row = list(row)
     while row and not row[-1].strip():
         row.pop()
@@ -762,7 +762,7 @@ def _cells(
         split_fields(line, separator)
         for line in lines[max(begin, len(lines) - _MOST_UNDATED_LINES) :]
     ]
-    end = len(lines) - _undated(last, date, len(names))
+    end = len(lines) - _count_undated(last, date, len(names))
     empty = f"{separator} "
     undated = sum(bool(line.strip(empty)) for line in lines[end:])
     numbers = [number for number in range(begin, end) if lines[number].strip(empty)]
@@ -797,7 +797,7 @@ def cells_of(
     for position, row in enumerate(rows):
         if len(row) == width:
             continue
-        count = max(len(_stripped(row)), min(len(row), width))
+        count = max(len(_strip_row(row)), min(len(row), width))
         if count > width or (count < width and not is_padded):
             wrong.append((numbers[position] + 1, count))
         rows[position] = row[:width] + [""] * (width - len(row))
@@ -805,8 +805,8 @@ def cells_of(
         number, count = wrong[0]
         raise data_error(
             path,
-            f"line {number} has {counted(count, 'field')}, the header has {width} "
-            f"({counted(len(wrong), 'such line')})",
+            f"line {number} has {count_in_words(count, 'field')}, the header has {width} "
+            f"({count_in_words(len(wrong), 'such line')})",
             "fix or remove them, or give the line of the header in "
             f"{Key('data.meters.header')} (decimal commas need semicolons as separators)",
         )

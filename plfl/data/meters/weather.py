@@ -10,7 +10,7 @@ from plfl.base.errors import data_error
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.config.named import FEATURE_UNITS
 from plfl.config.sections import Meters
-from plfl.data.meters import layout, tables
+from plfl.data.meters import column_roles, tables
 from plfl.data.meters.cleaning import rows_in_utc
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.stamps import zone_named
@@ -64,7 +64,7 @@ def read_weather(path: Path, meters: Meters) -> Weather:
         )
     present_columns["load"] = present_columns[roles[0]]  # its first input is read like a load
     station = station.model_copy(update={"columns": present_columns})
-    recognised_file = layout.find_format(raw, station)
+    recognised_file = column_roles.find_format(raw, station)
     if name_column := recognised_file.form.meters.column:
         raise data_error(path, f"has several stations ({name_column[0]!r})", "keep one of them")
     file = read_file(recognised_file, station)

@@ -23,9 +23,9 @@ from plfl.data.sample.places import STATES
 from plfl.data.sample.weather import (
     RADIATION,
     TEMPERATURE,
+    apply_lag,
     autoregressive,
     elevation,
-    lagged,
     weather,
 )
 
@@ -83,7 +83,7 @@ def air_conditioning(
     loss = kind.heated * (envelope + 0.33 * 3.5 * rng.uniform(0.1, 0.35))
     recovery = rng.uniform(0.4, 0.8)  # demand control and heat recovery save fresh air
     exchange = loss + kind.heated * kind.air * recovery * ventilated.astype(float)
-    solar = lagged(0.2 * (0.35 * 0.4 * windows * radiation), 0.8)
+    solar = apply_lag(0.2 * (0.35 * 0.4 * windows * radiation), 0.8)
     zone = _Zone(temperature, exchange, kind.heated * gains + solar, ventilated)
     operation, size = _operate(building, zone, rng)
     return _powers(building, zone, operation, size, rng)
@@ -284,7 +284,7 @@ def _equipment(
 ) -> Array:
     n = len(present)
     running = present * (1 + grain * autoregressive(rng, n, 2) + 0.05 * autoregressive(rng, n, 900))
-    running += grain * (_switching(rng, n, mean_on=3, mean_off=12) - 0.2) * present
+    running += grain * (_switch_at_random(rng, n, mean_on=3, mean_off=12) - 0.2) * present
     standby = np.clip(kind.standby * rng.uniform(0.8, 2.4), 0, 0.85)
     equipment: Array = kind.equipment * density * (standby + (1 - standby) * running)
     return np.maximum(equipment, 0.1 * kind.equipment)
@@ -344,7 +344,7 @@ def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
     return np.diff(served, prepend=0.0) * size
 
 
-def _switching(rng: np.random.Generator, n: int, mean_on: float, mean_off: float) -> Array:
+def _switch_at_random(rng: np.random.Generator, n: int, mean_on: float, mean_off: float) -> Array:
     """A large appliance that is on (1) or off (0) for exponential times with means `mean_on` and
     `mean_off`."""
     count = int(3 * n / (mean_on + mean_off)) + 10

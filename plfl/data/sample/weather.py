@@ -31,10 +31,10 @@ def autoregressive(rng: np.random.Generator, size: int, steps: float) -> Array:
     keep = np.exp(-1 / steps)
     noise = rng.standard_normal(size) * np.sqrt(1 - keep**2)
     noise[0] /= np.sqrt(1 - keep**2)
-    return lagged(noise, float(keep))
+    return apply_lag(noise, float(keep))
 
 
-def lagged(values: Array, keep: float) -> Array:
+def apply_lag(values: Array, keep: float) -> Array:
     """A first-order lag: `y[i] = values[i] + keep · y[i - 1]`, with nothing before `y[0]`.
 
     The same bits as `scipy.signal.lfilter([1], [1, -keep], values)`, which takes longer to import
@@ -87,7 +87,7 @@ def weather(state: str, gisjoin: str, seed: int) -> pd.DataFrame:
 
     storms = _storms(place, seed, season)
     local = 0.8 * autoregressive(rng, n, 30)
-    warmth = lagged(0.2 * ghi, 0.8)  # the ground and air follow the sun
+    warmth = apply_lag(0.2 * ghi, 0.8)  # the ground and air follow the sun
     warmth -= uniform_filter1d(warmth, 24)
     ranges = np.ptp(warmth[: n // 24 * 24].reshape(-1, 24), axis=1)
     daily = warmth * county.daily / ranges.mean()
@@ -119,7 +119,7 @@ def _storms(state: SampleState, seed: int, season: Array) -> Array:
     rng = np.random.default_rng([seed, _STORMS, state.fips])
     n = len(season)
     systems = autoregressive(rng, n, 40) + autoregressive(rng, n, 90)
-    systems = lagged(0.15 * systems, 0.85)  # fronts take hours to pass
+    systems = apply_lag(0.15 * systems, 0.85)  # fronts take hours to pass
     winter, summer = state.storms
     spread = winter + (summer - winter) * (season + 1) / 2
     series = systems / systems.std() * spread

@@ -24,7 +24,7 @@ from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.config.sections import TESTED_WEEKS, Data, Windows
 from plfl.data.dataset import ClientView, Dataset, held_out_rows
 from plfl.data.examples import Examples, ExampleTables
-from plfl.data.features import assemble, resampled
+from plfl.data.features import assemble, resample
 from plfl.data.windows import Limits, build
 from plfl.interfaces.annotations import Study
 from plfl.interfaces.source import Counts, Receipt
@@ -77,7 +77,7 @@ def verify(receipt: Receipt) -> None:
 class LoadSource(Source):
     """A source of series of loads: subclasses define `fetch` and `series`."""
 
-    assumed = "a year of data per client"
+    assumption = "a year of data per client"
     blocks_read: ClassVar[tuple[str, ...]] = ()
     """Blocks of keys of `data` that determine the series."""
 
@@ -99,7 +99,7 @@ class LoadSource(Source):
             readings = series[name]
             if data.resample:
                 try:
-                    readings = resampled(readings, data.resample)
+                    readings = resample(readings, data.resample)
                 except DataError as error:
                     raise error.locate_in(f"client {name}", name) from None
             return assemble(readings, data.features)

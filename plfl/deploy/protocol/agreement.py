@@ -53,7 +53,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "
             "the configuration"
         )
-    if (excess := len(narrowed(study, cell).name) - LONGEST_NAME) > 0:
+    if (excess := len(narrow_study(study, cell).name) - LONGEST_NAME) > 0:
         return (
             f"name: {study.name!r} exceeds {LONGEST_NAME} characters when the name of the cell and "
             f"{SUFFIX!r} are appended; shorten it by {excess}"
@@ -81,7 +81,7 @@ def deployable(study: Study, name: str | None, source: str) -> Cell:
     raise ConfigError(source, list(reasons.values()))
 
 
-def narrowed(study: Study, cell: Cell) -> Study:
+def narrow_study(study: Study, cell: Cell) -> Study:
     """The study reduced to one cell, with another name.
 
     Narrowing a narrowed study again changes nothing.

@@ -47,7 +47,7 @@ from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.federated.privacy.mechanism import draw_own_system_noise
-from plfl.federated.secure.keys import SystemSecrets
+from plfl.federated.secure.encryption import SystemSecrets
 from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
 from plfl.results.records import MODELS, ConformalWidths, Models, write_models_in_place

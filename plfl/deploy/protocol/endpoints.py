@@ -32,7 +32,7 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
-from plfl.federated.secure.keys import Secrets, SystemSecrets
+from plfl.federated.secure.encryption import Secrets, SystemSecrets
 from plfl.federated.secure.sums import SumClient
 from plfl.federated.secure.updates import CROWD_BYTES, Crowd
 from plfl.study import Study

@@ -32,7 +32,7 @@ LONGEST_REASON = 500
 class Transport(Protocol):
     """Carries messages to clients, and their answers back. Keys prove the names of clients."""
 
-    def connected(self) -> Collection[str]:
+    def list_connected(self) -> Collection[str]:
         """Names of the connected clients."""
 
     def exchange(
@@ -89,7 +89,7 @@ class Membership:
         """Wait until at least `policy.minimum` clients are connected."""
         end = time.monotonic() + self.policy.patience
         while True:
-            connected = self.connected(invitation)
+            connected = self.list_connected(invitation)
             if len(connected) >= self.policy.minimum:
                 return
             if time.monotonic() >= end:
@@ -104,9 +104,9 @@ class Membership:
                 )
             time.sleep(MEMBERSHIP_PAUSE)
 
-    def connected(self, invitation: Message) -> list[str]:
+    def list_connected(self, invitation: Message) -> list[str]:
         """Names of the connected clients. New ones are sent the `invitation` first."""
-        connected, now = self.transport.connected(), time.monotonic()
+        connected, now = self.transport.list_connected(), time.monotonic()
         reached = [name for name in self.names if name in connected]
         new = [n for n in reached if n not in self._answers and now >= self._retry_at.get(n, 0.0)]
         if new:

@@ -47,7 +47,7 @@ class RoundSummary:
     """Clients with answers that the server refused, and the reasons; see `protocol.answers`."""
 
 
-class Observed(Clock):
+class ObservedClock(Clock):
     """Participation as observed: which clients can be reached in a round, and which answer."""
 
     def observe(self, reached: Collection[str], answering: Collection[str]) -> None:

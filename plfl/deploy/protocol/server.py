@@ -26,7 +26,7 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError, Problem
 from plfl.base.files import atomic
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.sections import FEWEST_MASKED
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import (
@@ -55,7 +55,13 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
-from plfl.deploy.protocol.rounds import RELEASES_FILE, Observed, RoundPolicy, RoundSummary, record
+from plfl.deploy.protocol.rounds import (
+    RELEASES_FILE,
+    ObservedClock,
+    RoundPolicy,
+    RoundSummary,
+    record,
+)
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
@@ -68,7 +74,7 @@ from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import draw_system_noise
 from plfl.federated.privacy.statement import least_bound
 from plfl.federated.round import Round, run_rounds
-from plfl.federated.secure.keys import SystemSecrets
+from plfl.federated.secure.encryption import SystemSecrets
 from plfl.federated.secure.shares import SHARE_BYTES as SHARE
 from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES, DropoutError, SumServer
 from plfl.federated.secure.updates import Crowd, fewest_staying
@@ -98,7 +104,7 @@ class DeployedServer:
         self.checkpoint = Checkpoint(folder, self.agreement, seconds=0)
         unknown = np.full(len(self.names), np.nan)
         self.recorder = Recorder(np.array(self.names, dtype=np.str_), unknown)
-        self.clock = Observed(study.federation.simulation, self.names, cell.seed)
+        self.clock = ObservedClock(study.federation.simulation, self.names, cell.seed)
         self.history: list[RoundSummary] = []
         self._message_bytes = self._no_bytes()
         # Needed to resume, in addition to tensors and records.
@@ -160,7 +166,7 @@ class DeployedServer:
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
         beginning = time.monotonic()
-        connected = self.members.connected(self.message("join"))
+        connected = self.members.list_connected(self.message("join"))
         self.clock.observe(connected, self.names)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
@@ -213,7 +219,7 @@ class DeployedServer:
         raise PlflError(
             Problem(
                 "",
-                f"no client took part in any of {counted(len(self.history), 'round')}: "
+                f"no client took part in any of {count_in_words(len(self.history), 'round')}: "
                 + ("; ".join(sorted(reasons)) or "none answered in time"),
                 f"see the logs of the clients, remove {self.checkpoint.folder.parent}, and start "
                 "again",
@@ -227,8 +233,9 @@ class DeployedServer:
         own_rounds = [line for line in lines if line.startswith(f"{self.run_id} ")]
         if earlier_count := len(lines) - len(own_rounds):
             self.notes.append(
-                f"{counted(earlier_count, 'round')} of earlier runs that were not continued were "
-                "released, too: the stated ε does not count them, and theirs has to be added to it"
+                f"{count_in_words(earlier_count, 'round')} of earlier runs that were not continued "
+                "were released, too: the stated ε does not count them, and theirs has to be "
+                "added to it"
             )
         repeated = tuple(times for times in Counter(own_rounds).values() if times > 1)
         if not repeated:
@@ -445,7 +452,7 @@ class DeployedServer:
                 name,
                 [] if server_rows is None else [server_rows[self.names.index(name)]],
             )
-            for name in self.members.connected(self.message("join"))
+            for name in self.members.list_connected(self.message("join"))
         }
         answers = self._ask(messages, "query", read_scored)
         score_rows = [row for answer in answers.values() for row in answer.facts.scores]

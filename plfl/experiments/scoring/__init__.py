@@ -27,7 +27,7 @@ class Scoring(Algorithm):
     further: ClassVar[Mapping[str, str]] = {}
     """Tables of `compare_variants` besides `best.csv` and `comparisons.csv`, by a short name."""
 
-    def divided(self, study: Study) -> Any:
+    def baseline_settings(self, study: Study) -> Any:
         """Settings that determine the baselines, in addition to the examples and the task."""
         return None
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from plfl.config.named import Chain
 from plfl.config.sections import ChannelSettings
 from plfl.federated.codecs import entropy
-from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
+from plfl.federated.codecs.packing import Bytes, give_types, pack, unpack
 from plfl.interfaces.codec import Blocks, Codec, CodecError, Random, Rows
 
 Direction = Literal["down", "up"]
@@ -117,8 +117,8 @@ class Coder:
             senders, target = clients[torch.from_numpy(sound).to(clients.device)], target[sound]
             memory = None if memory is None else memory[sound]
         fields = codec.encode(target, self.blocks, self._random(direction, senders))
-        fields = typed(codec.fields(self.blocks), fields)
-        for i, array in zip(sound.nonzero()[0], self._packed(direction, fields), strict=True):
+        fields = give_types(codec.fields(self.blocks), fields)
+        for i, array in zip(sound.nonzero()[0], self._pack(direction, fields), strict=True):
             messages[i] = torch.from_numpy(array)
         if memory is not None:
             decoded = codec.decode(
@@ -139,7 +139,7 @@ class Coder:
         decoded = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
         if full.any():
             senders = clients[torch.from_numpy(full).to(clients.device)]
-            values = self._unpacked(direction, [a for a in arrays if len(a)], senders)
+            values = self._unpack(direction, [a for a in arrays if len(a)], senders)
             memory = (
                 None if chain.memory == "ef14" else self._memory(direction, "receiver", senders)
             )
@@ -154,7 +154,7 @@ class Coder:
         array = message.cpu().numpy()
         if not len(array):
             raise CodecError("the coded update is empty: it was not finite, or too large")
-        return torch.from_numpy(self._unpacked(direction, [array], None)[0])
+        return torch.from_numpy(self._unpack(direction, [array], None)[0])
 
     def commit(self, end: End, clients: Tensor) -> None:
         """Update an end's memory by the messages of `clients`, whose uploads it has sent or
@@ -185,7 +185,7 @@ class Coder:
         purpose, t = f"codec/{direction}", self.round
         return _Streams(clients.tolist(), lambda some: self.streams(purpose, some, t))
 
-    def _packed(self, direction: Direction, fields: list[NDArray[Any]]) -> Iterable[Bytes]:
+    def _pack(self, direction: Direction, fields: list[NDArray[Any]]) -> Iterable[Bytes]:
         chain, codec = self._stages(direction)
         form = codec.fields(self.blocks)
         if not chain.entropy:
@@ -194,7 +194,7 @@ class Coder:
         heads = pack(form[:-1], fields[:-1])
         return map(np.concatenate, zip(heads, tails, strict=True))
 
-    def _unpacked(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
+    def _unpack(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
         chain, codec = self._stages(direction)
         form = codec.fields(self.blocks)
         codes: list[NDArray[Any]] = []

@@ -25,7 +25,7 @@ class Quantised(Codec):
     """b bits for each number and a float for each block's scale."""
 
     name = "q"
-    unbiased = True
+    is_unbiased = True
     has_codes = True
 
     bits: Literal[2, 3, 4, 8]

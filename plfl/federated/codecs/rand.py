@@ -19,7 +19,7 @@ class Rand(Sparse):
     """Numbers at random places."""
 
     name = "rand"
-    unbiased = True
+    is_unbiased = True
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         return (Field(self.entries_kept(blocks)),)

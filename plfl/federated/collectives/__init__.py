@@ -8,7 +8,7 @@ The channel of the federation carries what it gets from each client and what it 
 A message that cannot be completed, because a client is gone, is answered with zeros: LightGBM finds
 no split in them and ends the tree, which the caller throws away.
 
-`interface` calls LightGBM, `layout` says what its messages hold, which it does not promise, and
-`self_test` whether they do in the installed version. `messages` packs them, `bounds` says what they
-can be, and `server` combines them.
+`interface` calls LightGBM, `message_layout` says what its messages hold, which it does not promise,
+and `self_test` whether they do in the installed version. `messages` packs them, `bounds` says what
+they can be, and `server` combines them.
 """

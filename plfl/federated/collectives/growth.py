@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.collectives.layout import SETTINGS
+from plfl.federated.collectives.message_layout import SETTINGS
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import (
     NOWHERE,

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.federated.collectives.growth import Growth, Leaf
-from plfl.federated.collectives.layout import ROOT_TYPE
+from plfl.federated.collectives.message_layout import ROOT_TYPE
 from plfl.federated.collectives.slopes import Slopes
 from plfl.federated.collectives.widths import LeafWidths, bits_of, decode_widths, place_of
-from plfl.federated.secure.keys import KEY_BYTES, PrivateKey, Secrets, derive
+from plfl.federated.secure.encryption import KEY_BYTES, PrivateKey, Secrets, derive
 from plfl.federated.secure.masks import (
     CHECK_BYTES,
     Fields,
@@ -46,7 +46,7 @@ class SumError(ValueError):
     """A sum over clients that no numbers of theirs can have."""
 
 
-class Masked(bytes):
+class MaskedBytes(bytes):
     """Masked fields as bytes, with their lanes for those on the machine that packed them."""
 
     lanes: Lanes
@@ -90,12 +90,12 @@ class MaskedSums:
         self._masks[client] = pair_masks(key.public, pair_secrets)
         self._leaves[client] = []
 
-    def hide_root(self, client: int, root: Any) -> Masked:
+    def hide_root(self, client: int, root: Any) -> MaskedBytes:
         """A client's numbers of all its windows, a `ROOT_TYPE`, as a masked message."""
         numbers = [root["gradient"], root["count"], self.flat[client]]
         return self._hide(client, fields_of(ROOT_BITS), _as_integers(np.array(numbers)))
 
-    def hide(self, client: int, numbers: NDArray[Any], *, are_counts: bool = False) -> Masked:
+    def hide(self, client: int, numbers: NDArray[Any], *, are_counts: bool = False) -> MaskedBytes:
         """A client's whole numbers (n,), pairs of a sum of gradients and a count or counts alone,
         as a masked message."""
         integers = _as_integers(numbers)
@@ -108,9 +108,9 @@ class MaskedSums:
             integers = slopes.pair(integers[::2], integers[1::2]).ravel()
         return self._hide(client, fields, np.append(integers, check_number(integers)))
 
-    def _hide(self, client: int, fields: Fields, integers: NDArray[np.int64]) -> Masked:
+    def _hide(self, client: int, fields: Fields, integers: NDArray[np.int64]) -> MaskedBytes:
         lanes = self._masks[client].hide(fields, fields.encode(integers))
-        message = Masked(fields.pack(lanes))
+        message = MaskedBytes(fields.pack(lanes))
         message.lanes = lanes
         return message
 
@@ -224,4 +224,4 @@ def _fields_of_parts(bits: bytes, count: int) -> Fields:
 
 
 def _lanes(message: bytes, fields: Fields) -> Lanes:
-    return message.lanes if isinstance(message, Masked) else fields.unpack(message)
+    return message.lanes if isinstance(message, MaskedBytes) else fields.unpack(message)

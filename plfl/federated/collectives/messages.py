@@ -17,7 +17,7 @@ ABOVE = (2**7, 2**15, 2**31, 2**53)
 """The least numbers that are too large for those of whole numbers."""
 
 
-class Packed(bytes):
+class PackedNumbers(bytes):
     """Numbers as bytes, with the numbers for those on the machine that packed them."""
 
     numbers: NDArray[Any]
@@ -25,14 +25,14 @@ class Packed(bytes):
 
 
 @lru_cache(256)  # in the simulation many clients send the same, such as that they have no split
-def compressed(message: bytes) -> bytes:
+def compress(message: bytes) -> bytes:
     """A message in the format of zlib."""
     # Looking only for repeated bytes, mostly zeros, is faster, and these messages become shorter.
     compressor = zlib.compressobj(strategy=zlib.Z_RLE)
     return compressor.compress(message) + compressor.flush()
 
 
-def packed(numbers: Floats) -> Packed:
+def pack(numbers: Floats) -> PackedNumbers:
     """An even number of numbers as bytes, without loss: whole ones in the shortest type, and
     compressed.
 
@@ -49,12 +49,12 @@ def packed(numbers: Floats) -> Packed:
     if kind < len(ABOVE):
         stored[0] = (stored[0] << 1) ^ (stored[0] >> (8 * short.itemsize - 1))
     by_place = stored.reshape(-1).view(np.uint8).reshape(-1, short.itemsize).T
-    message = Packed(bytes([kind]) + compressed(by_place.tobytes()))
+    message = PackedNumbers(bytes([kind]) + compress(by_place.tobytes()))
     message.numbers = short
     return message
 
 
-def stored(content: bytes, kind: int) -> NDArray[Any]:
+def stored_numbers(content: bytes, kind: int) -> NDArray[Any]:
     """The numbers (N,) in the content of a message of this kind."""
     width = np.dtype(NUMBER_TYPES[kind])
     by_place = np.frombuffer(content, np.uint8).reshape(width.itemsize, -1)
@@ -66,11 +66,11 @@ def stored(content: bytes, kind: int) -> NDArray[Any]:
 
 
 def add_up_packed(*messages: bytes) -> Floats:
-    """The numbers of `packed`, or the sum of those of several, one by one."""
+    """The numbers of `pack`, or the sum of those of several, one by one."""
     first, *other_arrays = (
         message.numbers
-        if isinstance(message, Packed)
-        else stored(zlib.decompress(message[1:]), message[0])
+        if isinstance(message, PackedNumbers)
+        else stored_numbers(zlib.decompress(message[1:]), message[0])
         for message in messages
     )
     total: Floats = 0.0 + first
@@ -79,7 +79,7 @@ def add_up_packed(*messages: bytes) -> Floats:
     return total
 
 
-EMPTY = packed(np.empty(0))
+EMPTY = pack(np.empty(0))
 
 
 def inflate(message: bytes, size: int) -> bytes:

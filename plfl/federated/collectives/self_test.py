@@ -1,4 +1,4 @@
-"""Whether the installed LightGBM sends its messages as `layout` reads them."""
+"""Whether the installed LightGBM sends its messages as `message_layout` reads them."""
 
 import threading
 import zlib
@@ -12,7 +12,7 @@ from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence
-from plfl.federated.collectives.layout import (
+from plfl.federated.collectives.message_layout import (
     ROOT_TYPE,
     SETTINGS,
     SPLIT,

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import GATHER, SCATTER
-from plfl.federated.collectives.layout import ROOT_TYPE, SPLIT, SPLITS_BYTES
 from plfl.federated.collectives.masked import MaskedSums
+from plfl.federated.collectives.message_layout import ROOT_TYPE, SPLIT, SPLITS_BYTES
 from plfl.federated.collectives.messages import (
     EMPTY,
     NUMBER_TYPES,
     Floats,
     add_up_packed,
-    compressed,
+    compress,
     contents_of,
     inflate,
-    packed,
-    stored,
+    pack,
+    stored_numbers,
 )
 
 Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
@@ -128,7 +128,7 @@ class Server:
 
         def combine(messages: Sequence[bytes]) -> list[bytes]:
             total = self._noisy(self._sum(messages, len(numbers), are_counts=True), 1)
-            return self._close([packed(total)] * self.clients)
+            return self._close([pack(total)] * self.clients)
 
         self._are_counts = True
         message = self._pack(client, numbers, are_counts=True)
@@ -137,7 +137,7 @@ class Server:
     def _pack(self, client: int, numbers: Floats, *, are_counts: bool = False) -> bytes:
         if self.masked is not None:
             return self.masked.hide(client, numbers, are_counts=are_counts)
-        return packed(numbers)
+        return pack(numbers)
 
     def _sum(self, messages: Sequence[bytes], count: int, *, are_counts: bool = False) -> Floats:
         if self.masked is not None:
@@ -172,7 +172,7 @@ class Server:
                 raise ValueError("it has no numbers")
             width = np.dtype(NUMBER_TYPES[kind[0]])
             content = inflate(message[1:], len(add_up_packed(mine)) * width.itemsize)
-            numbers = stored(content, kind[0]).astype(float)
+            numbers = stored_numbers(content, kind[0]).astype(float)
             if self._are_counts:
                 is_sound = self.bounds.hold_for_counts(client, numbers)
             else:
@@ -204,7 +204,7 @@ class Server:
         total = np.zeros(self.clients, ROOT_TYPE)
         if self.masked is not None:
             total[0] = self.masked.add_roots(messages)
-            return self._close([compressed(total.tobytes())] * self.clients)
+            return self._close([compress(total.tobytes())] * self.clients)
         roots = np.frombuffer(b"".join(map(zlib.decompress, messages)), ROOT_TYPE)
         for name in total.dtype.fields or ():
             for number in roots[name]:  # as LightGBM adds them
@@ -213,14 +213,14 @@ class Server:
             sums = np.array([total["gradient"][0], total["count"][0]], float)
             total["gradient"][0], count = self.noise.add_to(sums, math.sqrt(2))
             total["hessian"][0] = total["count"][0] = max(count, 1)
-        return [compressed(total.tobytes())] * self.clients
+        return [compress(total.tobytes())] * self.clients
 
     def _splits(self, messages: Sequence[bytes]) -> list[bytes]:
         """The best of the splits of each of two leaves, in the place of each."""
         best = best_splits(messages)
         if self.masked is not None:
             self.masked.growth.add_splits(np.frombuffer(best, SPLIT))
-        return self._close([compressed(best)] * len(messages))
+        return self._close([compress(best)] * len(messages))
 
     def leave(self) -> None:
         """A client is gone: every exchange from now on fails."""
@@ -260,7 +260,7 @@ class Server:
                 total = self._noisy(self._sum(messages, size // 8), largest_sum)
                 begins = [starts[k] // 8 for k in range(count)]
                 parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
-                answers = [packed(part) if len(part) else EMPTY for part in parts]
+                answers = [pack(part) if len(part) else EMPTY for part in parts]
                 return self._close(answers, has_bits=False)
 
             try:
@@ -288,7 +288,7 @@ class Server:
             try:
                 content = string_at(data, size)
                 if self.masked is None or size == SPLITS_BYTES:
-                    message = compressed(content)
+                    message = compress(content)
                     self._are_splits = size == SPLITS_BYTES
                 elif size == ROOT_TYPE.itemsize:
                     message = self.masked.hide_root(client, np.frombuffer(content, ROOT_TYPE)[0])

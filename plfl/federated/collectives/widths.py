@@ -94,7 +94,7 @@ def encode_widths(next_leaf: LeafWidths, place: int, former: Bits | None) -> byt
     former = np.broadcast_to(former, widths.shape)
     is_used = former > 0
     decrease = former[is_used].astype(np.int16) - widths[is_used]
-    return head + zlib.compress(_opened(decrease).astype(np.int8).tobytes(), 9)
+    return head + zlib.compress(_remove_short_runs(decrease).astype(np.int8).tobytes(), 9)
 
 
 @lru_cache(1)  # in the simulation all clients get the same
@@ -117,7 +117,7 @@ def place_of(message: bytes) -> int:
     return int(WIDTHS_HEADER.unpack(message[: WIDTHS_HEADER.size])[0])
 
 
-def _opened(numbers: NDArray[np.int16]) -> NDArray[np.int16]:
+def _remove_short_runs(numbers: NDArray[np.int16]) -> NDArray[np.int16]:
     """Numbers (n,) without larger ones of fewer than `RUN` in a row (the opening of mathematical
     morphology)."""
     if len(numbers) < RUN:

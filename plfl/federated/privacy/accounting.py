@@ -46,7 +46,7 @@ class Rounds:
     draw: Draw = "all"
     share: float = 1.0
     """Fraction of the clients in a round, on average."""
-    repeated: tuple[int, ...] = ()
+    repeated_releases: tuple[int, ...] = ()
     """How often each round was released that was released more than once, as after a restart."""
 
     @property
@@ -64,13 +64,15 @@ class Rounds:
     @property
     def most_releases(self) -> int:
         """The most releases in which any client can take part."""
-        times = sorted(self.repeated, reverse=True)[: self.per_client]
+        times = sorted(self.repeated_releases, reverse=True)[: self.per_client]
         return self.per_client - len(times) + sum(times)
 
     @property
     def noises(self) -> dict[float, int]:
         """The noise of each round as that of a single release, and the number of such rounds."""
-        times = Counter([*self.repeated, *[1] * (self.count - len(self.repeated))])
+        times = Counter(
+            [*self.repeated_releases, *[1] * (self.count - len(self.repeated_releases))]
+        )
         return {self.noise / math.sqrt(r): rounds for r, rounds in times.items() if rounds}
 
 
@@ -106,7 +108,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 def bounds(rounds: Rounds, delta: float) -> list[Bound]:
     """The valid bounds at δ, the least first, from all accountants that are installed."""
-    bounds = [unamplified(rounds, delta)]
+    bounds = [unamplified_bound(rounds, delta)]
     if rounds.noise > 0 and has_accountant(rounds.draw):
         bounds += ACCOUNTANTS[rounds.draw](rounds, delta)
     return sorted(bounds)
@@ -118,7 +120,7 @@ def has_accountant(draw: Draw) -> bool:
     return draw in ACCOUNTANTS and find_spec(package) is not None
 
 
-def unamplified(rounds: Rounds, delta: float) -> Bound:
+def unamplified_bound(rounds: Rounds, delta: float) -> Bound:
     """As if everybody knew who takes part when; exact where everybody always does."""
     sensitivity = 2 if rounds.draw == "fixed" else 1
     steps = sensitivity * math.sqrt(rounds.most_releases)
@@ -147,7 +149,7 @@ def _fixed(rounds: Rounds, delta: float) -> Iterator[Bound]:
 
 
 def _allocation(rounds: Rounds, delta: float) -> Iterator[Bound]:
-    if rounds.repeated:
+    if rounds.repeated_releases:
         return  # the accountant knows only rounds with equal noise
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImportWarning)  # it is slower without numba

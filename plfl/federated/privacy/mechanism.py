@@ -40,7 +40,7 @@ RoundNormals = Callable[[int, int], NDArray[np.float64]]
 """Returns, for a round t and a count, that many standard normal numbers."""
 
 
-def seeded(seed: int) -> RoundNormals:
+def seeded_normals(seed: int) -> RoundNormals:
     """Noise that a simulation, or anyone who knows the seed, can repeat."""
     return lambda t, count: stream(seed, "/noise", t).standard_normal(count)
 
@@ -50,7 +50,7 @@ ClientNormals = Callable[[str, int, int], NDArray[np.float64]]
 
 
 def seeded_of_clients(seed: int) -> ClientNormals:
-    """As `seeded`, of a client's own."""
+    """As `seeded_normals`, of a client's own."""
     return lambda name, t, count: stream(seed, f"/noise/{name}", t).standard_normal(count)
 
 
@@ -97,7 +97,7 @@ class Privacy:
         """The server's bound C."""
         self.received_bounds = self.clip.expand(client_count).clone()
         """The bound that each client that is here has received."""
-        self.normals: RoundNormals = seeded(seed)
+        self.normals: RoundNormals = seeded_normals(seed)
         self.client_normals: ClientNormals = seeded_of_clients(seed)
         """The noise of single clients, with `channel.secure`."""
         self.scale = self.participants / settings.expected_participants(
@@ -112,7 +112,7 @@ class Privacy:
 
     # -- the client's side
 
-    def announced(self, clients: Tensor) -> list[Tensor]:
+    def announced_bounds(self, clients: Tensor) -> list[Tensor]:
         """What the server sends to `clients` (n,) with its parameters: its bound, if it adapts."""
         return [] if self.block.quantile is None else [self.clip.expand(len(clients))]
 
@@ -129,12 +129,14 @@ class Privacy:
         extras: list[Tensor] = []
         if self.block.quantile is not None:
             extras = [(_norms(updates) <= bounds).to(updates.dtype)]
-        received_updates, counts = channel.send("up", clients, clipped(updates, bounds), extras)
+        received_updates, counts = channel.send(
+            "up", clients, clip_updates(updates, bounds), extras
+        )
         self._step(server, t, received_updates, *counts)
 
     def clip_own(self, clients: Tensor, updates: Tensor) -> Tensor:
         """The `updates` (n, d_s) of `clients` (n,), clipped by themselves."""
-        return clipped(updates, self.received_bounds[clients])
+        return clip_updates(updates, self.received_bounds[clients])
 
     def noise_of_sum(self, t: int, names: Sequence[str]) -> UpdateNoise:
         """The noise that clients of these names add to their updates of round `t`, together."""
@@ -155,7 +157,7 @@ class Privacy:
     ) -> None:
         """Step along the mean of the `updates` (n, d_s) that arrived. They are clipped again, since
         a faulty client, or the decoding of its message, may exceed C."""
-        mean = self.mean(t, clipped(updates, self.clip.expand(len(updates)))).cpu().numpy()
+        mean = self.mean(t, clip_updates(updates, self.clip.expand(len(updates)))).cpu().numpy()
         noise = self.normals(t, updates.shape[1] + 1) if self.noise else None
         if noise is not None:
             deviation = self.noise * float(self.clip) * self.scale / self.participants
@@ -179,7 +181,7 @@ class Privacy:
         return float((flags.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
 
 
-def clipped(updates: Tensor, bounds: Tensor) -> Tensor:
+def clip_updates(updates: Tensor, bounds: Tensor) -> Tensor:
     """The `updates` (n, d), each with a norm of at most its bound (n,). An update that is not
     finite becomes 0. It would make the sum NaN, and so reveal its client."""
     norms = _norms(updates)

@@ -18,7 +18,7 @@ from plfl.federated.privacy.accounting import (
     Rounds,
     bounds,
     has_accountant,
-    unamplified,
+    unamplified_bound,
 )
 from plfl.federated.secure.neighbours import COLLUDING, DROPPING
 from plfl.interfaces.method import Method
@@ -85,7 +85,9 @@ def least_bound(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> B
     """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
     often each round was released that was released more than once."""
     rounds = (rounds_of(study.federation, size) for size in study.data.federation_sizes)
-    return max(bounds(replace(size_rounds, repeated=repeated), delta)[0] for size_rounds in rounds)
+    return max(
+        bounds(replace(size_rounds, repeated_releases=repeated), delta)[0] for size_rounds in rounds
+    )
 
 
 def bound_of_known_draws(study: Study) -> Bound:
@@ -93,7 +95,7 @@ def bound_of_known_draws(study: Study) -> Bound:
     part in which round."""
     delta = study.federation.privacy.delta
     return max(
-        unamplified(rounds_of(study.federation, size), delta)
+        unamplified_bound(rounds_of(study.federation, size), delta)
         for size in study.data.federation_sizes
     )
 
@@ -123,7 +125,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
         if study.plan.is_alone(cell) or not shared.any():
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif noise_on_sums is not None:
-            window_bound = unamplified(Rounds(*noise_on_sums), block.delta)
+            window_bound = unamplified_bound(Rounds(*noise_on_sums), block.delta)
             row |= {"epsilon": window_bound.epsilon, "accountant": window_bound.accountant}
             row |= {"relation": "add or remove one window"}
         elif block.clip is None:

@@ -20,14 +20,14 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.secure import keys, shares
-from plfl.federated.secure.keys import Secrets, decrypt, derive, encrypt
+from plfl.federated.secure import encryption, shares
+from plfl.federated.secure.encryption import Secrets, decrypt, derive, encrypt
 from plfl.federated.secure.masks import Fields, Lanes, Masks, Stream, pair_masks
 from plfl.federated.secure.neighbours import degree_of, draw_neighbours, threshold_of
 
-PUBLIC_KEYS_BYTES = 2 * keys.KEY_BYTES
+PUBLIC_KEYS_BYTES = 2 * encryption.KEY_BYTES
 """Bytes of the two public keys of a client."""
-SEALED_BYTES = 2 * shares.SHARE_BYTES + keys.TAG
+SEALED_BYTES = 2 * shares.SHARE_BYTES + encryption.TAG
 """Bytes of the encrypted shares for a neighbour."""
 
 
@@ -53,7 +53,7 @@ class SumClient:
         self._secrets, self._purpose, self._client = secrets, purpose, client
         self._mask_key = secrets.key(f"{purpose}/masks", client)
         self._seal_key = secrets.key(f"{purpose}/seals", client)
-        self._seed = self._read("own", keys.KEY_BYTES)
+        self._seed = self._read("own", encryption.KEY_BYTES)
         self._publics: list[bytes] = []
         self._received_shares: list[tuple[bytes, bytes]] = []
         self._has_revealed = False
@@ -79,13 +79,13 @@ class SumClient:
     def hide(self, sealed: bytes, fields: Fields, numbers: NDArray[np.int64]) -> bytes:
         """Step 3: the masked `numbers` (n,), after the sealed shares of the neighbours."""
         for public, text in zip(self._publics, _cut(sealed, SEALED_BYTES), strict=True):
-            opened = decrypt(self._seal(public, public[keys.KEY_BYTES :]), text)
+            opened = decrypt(self._seal(public, public[encryption.KEY_BYTES :]), text)
             self._received_shares.append(
                 (opened[: shares.SHARE_BYTES], opened[shares.SHARE_BYTES :])
             )
         pair_secrets = {
-            public[: keys.KEY_BYTES]: derive(
-                self._mask_key.agree(public[: keys.KEY_BYTES]), "masks"
+            public[: encryption.KEY_BYTES]: derive(
+                self._mask_key.agree(public[: encryption.KEY_BYTES]), "masks"
             )
             for public in self._publics
         }
@@ -112,7 +112,7 @@ class SumClient:
     def _seal(self, public: bytes, sender: bytes) -> bytes:
         """The key of shares to or from a neighbour with these public keys; `sender`: the second
         public key of who sends them."""
-        secret = self._seal_key.agree(public[keys.KEY_BYTES :])
+        secret = self._seal_key.agree(public[encryption.KEY_BYTES :])
         return derive(secret, f"shares of {sender.hex()}")
 
 
@@ -177,14 +177,17 @@ class SumServer:
                 self.neighbours[client], _cut(answer, shares.SHARE_BYTES), strict=True
             ):
                 shares_by_client[j][self._places[j][client] + 1] = int.from_bytes(share, "little")
-        total, publics = self._masked.copy(), [public[: keys.KEY_BYTES] for public in self._publics]
+        total, publics = (
+            self._masked.copy(),
+            [public[: encryption.KEY_BYTES] for public in self._publics],
+        )
         for client, client_shares in enumerate(shares_by_client):
             if len(client_shares) < self.threshold:
                 raise DropoutError(f"{len(client_shares)} of {self.threshold} neighbours have told")
             secret = shares.recover(dict([*client_shares.items()][: self.threshold]))
-            if secret >= 2 ** (8 * keys.KEY_BYTES):
+            if secret >= 2 ** (8 * encryption.KEY_BYTES):
                 raise ValueError("shares do not belong together")
-            private = secret.to_bytes(keys.KEY_BYTES, "little")
+            private = secret.to_bytes(encryption.KEY_BYTES, "little")
             if client in self.present:
                 total -= Stream(private).draw(fields)
                 continue

@@ -29,7 +29,7 @@ class ClientOpt(Algorithm):
         """λ of the term λ·y of the gradient; 0 if `step` itself decays the parameters."""
         return self.weight_decay
 
-    def decayed(self, y: Tensor, g: Tensor) -> Tensor:
+    def decay_weights(self, y: Tensor, g: Tensor) -> Tensor:
         """The gradient `g` of the rows `y` with the weight decay, in place. Callers of `step` call
         this first: `step` does not add the decay."""
         return g.add_(y, alpha=self.coupled_decay) if self.coupled_decay else g

@@ -36,12 +36,12 @@ class SgdMomentum(ClientOpt):
         return {"b": y.new_zeros(y.shape)}
 
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
-        gradient = self._dampened(g, k) if self.dampening else g
+        gradient = self._dampen(g, k) if self.dampening else g
         b = state["b"].mul_(self.momentum).add_(gradient)
         direction = g.add_(b, alpha=self.momentum) if self.nesterov else b
         y.add_(direction, alpha=-self.lr)
 
-    def _dampened(self, g: Tensor, k: int | Tensor) -> Tensor:
+    def _dampen(self, g: Tensor, k: int | Tensor) -> Tensor:
         dampened = g * (1 - self.dampening)
         if isinstance(k, int):
             return g if k == 1 else dampened

@@ -45,7 +45,7 @@ FIGURES = {
         "scheme and, where the"
         " study has several, by method; mean over states, optimisers, seeds and rounds. The bytes"
         " are counted in the channel; they include parameters and whatever else a method sends.",
-        lambda study: bool(study.plan.schemes.federated),
+        lambda study: bool(study.plan.schemes.federated_schemes),
     ),
     "fig3_mase": FigureText(
         ("fig3_mase_local", "fig3_mase_global"),

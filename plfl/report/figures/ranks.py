@@ -7,7 +7,7 @@ from functools import partial
 import scikit_posthocs
 from matplotlib.figure import Figure
 
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.report.figures.style import ACCENT, PAGE_WIDTH, fit, panels
 from plfl.results.ranking import mase_by_client, rank_methods
 from plfl.results.records import MODELS
@@ -46,7 +46,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
                 "\N{NO-BREAK SPACE}".join(words if text.get_ha() == "right" else words[::-1])
             )
         p = f"= {ranked.friedman:.2g}" if ranked.friedman >= 1e-4 else "< 0.0001"
-        clients = counted(ranked.clients, "client")
+        clients = count_in_words(ranked.clients, "client")
         axis.set_title(
             f"{model} models, {clients}: mean rank, the best on the left\n"
             f"critical difference (CD) {ranked.critical_difference:.2f}, Friedman p {p}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from plfl.base.errors import Problem, suggest_name
 from plfl.base.keys import Key
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.sections import (
     BASELINE,
     Baselines,
@@ -46,18 +46,22 @@ def check_claims(
             for part, allowed_names in _parts_of(forecaster, grid, baselines):
                 if part not in allowed_names:
                     yield Problem(
-                        Key(f"claims.{i}"), f"{name!r} is unknown", allowed(part, allowed_names)
+                        Key(f"claims.{i}"),
+                        f"{name!r} is unknown",
+                        list_allowed(part, allowed_names),
                     )
                     break
         for key in claim.where:
             if key not in values:
                 yield Problem(
-                    Key(f"claims.{i}.where"), f"{key} is no axis of the grid", allowed(key, values)
+                    Key(f"claims.{i}.where"),
+                    f"{key} is no axis of the grid",
+                    list_allowed(key, values),
                 )
                 continue
             for value in claim.labels(key):
                 if value not in values[key] and key != "data.states":
-                    allowed_names = allowed(value, values[key])
+                    allowed_names = list_allowed(value, values[key])
                     yield Problem(
                         Key(f"claims.{i}.where.{key}"), f"{value} is unknown", allowed_names
                     )
@@ -72,7 +76,9 @@ def _check_score(claim: Claim, key: Key, axes: Sequence[Axis], task: Task) -> It
     names = [name for name, score in CLAIM_SCORES.items() if score.describe(task.forecasts)]
     if claim.score not in names:
         text = f"{claim.score!r} is no score of the task {task.name}"
-        yield Problem(Key(f"{key.path}.score"), text, allowed(claim.score, filter(None, names)))
+        yield Problem(
+            Key(f"{key.path}.score"), text, list_allowed(claim.score, filter(None, names))
+        )
         return
     if claim.margin and claim.score:
         yield Problem(key, "has no `margin`, which is about the error", "remove it, or `score`")

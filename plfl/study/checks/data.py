@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.named import CALENDAR, FEATURE_UNITS, UNITS
 from plfl.config.sections import (
     METER_ROLES,
@@ -52,7 +52,7 @@ def _check_features(data: Data) -> Iterator[Problem]:
             yield Problem(
                 Key("data.features"),
                 f"{feature!r} is unknown",
-                f"{allowed(feature, FEATURE_UNITS)}{remedy}",
+                f"{list_allowed(feature, FEATURE_UNITS)}{remedy}",
             )
 
 
@@ -64,7 +64,8 @@ def _check_columns(meters: Meters, features: list[str]) -> Iterator[Problem]:
             yield Problem(
                 Key("data.meters.columns"),
                 f"{role!r} is unknown",
-                f"{allowed(role, mappable)}, or a name of your own that data.features lists, too",
+                f"{list_allowed(role, mappable)}, or a name of your own that data.features "
+                "lists, too",
             )
         if (first := next(r for r, c in columns.items() if c == column)) != role:
             yield Problem(
@@ -90,11 +91,11 @@ def _check_units(meters: Meters) -> Iterator[Problem]:
             yield Problem(
                 Key("data.meters.units"),
                 f"{role!r} is not one of the inputs in {Key('data.meters.columns')}",
-                f"{allowed(role, roles)}{remedy}",
+                f"{list_allowed(role, roles)}{remedy}",
             )
         elif role in UNITS and unit not in UNITS[role]:
             key = Key(f"data.meters.units.{role}")
-            yield Problem(key, f"{unit!r} is unknown", allowed(unit, UNITS[role]))
+            yield Problem(key, f"{unit!r} is unknown", list_allowed(unit, UNITS[role]))
 
 
 def _check_exports(data: Data) -> Iterator[Problem]:

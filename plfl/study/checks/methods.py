@@ -135,7 +135,7 @@ def _unfit_scores(method: Method, federation: FederationSettings) -> Iterator[st
         )
     if federation.server_ema is not None and method.no_server_average:
         yield f"{method.no_server_average}; remove the method, or federation.server_ema"
-    if federation.calibrates and overrides(method, "scored", "adapt", "mix_outputs"):
+    if federation.calibrates and overrides(method, "scored_models", "adapt", "mix_outputs"):
         yield (
             "decides itself what the clients forecast with, which calibration would replace; "
             "remove the method, or federation.calibration"

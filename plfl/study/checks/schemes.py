@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.named import available_sources, available_tasks
 from plfl.config.sections import (
     BASELINE,
@@ -32,7 +32,7 @@ def check_names(
         )
     for name in sharing:
         if name not in schemes:
-            yield Problem(Key("grid.sharing"), f"{name!r} is unknown", allowed(name, schemes))
+            yield Problem(Key("grid.sharing"), f"{name!r} is unknown", list_allowed(name, schemes))
     if (examples := data.source_class.examples) != task.examples:
         tasks = [n for n, cls in available_tasks().items() if cls.examples == examples]
         fitting = available_sources().items()
@@ -50,7 +50,7 @@ def check_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> 
     for scheme, patterns in sharing.items():
         path = f"sharing.{scheme}"
         for pattern in patterns:
-            if layout.matching(pattern):
+            if layout.match(pattern):
                 continue
             if buffers := [name for name in layout.buffers if fnmatchcase(name, pattern)]:
                 yield Problem(
@@ -66,7 +66,7 @@ def check_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> 
                     "correct model.head, or list other patterns",
                 )
             else:
-                suggestion = allowed(pattern, [*GROUPS, *names])
+                suggestion = list_allowed(pattern, [*GROUPS, *names])
                 yield Problem(Key(path), f"{pattern!r} matches no parameter", suggestion)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.messages import allowed
+from plfl.config.error_messages import list_allowed
 from plfl.config.sections import (
     ROUNDS,
     Data,
@@ -35,7 +35,7 @@ def check_covariates(windows: Windows, data: Data) -> Iterator[Problem]:
                     yield Problem(
                         Key(f"{path}.features"),
                         f"{name!r} is not among the inputs of data.features",
-                        allowed(name, column_names),
+                        list_allowed(name, column_names),
                     )
     lead_hours, farthest_hours = data.meters.weather_ahead, windows.farthest * data.interval / 60
     if data.source == "meters" and lead_hours is not None and lead_hours < farthest_hours:

@@ -36,7 +36,7 @@ class CompileError(PlflError):
     """There is no build of the kernel for this machine; the message says why."""
 
 
-def supported() -> list[str]:
+def find_supported() -> list[str]:
     """The instruction sets of INSTRUCTIONS that this processor has, best first. The variable
     ATEN_CPU_CAPABILITY (`default`, `avx2`) excludes some, as it does in torch."""
     capability = torch.backends.cpu.get_cpu_capability()
@@ -49,10 +49,10 @@ def supported() -> list[str]:
 def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
     """The kernel for the named instruction set, or for the best one that works here. CompileError:
     it cannot be compiled, or this processor lacks the instructions."""
-    if instructions and instructions not in supported():
+    if instructions and instructions not in find_supported():
         raise CompileError(f"this processor has no {instructions} instructions")
     problem = ""
-    for name in [instructions] if instructions else supported():
+    for name in [instructions] if instructions else find_supported():
         try:
             return ctypes.CDLL(str(build_kernel(name)))
         except (CompileError, OSError) as error:  # an old compiler may not know the newest set
@@ -103,7 +103,7 @@ TYPES = {"std::int32_t": c_int32, "std::int64_t": c_int64, "double": c_double}
 """The types of numbers in a header. Everything else is a pointer."""
 
 
-class Mirrored(Structure):
+class KernelStructure(Structure):
     """A structure of the kernel; setting an unknown field is an error."""
 
     def __init__(self, *values: Any, **fields: Any):
@@ -112,7 +112,7 @@ class Mirrored(Structure):
         super().__init__(*values, **fields)
 
 
-def structure(name: str) -> type[Mirrored]:
+def structure(name: str) -> type[KernelStructure]:
     """The structure of this name. ValueError: no header declares it in the form
     `extern "C" struct name { … };`, or a field has a type that is not known."""
     text = "\n".join((NATIVE_FOLDER / header).read_text("utf-8") for header in HEADER_FILES)
@@ -121,7 +121,7 @@ def structure(name: str) -> type[Mirrored]:
         raise ValueError(f"no header of the kernel declares {name}")
     declarations = re.sub(r"//.*", "", match[1]).split(";")[:-1]
     fields = [field for declaration in declarations for field in _fields(declaration)]
-    return type(name, (Mirrored,), {"_fields_": fields})
+    return type(name, (KernelStructure,), {"_fields_": fields})
 
 
 def _fields(declaration: str) -> list[tuple[str, Any]]:

@@ -6,7 +6,14 @@ import pytest
 from scipy.signal import lfilter
 
 from plfl.data.sample.places import STATES, County
-from plfl.data.sample.weather import RADIATION, TEMPERATURE, WIND_SPEED, elevation, lagged, weather
+from plfl.data.sample.weather import (
+    RADIATION,
+    TEMPERATURE,
+    WIND_SPEED,
+    apply_lag,
+    elevation,
+    weather,
+)
 
 COUNTIES = [(state, county) for state in STATES for county in STATES[state].counties]
 
@@ -60,4 +67,4 @@ def test_the_sun_explains_the_radiation() -> None:
 @pytest.mark.parametrize("keep", [0.8, 0.85, float(np.exp(-1 / 900))])
 def test_a_lag_has_the_bits_of_scipys_filter(keep: float) -> None:
     values = np.random.default_rng(3).standard_normal(5000)
-    np.testing.assert_array_equal(lagged(values, keep), lfilter([1.0], [1.0, -keep], values))
+    np.testing.assert_array_equal(apply_lag(values, keep), lfilter([1.0], [1.0, -keep], values))

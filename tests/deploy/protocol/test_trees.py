@@ -9,8 +9,8 @@ import pytest
 
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
-from plfl.federated.collectives.layout import ROOT_TYPE, SPLIT
-from plfl.federated.collectives.messages import add_up_packed, compressed, packed
+from plfl.federated.collectives.message_layout import ROOT_TYPE, SPLIT
+from plfl.federated.collectives.messages import add_up_packed, compress, pack
 from tests.helpers.loopback import NAMES, Deployment, assert_equal_bits, by_split, replayed, trees
 
 BYTES = [f"{kind}_{way}" for kind in ("bytes", "extras") for way in ("down", "up")]
@@ -137,7 +137,7 @@ def numbers(value: float, more: int = 0, at: int = 0) -> Any:
     def change(message: bytes) -> bytes:
         true = add_up_packed(message)
         true[at] = value
-        return packed(np.concatenate([true, np.zeros(more)]))
+        return pack(np.concatenate([true, np.zeros(more)]))
 
     return change
 
@@ -150,7 +150,7 @@ def field(kind: np.dtype[Any], **values: Any) -> Any:
         content = np.frombuffer(zlib.decompress(message), kind).copy()
         for name, value in values.items():
             content[name][0] = value(content[name][0]) if callable(value) else value
-        return compressed(content.tobytes())
+        return compress(content.tobytes())
 
     return change
 
@@ -160,13 +160,13 @@ SUMS = {
     "infinite": numbers(np.inf),
     "1e30": numbers(1e30),
     "more": numbers(1, 2),
-    "bomb": lambda message: bytes([0]) + compressed(bytes(10**7)),
+    "bomb": lambda message: bytes([0]) + compress(bytes(10**7)),
     "unknown type": lambda message: bytes([7]) + message[1:],
     "not compressed": lambda message: message[:1] + b"?" * 20,
     "cut": lambda message: message[:-6],
     "with more behind": lambda message: message + b"?",
     "least whole number": lambda message: (
-        bytes([3]) + compressed((bytes(7) + b"\x80") * len(add_up_packed(message)))
+        bytes([3]) + compress((bytes(7) + b"\x80") * len(add_up_packed(message)))
     ),
 }
 COUNTS = SUMS | {
@@ -186,9 +186,9 @@ ROOTS = {
     "another count": field(ROOT_TYPE, count=226, hessian=226),
     "hessian": field(ROOT_TYPE, hessian=-1e9),
     "sum above the count": field(ROOT_TYPE, gradient=226),
-    "bomb": lambda message: compressed(bytes(10**7)),
+    "bomb": lambda message: compress(bytes(10**7)),
     "nan": field(ROOT_TYPE, gradient=np.nan),
-    "sums": lambda message: packed(np.zeros(4)),
+    "sums": lambda message: pack(np.zeros(4)),
 }
 SPLITS = {
     "feature": field(SPLIT, feature=10_000),
@@ -209,7 +209,7 @@ SPLITS = {
     "sum above the count": field(
         SPLIT, left=1, values=[-9, -9, 9, 1], sums=[9, 1], right=1, gain=0
     ),
-    "two": lambda message: compressed(zlib.decompress(message) * 2),
+    "two": lambda message: compress(zlib.decompress(message) * 2),
 }
 PLACES = {"root": (ROOTS, 0), "sums": (SUMS, 1), "splits": (SPLITS, 2), "counts": (COUNTS, 7)}
 CASES = [(place, case) for place, (cases, _) in PLACES.items() for case in cases]

@@ -59,11 +59,11 @@ def test_draws_amplify():
 
 def test_a_repeated_round_is_one_with_less_noise():
     # Two releases of every round are as one with noise z / √2.
-    twice = Rounds(2, 5, repeated=(2,) * 5)
+    twice = Rounds(2, 5, repeated_releases=(2,) * 5)
     assert bounds(twice, 1e-3)[0].epsilon == pytest.approx(least(math.sqrt(2), 5, delta=1e-3))
     assert bounds(twice, 1e-3) == bounds(Rounds(2, 10), 1e-3)
     # Of two rounds in four that a client takes part in, the worst case are the repeated ones.
-    some = Rounds(2, 4, 10, "allocation", 0.5, repeated=(2, 3, 2))
+    some = Rounds(2, 4, 10, "allocation", 0.5, repeated_releases=(2, 3, 2))
     assert some.most_releases == 5
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from plfl.base.errors import ConfigError
-from plfl.federated.privacy.accounting import bounds, unamplified
+from plfl.federated.privacy.accounting import bounds, unamplified_bound
 from plfl.federated.privacy.statement import (
     THREAT,
     bound_of_known_draws,
@@ -83,7 +83,7 @@ def test_known_participants_are_named():
     block = {"clip": 1, "noise": 2}
     drawn = study(privacy=block, federation={"participation": 0.1, "selection": "poisson"})
     (line,) = [line for line in remarks_outside(drawn) if "took part" in line]
-    known = unamplified(rounds_of(drawn.federation, 12), 1e-3).epsilon
+    known = unamplified_bound(rounds_of(drawn.federation, 12), 1e-3).epsilon
     assert f"{known:.3g}" in line
     assert not any("took part" in line for line in remarks_outside(study(privacy=block)))
 

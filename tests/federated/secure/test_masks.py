@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from plfl.federated.secure import masks as masks_module
-from plfl.federated.secure.keys import (
+from plfl.federated.secure.encryption import (
     CurveKey,
     PrivateKey,
     SimulatedSecrets,

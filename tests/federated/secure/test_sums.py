@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from plfl.federated.secure.keys import Secrets, SimulatedSecrets, SystemSecrets, derive
+from plfl.federated.secure.encryption import Secrets, SimulatedSecrets, SystemSecrets, derive
 from plfl.federated.secure.masks import Fields, Masks, pair_masks
 from plfl.federated.secure.neighbours import threshold_of
 from plfl.federated.secure.shares import SHARE_BYTES, recover

@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import read_sum, sum_fields, with_check
-from plfl.federated.privacy.mechanism import clipped
+from plfl.federated.privacy.mechanism import clip_updates
 from plfl.federated.secure.updates import (
     LARGEST_UPDATE,
     Crowd,
@@ -118,7 +118,7 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
         0.5, 3.0, lambda client, n: np.random.default_rng(client).standard_normal(n)
     )
     silent = UpdateNoise(0.5, 0.0, noise.normals)
-    updates = clipped(
+    updates = clip_updates(
         torch.from_numpy(np.random.default_rng(7).normal(size=(count, width))),
         torch.full((count,), 0.5),
     )

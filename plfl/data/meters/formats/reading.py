@@ -14,24 +14,24 @@ import pandas as pd
 from plfl.base.errors import DataError, Place, Problem, collect_problems, data_error
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.base.text import counted
+from plfl.base.text import count_in_words
 from plfl.config.named import FEATURE_UNITS, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import rises_like_register
 from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.meters.cleaning import FACTOR_CHANGE, REGISTER_SUMS, Piece
 from plfl.data.meters.formats.recognition import (
-    Recognised,
+    RecognisedFile,
     find_columns,
     fits,
     normalise,
     star_of,
 )
 from plfl.data.meters.formats.schema import PLAIN_FORMAT, Format, Names, is_fixed
+from plfl.data.meters.meter_selection import is_chosen, meter_of
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import UNIT
-from plfl.data.meters.selection import is_chosen, meter_of
 from plfl.data.meters.shapes import positions_of_day
 from plfl.data.meters.tables import NO_READING, RawTable
 
@@ -64,7 +64,7 @@ class FileReading:
 
 
 def read(
-    recognised_file: Recognised,
+    recognised_file: RecognisedFile,
     meters: Meters,
     lone_name: str | None = None,
     file_name: str = "",
@@ -82,7 +82,7 @@ class _Reader:
     """A file on the way from its own table to the readings of meters."""
 
     def __init__(
-        self, recognised_file: Recognised, meters: Meters, lone_name: str | None, file_name: str
+        self, recognised_file: RecognisedFile, meters: Meters, lone_name: str | None, file_name: str
     ):
         self.recognised_file, self.meters = recognised_file, meters
         self.path, self.lone_name = recognised_file.raw.path, lone_name
@@ -135,7 +135,8 @@ class _Reader:
             self.is_scaled = bool((frame["factor"] != 1).any())
         self._take_out_marked(frame, readings)
         inputs_by_role = {
-            role: self._converted(role, values[c]) for role, c in self.meters.input_columns.items()
+            role: self._convert_input(role, values[c])
+            for role, c in self.meters.input_columns.items()
         }
         table = self.recognised_file.table or RawTable(
             self.path, frame, "", unit=self.recognised_file.unit
@@ -237,7 +238,7 @@ class _Reader:
                     self._place_of(line),
                     f"{values[line]!r} in {column!r} is unknown to the format "
                     f"{self.recognised_file.name} "
-                    f"({counted(int((~is_known).sum()), 'such row')})",
+                    f"({count_in_words(int((~is_known).sum()), 'such row')})",
                     "remove these rows, or say what they are in a format of your own "
                     "(docs/own-data.md)",
                 )
@@ -254,7 +255,7 @@ class _Reader:
         """Leave out rows of longer intervals than the shortest, such as sums of days; the one in
         which clocks go forward only seems to be longer."""
         start, end = (
-            self._parsed(pd.DataFrame({"date": self.cells[column]}), self.meters).stamps
+            self._parse_times(pd.DataFrame({"date": self.cells[column]}), self.meters).stamps
             for column in (
                 self._column(self.form.time.column, "time.column"),
                 self._column(self.form.time.end, "time.end"),
@@ -367,9 +368,9 @@ class _Reader:
             cells = cells.assign(**{loads[0]: cells[loads[0]].mask(is_substituted, cells[column])})
             self.mark_counts["substitutes"] = int(is_substituted.sum())
         self.values = cells
-        return frame if is_long else self._unfolded(frame), loads
+        return frame if is_long else self._unfold(frame), loads
 
-    def _unfolded(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _unfold(self, frame: pd.DataFrame) -> pd.DataFrame:
         """A table with columns for times, with a row for each of them."""
         time = self.form.time
         columns = find_columns(time.of_day or time.columns, self.cells)
@@ -398,7 +399,7 @@ class _Reader:
             table = self._table(self.values[list(columns)].loc[frame.index])
         return numbers.read_numbers(table, columns, keys.model_copy(update=update))
 
-    def _converted(self, role: str, raw_values: pd.Series) -> pd.Series:
+    def _convert_input(self, role: str, raw_values: pd.Series) -> pd.Series:
         """An input in the unit of its feature. Values that the feature cannot have, such as
         -9999 °C, and usual marks of missing values far from all others are refused."""
         values = raw_values
@@ -432,7 +433,8 @@ class _Reader:
         value = f"{raw_values.iloc[row]:.15g}"
         return data_error(
             self._place_of(raw_values.index[row]),
-            f"{raw_values.name} {value} {words} ({counted(int(is_wrong.sum()), 'such value')})",
+            f"{raw_values.name} {value} {words} "
+            f"({count_in_words(int(is_wrong.sum()), 'such value')})",
             "say that it means a missing reading with "
             f"{Key('data.meters.missing', f'[{value}]')}{remedy}",
         )
@@ -458,7 +460,7 @@ class _Reader:
                 self._place_of(line),
                 f"the mark {marks[line]!r} is unknown to the format "
                 f"{self.recognised_file.name} "
-                f"({counted(int((~is_known).sum()), 'such row')})",
+                f"({count_in_words(int((~is_known).sum()), 'such row')})",
                 "add it to quality.measured, quality.estimated or quality.missing of the format",
             )
         self.mark_counts["marked as missing"] = int(is_missing.sum())
@@ -629,19 +631,19 @@ class _Reader:
         if time.span is not None:
             text = as_text(frame["date"]).str.replace(r"\s+", " ", regex=True)
             frame = frame.assign(date=text.str.partition(time.span)[0])
-        times = self._parsed(frame, keys)
+        times = self._parse_times(frame, keys)
         starts, offset = times.stamps, times.offset
         if "number" in frame:
-            frame, starts = self._counted(frame, starts, keys)
+            frame, starts = self._times_by_day_number(frame, starts, keys)
         if "sequence" in frame:
-            starts = self._sequenced(frame, starts)
+            starts = self._times_by_number(frame, starts)
         if starts.dt.tz is None and time.zone not in ("place", "offset") and is_fixed(time.zone):
             starts = starts.dt.tz_localize(time.zone).dt.tz_convert("UTC")
         if offset is None and starts.dt.tz is not None:
             offset = timedelta(0)
         return frame, replace(times, stamps=starts, offset=offset)
 
-    def _parsed(self, frame: pd.DataFrame, keys: Meters) -> stamps.Times:
+    def _parse_times(self, frame: pd.DataFrame, keys: Meters) -> stamps.Times:
         """The stamps, or the dates, in the first format of which all can be read."""
         columns = ("date", "clock") if "clock" in frame else ("date",)
         table = self._table(frame[list(columns)])
@@ -657,7 +659,7 @@ class _Reader:
                 failure = failure or error
         raise failure or data_error(self.path, "has no times")
 
-    def _counted(
+    def _times_by_day_number(
         self, frame: pd.DataFrame, days: pd.Series, keys: Meters
     ) -> tuple[pd.DataFrame, pd.Series]:
         """The starts of intervals that are numbered in their days, in their order."""
@@ -683,7 +685,7 @@ class _Reader:
         order = np.argsort(starts.to_numpy(), kind="stable") if time.of_day else slice(None)
         return frame[~is_over].iloc[order], starts.iloc[order]
 
-    def _sequenced(self, frame: pd.DataFrame, firsts: pd.Series) -> pd.Series:
+    def _times_by_number(self, frame: pd.DataFrame, firsts: pd.Series) -> pd.Series:
         """The starts of intervals that are numbered since the first."""
         columns = ["sequence", *({"minutes"} & {*frame})]
         cells = frame[columns].astype(str)
@@ -748,7 +750,7 @@ class _Reader:
         zone = {"place": "of the place", "offset": "in each of them"}.get(zone, zone)
         kind = f"totals of registers in {unit}" if keys.cumulative else unit
         parts = [
-            f"format {recognised_file.name} ({self.form.name}): {counted(meters, 'meter')}, "
+            f"format {recognised_file.name} ({self.form.name}): {count_in_words(meters, 'meter')}, "
             f"{interval_words}{kind}, stamps at the {time.marks} of intervals, zone: {zone}"
         ]
         parts += [f"{mark}: {number}" for mark, number in self.mark_counts.items() if number]
@@ -761,7 +763,7 @@ class _Reader:
     def _left_out(self) -> str:
         """What is left out, in words."""
         kinds = [
-            kind + (f" ({counted(rows, 'row')})" if rows else "")
+            kind + (f" ({count_in_words(rows, 'row')})" if rows else "")
             for kind, rows in self.left_out.items()
             if rows or kind in self.form.left_out
         ]

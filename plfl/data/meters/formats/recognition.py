@@ -12,7 +12,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.config.sections import NOT_INPUTS, Meters
-from plfl.data.meters.formats import records, trees
+from plfl.data.meters.formats import nested_files, records
 from plfl.data.meters.formats.schema import (
     PLAIN_FORMAT,
     Format,
@@ -40,7 +40,7 @@ SETTLED_BY_FORMAT = ("header", "date_format", "stamp", "cumulative", "add")
 
 
 @dataclass(frozen=True)
-class Recognised:
+class RecognisedFile:
     """A file with its format, and its table as the file has it."""
 
     raw: RawFile
@@ -91,7 +91,7 @@ def _settled_keys(meters: Meters) -> list[str]:
     return keys + [f"columns.{role}" for role in NOT_INPUTS if role in meters.columns]
 
 
-def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
+def recognise(raw: RawFile, meters: Meters) -> RecognisedFile | None:
     """The file in the format that `meters` names, or in the one that fits it best; None if there is
     none, or if a key says what only formats say.
 
@@ -261,7 +261,9 @@ def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None
     return score
 
 
-def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> Recognised | None:
+def _read(
+    raw: RawFile, form: Format, name: str, headers: Sequence[_Header]
+) -> RecognisedFile | None:
     """The table of a file in a format; None if the format does not fit."""
     if _score(raw, form, headers) is None:
         return None
@@ -272,12 +274,12 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
             raise data_error(
                 raw.path, f"is {form.name}, and damaged: {error}", "export it again"
             ) from None
-        return Recognised(raw, form, name, cells, unit="line" if raw.sheets else "reading")
+        return RecognisedFile(raw, form, name, cells, unit="line" if raw.sheets else "reading")
     if form.tree is not None:
         cells = _cells_in_tree(raw, form.tree.rows)
-        return Recognised(raw, form, name, cells, unit="entry")
+        return RecognisedFile(raw, form, name, cells, unit="entry")
     if raw.cells is not None:
-        return Recognised(raw, form, name, raw.cells, unit="row")
+        return RecognisedFile(raw, form, name, raw.cells, unit="row")
     if form.table.names:
         header = _nameless(raw, form)
     else:
@@ -286,14 +288,16 @@ def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> 
     cells = _cells_below(raw, form, header)
     preamble = "\n".join(lines[: header.line + 1])
     other_sheets = [sheet for sheet in raw.sheets if sheet != header.sheet]
-    return Recognised(raw, form, name, cells, preamble, header.separator, other_sheets=other_sheets)
+    return RecognisedFile(
+        raw, form, name, cells, preamble, header.separator, other_sheets=other_sheets
+    )
 
 
 def _cells_in_tree(raw: RawFile, ways: Names) -> pd.DataFrame:
     """The rows at the end of the first way that leads to some; empty if there are none, or if the
     file is neither JSON nor XML."""
     try:
-        tables = (trees.read(raw.content, way) for way in ways if raw.content)
+        tables = (nested_files.read(raw.content, way) for way in ways if raw.content)
         return next((table for table in tables if not table.empty), pd.DataFrame())
     except ValueError:
         return pd.DataFrame()

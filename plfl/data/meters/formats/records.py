@@ -15,9 +15,9 @@ import pandas as pd
 
 from plfl.base.errors import data_error
 from plfl.base.minutes import MINUTES_PER_DAY
+from plfl.data.meters.formats.nested_files import parse_xml
 from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
-from plfl.data.meters.formats.trees import parse_xml
 from plfl.data.meters.tables import RawFile
 
 Records = list[dict[str, Any]]

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from plfl.config.messages import sections_in
+from plfl.config.error_messages import sections_in
 from plfl.data.meters.formats.schema import Format
 from plfl.plugins.registry import Section
 from plfl.study.generated import table_of_keys

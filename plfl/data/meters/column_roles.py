@@ -12,7 +12,7 @@ from plfl.base.errors import DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities, tables
-from plfl.data.meters.formats.recognition import Recognised
+from plfl.data.meters.formats.recognition import RecognisedFile
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.loads import (
     SAMPLE_ROWS,
@@ -26,13 +26,13 @@ from plfl.data.meters.loads import (
     is_whole,
     names_meter,
 )
+from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, share_of_cells
 from plfl.data.meters.questions import choices, column_key, question
-from plfl.data.meters.selection import is_chosen, meter_of, name_list
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, RawFile, RawTable
-from plfl.data.meters.words import WORDS
+from plfl.data.meters.vocabulary import WORDS
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?")
 _OF_QUERY = ("_start", "_stop")
@@ -48,7 +48,7 @@ _STEADY_PART = 0.95
 """The part of the rows in which starts and ends are equally far apart."""
 
 
-def find_format(raw: RawFile, meters: Meters) -> Recognised:
+def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
     """The format of a file in no known one: from the keys, otherwise from the names of its columns.
 
     Raises:
@@ -66,18 +66,20 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     if len(dates) == 1 and not has_clock(table.cells[dates[0]]):  # not one of each of 24 meters
         plain = table.cells.drop(columns=day_columns[1:])
         columns = meters.columns | {"load": day_columns[0]}
-        layout = find(replace(table, cells=plain), meters.model_copy(update={"columns": columns}))
-        layout = replace(layout, time=(dates[0],), stamp="start")
+        roles = find_roles(
+            replace(table, cells=plain), meters.model_copy(update={"columns": columns})
+        )
+        roles = replace(roles, time=(dates[0],), stamp="start")
         table = replace(table, form=f"{table.form}, one row per day")
         unit = table.unit_of(day_columns[0])
         stated = {} if unit is None else {unit: day_columns[0]}
     else:
-        day_columns, layout = [], find(table, meters)
-        stated = {unit: c for c in layout.readings if (unit := table.unit_of(c))}
-    names = _names_of_meters(layout)
-    is_by_column = layout.name is None and (len(layout.readings) > 1 or layout.meter is not None)
-    notes = "" if layout.name is None else f", meters named by {layout.name!r}"
-    if left_out := [f"{column!r} ({reason})" for column, reason in layout.left_out.items()]:
+        day_columns, roles = [], find_roles(table, meters)
+        stated = {unit: c for c in roles.readings if (unit := table.unit_of(c))}
+    names = _names_of_meters(roles)
+    is_by_column = roles.name is None and (len(roles.readings) > 1 or roles.meter is not None)
+    notes = "" if roles.name is None else f", meters named by {roles.name!r}"
+    if left_out := [f"{column!r} ({reason})" for column, reason in roles.left_out.items()]:
         remainder = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
         notes += f", no loads: {', '.join(left_out[:5])}{remainder}"
     for column, values in rows.items():
@@ -86,33 +88,33 @@ def find_format(raw: RawFile, meters: Meters) -> Recognised:
     if quality and len(marks := [*quality["measured"], *quality["estimated"]]) > 1:
         notes += f", read whatever {quality['column']!r} says: {name_list(marks)}"
     time: dict[str, object] = {
-        "column": layout.time[0],
+        "column": roles.time[0],
         "of_day": day_columns,
-        "marks": layout.stamp,
+        "marks": roles.stamp,
     }
-    time |= {"clock": layout.time[1:], "format": meters.date_format or []}
+    time |= {"clock": roles.time[1:], "format": meters.date_format or []}
     content = {
         "name": "found out",
         "about": table.form,
         "document": "",
         "date": date.min,
-        "recognise": {"header": [[column] for column in (*layout.time, *layout.readings[:9])]},
-        "time": time | {"marks": layout.stamp or meters.stamp},
+        "recognise": {"header": [[column] for column in (*roles.time, *roles.readings[:9])]},
+        "time": time | {"marks": roles.stamp or meters.stamp},
         "load": {
-            "columns": [] if day_columns else layout.readings,
+            "columns": [] if day_columns else roles.readings,
             "unit": _unit(table, stated, meters),
             "cumulative": meters.cumulative,
         },
         "rows": [{"column": c, "leave_out": {_NO_LOADS: values}} for c, values in rows.items()],
         "quality": quality,
-        "meters": {"column": layout.name or [], "by_column": is_by_column, "add": meters.add},
+        "meters": {"column": roles.name or [], "by_column": is_by_column, "add": meters.add},
     }
-    return Recognised(
+    return RecognisedFile(
         *(raw, Format.model_validate(content), None, table.cells, "", table.separator, table.unit),
         table=table,
-        about=f"{table.form}, {layout.kind}",
+        about=f"{table.form}, {roles.kind}",
         notes=notes,
-        is_stamp_stated=layout.stamp is not None,
+        is_stamp_stated=roles.stamp is not None,
         column_names=names,
     )
 
@@ -161,18 +163,18 @@ def _quality(table: RawTable) -> dict[str, Any] | None:
     return None
 
 
-def _names_of_meters(layout: "Layout") -> dict[str, str]:
+def _names_of_meters(roles: "ColumnRoles") -> dict[str, str]:
     """The names of meters by their columns, without a unit at the end, if that leaves them apart;
     of a lone one, the name of its column if it is not that of what is measured."""
-    if len(layout.readings) < 2:
-        return {} if layout.meter is None else {layout.meter: WITH_UNIT.sub("", layout.meter)}
-    plain = {column: WITH_UNIT.sub("", column) for column in layout.readings}
+    if len(roles.readings) < 2:
+        return {} if roles.meter is None else {roles.meter: WITH_UNIT.sub("", roles.meter)}
+    plain = {column: WITH_UNIT.sub("", column) for column in roles.readings}
     return plain if len({*plain.values()}) == len(plain) else {column: column for column in plain}
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The parts of a raw file."""
+class ColumnRoles:
+    """The columns of a raw file, by what they hold."""
 
     time: tuple[str, ...]
     """Column of the stamp, or the two columns of its date and time."""
@@ -197,12 +199,12 @@ class Layout:
         return "wide" if len(self.readings) > 1 else "one meter"
 
 
-def find(table: RawTable, meters: Meters) -> Layout:
-    """The layout of a file: from `meters.columns`, otherwise detected. If several columns are
-    possible, a column `load` has the readings and a column `timestamp` the time.
+def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
+    """The roles of the columns of a file: from `meters.columns`, otherwise detected. If several
+    columns are possible, a column `load` has the readings and a column `timestamp` the time.
 
     Raises:
-        DataError: a column is missing, or the layout is ambiguous.
+        DataError: a column is missing, or its role is ambiguous.
     """
     cells, columns = table.cells, meters.columns
     _check_named_columns(table, meters)
@@ -278,7 +280,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     is_alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
     stamp = _stated_mark(table, time, stamp, meters)
-    return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
+    return ColumnRoles(time, tuple(readings), name, inputs, left_out, meter, stamp)
 
 
 def _stated_mark(
@@ -311,7 +313,7 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
                 f"{table.path}: has no column {column_and_key}; it has {name_list(names)}"
                 f"{suggest_name(column, names)}"
             )
-        elif column in table.repeated:
+        elif column in table.repeated_names:
             problems.append(
                 f"{table.path}: has several columns {column_and_key}; rename or remove the others"
             )

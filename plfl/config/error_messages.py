@@ -132,10 +132,14 @@ class ContradictionError(ValueError):
 
 def explain(error: ValidationError, model: type[Section]) -> list[Problem]:
     """The problems of every error that pydantic found in a configuration of type `model`."""
-    return [problem for detail in _fitting(error.errors()) for problem in _problems(detail, model)]
+    return [
+        problem
+        for detail in _select_fitting(error.errors())
+        for problem in _problems(detail, model)
+    ]
 
 
-def _fitting(errors: list[Any]) -> list[Any]:
+def _select_fitting(errors: list[Any]) -> list[Any]:
     """The errors, without those about kinds of values that the user did not mean, in keys that
     allow several kinds: pydantic tries a number, a list and a block of keys in turn."""
 
@@ -154,7 +158,7 @@ def _fitting(errors: list[Any]) -> list[Any]:
     ]
 
 
-def allowed(value: str, names: Iterable[str]) -> str:
+def list_allowed(value: str, names: Iterable[str]) -> str:
     """A text with the `names`, and the most similar one if `value` resembles any."""
     names = list(names)
     return f"allowed: {', '.join(names)}{suggest_name(value, names)}"
@@ -177,7 +181,7 @@ def flow(plain: object) -> str:
     )
 
 
-def typed(text: str) -> str:
+def write_value(text: str) -> str:
     """A value of a file as a user would type it in a list in YAML: numbers have no quotes."""
     return text if re.fullmatch(r"[+-]?\d+(\.\d*)?", text) else flow([text])[1:-1]
 
@@ -212,11 +216,11 @@ def _problems(error: Any, model: type[Section]) -> list[Problem]:
     if kind == "extra_forbidden":
         blocks = blocks_at(error["loc"][:-1], model)
         names = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
-        return [Problem(Key(path), "unknown key", allowed(str(error["loc"][-1]), names))]
+        return [Problem(Key(path), "unknown key", list_allowed(str(error["loc"][-1]), names))]
     if kind == "union_tag_invalid":
         tag = error["ctx"]["tag"]
         names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
-        return [Problem(Key(f"{path}.name"), f"{tag!r} is unknown", allowed(tag, names))]
+        return [Problem(Key(f"{path}.name"), f"{tag!r} is unknown", list_allowed(tag, names))]
     if kind == "union_tag_not_found":
         names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
         return [Problem(Key(path), f"{value_text} has no name", f"allowed: {', '.join(names)}")]
@@ -266,7 +270,7 @@ def blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Sectio
     for part in location:
         fields = [block.model_fields[part] for block in blocks if part in block.model_fields]
         if fields:
-            blocks = [block.extended() for block in sections_in(fields[0].annotation)]
+            blocks = [block.extend() for block in sections_in(fields[0].annotation)]
         elif isinstance(part, str):
             blocks = [block for block in blocks if part in _names(block)]
     return blocks

@@ -1,4 +1,7 @@
-"""The words by which tables in no known format are understood, in many languages: `words.toml`."""
+"""The words by which tables in no known format are understood, in many languages.
+
+They are data: `vocabulary.toml`.
+"""
 
 import re
 import tomllib
@@ -48,7 +51,7 @@ class WordList:
 
 @dataclass(frozen=True)
 class Words:
-    """The lists of `words.toml`, where they are explained."""
+    """The lists of `vocabulary.toml`, where they are explained."""
 
     times: WordList
     hours: WordList
@@ -91,5 +94,5 @@ def is_known(word: str) -> bool:
     return any(word in entries for entries in vars(WORDS).values())
 
 
-_TEXT = Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
+_TEXT = Path(__file__).with_name("vocabulary.toml").read_text(encoding="utf-8")
 WORDS = Words(**{key: WordList(entries) for key, entries in tomllib.loads(_TEXT).items()})

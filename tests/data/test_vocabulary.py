@@ -1,5 +1,5 @@
-"""Tables in no known format are understood by the words of `words.toml`, and by what their readings
-say: files as spreadsheets, loggers and programs write them need no option."""
+"""Tables in no known format are understood by the words of `vocabulary.toml`, and by what their
+readings say: files as spreadsheets, loggers and programs write them need no option."""
 
 import json
 import tomllib
@@ -13,14 +13,14 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters import quantities, words
+from plfl.data.meters import quantities, vocabulary
 from plfl.data.meters.exports import Exports
 from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming
 
 HOURS = pd.date_range("2024-03-20", periods=24 * 20, freq="h", tz="America/New_York")
 LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
-LISTS = tomllib.loads(Path(words.__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+LISTS = tomllib.loads(Path(vocabulary.__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def read(path: Path, zone: str = "America/New_York", **keys: Any) -> Exports:
@@ -37,13 +37,13 @@ def assert_read(exports: Exports, ends: pd.DatetimeIndex | None = None) -> None:
 
 @pytest.mark.parametrize("key", LISTS)
 def test_a_list_has_no_word_twice(key: str) -> None:
-    assert {*LISTS} == {field.name for field in fields(words.Words)}
+    assert {*LISTS} == {field.name for field in fields(vocabulary.Words)}
     assert len({*LISTS[key]}) == len(LISTS[key])
     assert all(entry == entry.strip() for entry in LISTS[key])
 
 
 def test_a_list_has_words_and_whole_names() -> None:
-    entries = words.WordList(["from", "*Start*", "dew point"])
+    entries = vocabulary.WordList(["from", "*Start*", "dew point"])
     assert all(entries.has_word_of(name) for name in ("From", "Interval Start", "dateFrom"))
     assert all(entries.has_word_of(name) for name in ("Dew Point", "restarted", "valid_from"))
     assert not any(entries.has_word_of(name) for name in ("fromage", "dew", "Sta rt", ""))
