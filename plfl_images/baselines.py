@@ -15,15 +15,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.data.dataset import EVALUATED_SPLITS
+from plfl.interfaces.baseline import Crosses
 from plfl_images.data.dataset import ImageDataset
 
 ITERATIONS = 200
 """Most iterations of a regression."""
+CROSSES: dict[str, Crosses] = {
+    "majority": "nothing",
+    "logistic_own": "nothing",
+    "logistic_pooled": "raw data",
+}
+"""What clients send for each baseline."""
 Labels = NDArray[np.int64]
 
 
 def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.DataFrame:
-    """Scores of the baselines: `state`, `baseline`, `seed`, `client`, `split`, `error`,
+    """Scores of the baselines: `state`, `baseline`, `crosses`, `seed`, `client`, `split`, `error`,
     `own_error`; see `plfl_images.results.classification`.
 
     The images are divided again for every seed.
@@ -47,12 +54,13 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
                 else predictions_by_split,
                 "logistic_pooled": pooled,
             }
-            about = {"state": state, "seed": seed, "client": client}
             for baseline, answers in by_name.items():
+                about = {"state": state, "seed": seed, "client": client}
+                about |= {"baseline": baseline, "crosses": CROSSES[baseline]}
                 for split in EVALUATED_SPLITS:
                     truth = divided_dataset.labels_of(divided_dataset.starts(i, split))
                     scores = _scores(truth, answers[split], divided_dataset.label_shares[i])
-                    parts.append(about | {"baseline": baseline, "split": split} | scores)
+                    parts.append(about | {"split": split} | scores)
     return pd.DataFrame(parts)
 
 

@@ -125,8 +125,10 @@ def _federated_trees(study: Study, client_count: int) -> float:
     """About the bytes that a client sends for the trees of the baseline `lightgbm_federated`."""
     settings, windows = study.baselines.fit_settings, study.windows
     baseline = study.baselines.find(FEDERATED)
-    turns = getattr(baseline, "turns", None)
-    grouped_clients = client_count - client_count // turns if turns else client_count
+    assert isinstance(baseline, LightgbmFederated)
+    grouped_clients = (
+        client_count - client_count // baseline.turns if baseline.turns else client_count
+    )
     inputs = windows.look_back + 1 + (windows.horizons > 1)
     inputs += sum(
         c.width(1) for c in (Lags(name="lags"), Level(name="level"), Calendar(name="calendar"))

@@ -142,8 +142,7 @@ class Method(Algorithm):
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
         """Models (N, P) that clients make on their training windows from `rows` (N, P), the models
-        [x; p_i] if they received x now, for their scores alone. None: they keep to
-        `scored_models`."""
+        [x; p_i] if they received x now, for their scores alone. None: `scored_models`."""
 
     def mix_outputs(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]

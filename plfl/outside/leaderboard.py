@@ -188,8 +188,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         for name, rows in table.groupby("baseline", sort=False):
             by_seed = 100 * rows.groupby("seed")["error"].mean().to_numpy()
             score_set = WeeklyScores(str(rows["state"].iloc[0]), "", ("",), by_seed[None, :, None])
-            crosses = "raw data" if "pooled" in str(name) else "nothing"
-            about = {"method": name, "seeds": len(by_seed), "exchanged": crosses}
+            about = {"method": name, "seeds": len(by_seed), "exchanged": rows["crosses"].iloc[0]}
             no_bytes = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
             yield _row(submission | about, [score_set], [no_bytes], 1)
         return

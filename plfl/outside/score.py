@@ -86,7 +86,7 @@ def score(
         ResultsError: the results are of other data.
     """
     data = data or datasets(study)
-    submission = _read(file, study)
+    submission = read_predictions(file, study)
     task = study.task
     seeds = sorted(submission["seed"].unique().tolist())
     expected = {
@@ -111,11 +111,11 @@ def score(
     score_sets = {
         SUBMISSION: list(_score_sets(_select_metric(pd.concat(errors), metric), ["seed", "client"]))
     }
-    other_rows, numbers = _rival_rows(study, data, results, metric) if with_rivals else ({}, {})
+    other_rows, numbers = score_rivals(study, data, results, metric) if with_rivals else ({}, {})
     names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
     numbers[SUBMISSION] = {name: float(score_table[name].mean()) for name in names}
     means = pd.DataFrame(numbers).T.drop(columns=metric)
-    table = _rank(score_sets | other_rows, metric).join(means, on="forecaster")
+    table = rank_forecasters(score_sets | other_rows, metric).join(means, on="forecaster")
     clients = score_table.groupby(["origin", "state", "client"], sort=False)[names].mean()
     return ScoredPredictions(table, clients.reset_index(), len(seeds), metric, sha256(file))
 
@@ -130,7 +130,7 @@ def is_csv(file: Path) -> bool:
     return file.suffix.lower() == ".csv"
 
 
-def _read(file: Path, study: Study) -> pd.DataFrame:
+def read_predictions(file: Path, study: Study) -> pd.DataFrame:
     required_columns = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
     required_columns += ["origin"] * bool(study.plan.axes)
     required_columns += [f"forecast_{100 * level:g}" for level in study.task.quantile_levels]
@@ -264,7 +264,7 @@ def _score_sets(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]
         yield WeeklyScores(str(state), str(origin), tuple(map(str, levels[1])), shaped)
 
 
-def _rival_rows(
+def score_rivals(
     study: Study, data: Datasets, results: Path | None, metric: str
 ) -> tuple[dict[str, list[WeeklyScores]], dict[str, dict[str, float]]]:
     """The baselines, and with `results` the best cells: sets of scores, and means."""
@@ -308,7 +308,7 @@ def _rival_rows(
     return score_sets, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 
 
-def _rank(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
+def rank_forecasters(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
     rows, own_parts = [], {(part.origin, part.state): part for part in score_sets[SUBMISSION]}
     for name, parts in score_sets.items():

@@ -121,7 +121,9 @@ def unpack(content: bytes) -> tuple[Mapping[str, str], np.ndarray]:
         ends = np.cumsum(arrays[f"edge counts {count}"].astype(int))
         table = np.split(arrays[f"edges {count}"].astype(float), ends[:-1])
         feature, threshold = arrays[f"{name}/feature"], arrays[f"{name}/threshold"]
-        return _text(feature, threshold, arrays[f"{name}/decision"], arrays[f"{name}/leaf"], table)
+        return tree_text(
+            feature, threshold, arrays[f"{name}/decision"], arrays[f"{name}/leaf"], table
+        )
 
     return MadeWhenRead(names, text), arrays["marks"]
 
@@ -142,7 +144,7 @@ def _walk(
         waiting += [int(tree["right_child"][node]), int(tree["left_child"][node])]
 
 
-def _text(
+def tree_text(
     features: np.ndarray, thresholds: np.ndarray, decisions: np.ndarray, leaves: np.ndarray,
     table: Sequence[np.ndarray],
 ) -> str:  # fmt: skip

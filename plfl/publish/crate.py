@@ -129,7 +129,7 @@ def publish(
         with tempfile.TemporaryDirectory(prefix=".tmp-", dir=to.parent) as temporary:
             folder = Path(temporary, to.stem)
             _gather(files, folder, own_meters)
-            (folder / "requirements.txt").write_text(_requirements(facts), encoding="utf-8")
+            (folder / "requirements.txt").write_text(list_requirements(facts), encoding="utf-8")
             (folder / CONFIGURATION).write_text(as_yaml(facts["study"]), encoding="utf-8")
             _describe(places, folder, study, facts, citation, published, privacy)
             if to.suffix == ".zip":
@@ -206,7 +206,7 @@ def _gather(files: dict[str, Path], folder: Path, has_own_meters: bool) -> None:
         make(folder, folder / "figures", folder / "index.html")
 
 
-def _requirements(facts: dict[str, Any]) -> str:
+def list_requirements(facts: dict[str, Any]) -> str:
     """The versions that the study noted, in the form that pip reads: if cells were trained with
     several versions of a library, the last of them, with all in a comment."""
     versions = dict(facts.get("versions", {}))

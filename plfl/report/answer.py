@@ -340,7 +340,7 @@ class _AnswerText:
             yield text
         if text := describe_as_new(Path(self.joining.latest.tables.folder), self.study):
             yield f"{text} Tested on the last weeks." if len(self.joining.variants) > 1 else text
-        yield from _explain_new_clients(self.study, self.joining.comparisons)
+        yield from explain_new_clients(self.study, self.joining.comparisons)
         yield from dict.fromkeys(
             text for variant in self.joining.variants for text in _left_out(variant.tables)
         )
@@ -402,7 +402,7 @@ def _describe_change(first: float, second: float) -> str:
     return f"{format_percent(100 * abs(share), 0)} {'lower' if share > 0 else 'higher'}"
 
 
-def _explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
+def explain_new_clients(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
     """What a client that opens next month can expect."""
     for row in comparisons[comparisons["about"] == "new"].to_dict("records"):
         yield (

@@ -223,7 +223,7 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
             week = week.rename(columns=columns)
             rows.append(
                 {"client": f"{state}: {client}" if has_several_states else str(client)}
-                | {"start": f"{_local_start(study, client, week['stamp']):%Y-%m-%dT%H:%M}"}
+                | {"start": f"{find_local_start(study, client, week['stamp']):%Y-%m-%dT%H:%M}"}
                 | {"index": list(range(len(week)))}
                 | {
                     name: _numbers(week[name])
@@ -276,7 +276,7 @@ def _week(variant: Variant) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     return _chart(layers, params, caption, 280), {"weeks": rows}
 
 
-def _local_start(study: Study, client: str, stamps: pd.Series) -> pd.Timestamp:
+def find_local_start(study: Study, client: str, stamps: pd.Series) -> pd.Timestamp:
     """The first of a client's stamps, with daylight saving time if its zone is known."""
     first, zone = pd.Timestamp(stamps.iloc[0]), zone_of(study.data, client)
     return first if zone is None else localise_stamps(first, zone)

@@ -61,7 +61,13 @@ def write(study: Study, folder: Path, errors: Errors) -> None:
     folder.mkdir(parents=True)
     all_records = cell_records(study, errors)
     write_table(all_records, folder / "records.parquet")
-    baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
+    baseline = {
+        "baseline": "majority",
+        "crosses": "nothing",
+        "split": "test",
+        "error": 0.9,
+        "own_error": 0.5,
+    }
     baseline |= {"state": study.data.states[0]}
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]
     write_table(pd.DataFrame(rows), folder / "baselines.parquet")

@@ -1,5 +1,5 @@
 """The last section of docs/architecture.md: what each file of plfl is, in the first sentence of its
-docstring.
+docstring, and the names that it defines for others.
 
     python -m tests.helpers.file_list
 """
@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 HEADING = "## Every file\n"
 INTRODUCTION = """
-The first sentence of each file's docstring, written by `python -m tests.helpers.file_list`.
+The first sentence of each file's docstring, and the classes and functions that it defines for other
+files, written by `python -m tests.helpers.file_list`.
 """
 
 
@@ -34,7 +35,15 @@ def _lines() -> Iterator[str]:
         if path.name == "__init__.py":
             yield f"\n`{path.parent.relative_to(ROOT)}/`: {_sentence(path)}\n\n"
         else:
-            yield _bullet(f"`{path.stem}`: {_sentence(path)}")
+            names = ", ".join(f"`{name}`" for name in _public_names(path))
+            yield _bullet(f"`{path.stem}`: {_sentence(path)} {names}".rstrip())
+
+
+def _public_names(path: Path) -> list[str]:
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = ast.parse(path.read_text("utf-8")).body
+    names = [node.name for node in nodes if isinstance(node, definitions)]
+    return [name for name in names if not name.startswith("_")]
 
 
 def _sentence(path: Path) -> str:

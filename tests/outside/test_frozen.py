@@ -201,9 +201,11 @@ def test_rows_of_results_over_the_budget_are_named(
 ) -> None:
     row: dict[str, Any] = dict.fromkeys(BOARD_COLUMNS, "")
     row |= {"exchanged": "nothing", "version": 1, "seeds": 1, "score": 1.0, "wape": 0.1}
-    row |= {"bytes_up": 0, "bytes_down": 0, "command": "make"}
+    row |= {"bytes_up": 0, "bytes_down": 0}
     rows = [row | {"method": "within", "trials": 1}, row | {"method": "over", "trials": 99}]
-    monkeypatch.setattr("plfl.cli.score._score_results", lambda *_: rows)
+    monkeypatch.setattr("plfl.cli.score.rows_of", lambda *_: rows)
+    monkeypatch.setattr("plfl.cli.score.study_of", lambda *_: None)
+    monkeypatch.setattr("plfl.cli.score.command_of", lambda *_: "make")
     command = ["leaderboard", "add", "sample", "--results", "results/sample-week"]
     printed = invoke(*command)
     assert "over is left out: 99 trials exceed the budget" in printed.err

@@ -13,7 +13,14 @@ from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.cli.score import command_of
 from plfl.outside.clients import Client
-from plfl.outside.score import SUBMISSION, ScoredPredictions, _rank, _read, _rival_rows, score
+from plfl.outside.score import (
+    SUBMISSION,
+    ScoredPredictions,
+    rank_forecasters,
+    read_predictions,
+    score,
+    score_rivals,
+)
 from plfl.results.scores import WeeklyScores
 from plfl.study import Study
 from plfl.tasks.metrics import DAILY_COLUMNS
@@ -155,7 +162,7 @@ def test_rivals_are_paired_by_origin_in_whatever_order_results_have_them() -> No
     def parts(days: str, more: float) -> list[WeeklyScores]:
         return [WeeklyScores("CA", day, tuple("abcd"), weekly[day] + more) for day in days]
 
-    table = _rank({SUBMISSION: parts("12", 0.0), "rival": parts("21", 0.1)}, "mase")
+    table = rank_forecasters({SUBMISSION: parts("12", 0.0), "rival": parts("21", 0.1)}, "mase")
     rival = table.set_index("forecaster").loc["rival"]
     ends = rival[["lead", "lead_low", "lead_high"]].to_numpy(float)
     assert ends == pytest.approx([0.3, 0.3, 0.3])
@@ -183,8 +190,8 @@ def test_a_baseline_without_a_forecast_for_a_client_has_no_rank(
     table = pd.concat(errors).rename(columns={"abs_error": DAILY_COLUMNS["mase"]})
     evaluated = SimpleNamespace(scores=pd.DataFrame(scores), errors=table)
     monkeypatch.setattr("plfl.experiments.baselines.evaluate", lambda *_: evaluated)
-    score_sets, means = _rival_rows(Study.parse({"name": "x"}, "x"), data, None, "mase")
-    rows = _rank(score_sets | {SUBMISSION: score_sets["Persistence"]}, "mase")
+    score_sets, means = score_rivals(Study.parse({"name": "x"}, "x"), data, None, "mase")
+    rows = rank_forecasters(score_sets | {SUBMISSION: score_sets["Persistence"]}, "mase")
     mase = rows.set_index("forecaster")["mase"]
     assert mase["Persistence"] == pytest.approx(0.75)
     assert np.isnan(mase["Seasonal naive (week)"])
@@ -197,7 +204,7 @@ def test_names_in_csv_are_as_they_are_written(name: str, write_study: WriteStudy
     study = Study.load(write_study())
     table = predicted(study)
     Path("predictions.csv").write_text(table.assign(client=name).to_csv(index=False))
-    assert _read(Path("predictions.csv"), study)["client"].unique().tolist() == [name]
+    assert read_predictions(Path("predictions.csv"), study)["client"].unique().tolist() == [name]
 
 
 @pytest.mark.parametrize(

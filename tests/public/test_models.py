@@ -23,8 +23,8 @@ def test_every_quantile_of_both_horizons_is_there(kind: MeterKind) -> None:
 
 
 def test_a_forecast_of_the_median_reads_no_other_quantile(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Mock(side_effect=packing._text)
-    monkeypatch.setattr(packing, "_text", read)
+    read = Mock(side_effect=packing.tree_text)
+    monkeypatch.setattr(packing, "tree_text", read)
     models.load.cache_clear()
     stamps = np.datetime64("2024-01-01T01", "s") + np.arange(400) * np.timedelta64(3600, "s")
     loads = HourlyLoads.ending_at(stamps, np.random.default_rng(0).gamma(2.0, 1.0, 400))

@@ -120,7 +120,7 @@ def test_the_week_of_meters_is_in_local_time(source: str, hour: int) -> None:
     data = {"source": source, "meters": {"timezone": "Europe/Berlin"}, "clients": 2}
     study = Study.parse({"data": data}, "test")
     stamps = pd.Series(pd.DatetimeIndex(["2024-07-01 00:30", "2024-07-01 01:00"]))
-    first = charts._local_start(study, "a", stamps)
+    first = charts.find_local_start(study, "a", stamps)
     assert f"{first:%Y-%m-%dT%H:%M}" == f"2024-07-01T0{hour}:30"
 
 

@@ -581,10 +581,10 @@ def test_an_unknown_interval_of_new_clients_is_not_shown() -> None:
     row = {"about": "new", "better": "P2", "error": 0.5, "chosen_than": "naive"}
     row |= {"error_than": 0.75, "difference": -0.25, "low": np.nan, "high": np.nan}
     study = Study.parse({"name": "own"}, "test")
-    (text,) = answer._explain_new_clients(study, pd.DataFrame([row]))
+    (text,) = answer.explain_new_clients(study, pd.DataFrame([row]))
     assert text.endswith("0.750 (difference -0.250).")
     row |= {"low": -0.5, "high": 0.125}
-    (text,) = answer._explain_new_clients(study, pd.DataFrame([row]))
+    (text,) = answer.explain_new_clients(study, pd.DataFrame([row]))
     assert text.endswith("(difference -0.250 [-0.500, +0.125]).")
 
 

@@ -17,7 +17,7 @@ from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.interfaces.baseline import FitSettings
-from plfl.publish.crate import _requirements
+from plfl.publish.crate import list_requirements
 from plfl.report.reporting import reporting_of
 from plfl.results import records
 from plfl.results.collect import (
@@ -77,7 +77,7 @@ def test_versions_are_those_that_made_the_tables(
     conclude(tmp_path, table, {}, None, versions_of(paths))
     text = (tmp_path / "study.json").read_text(encoding="utf-8")
     about = json.loads(text) | {"versions": {"torch": "9.9, 10.1", "python": "3.12.1"}}
-    assert _requirements(about).splitlines()[2] == "torch==10.1  # trained with 9.9, 10.1"
+    assert list_requirements(about).splitlines()[2] == "torch==10.1  # trained with 9.9, 10.1"
     assert json.loads(text)["versions"]["torch"] == "9.9"
     for number, text in enumerate(["2.6.0+cpu", "2.6.0", "2.10.0"]):
         monkeypatch.setattr(records, "installed_versions", lambda text=text: {"torch": text})
