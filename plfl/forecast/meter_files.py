@@ -92,11 +92,11 @@ class MeterFiles(Contents):
         differ from those of the study. `models` and `last_known`: as of
         `plfl.data.meters.read_files`. `states`: the state of each client of the study, of which it
         may read stamps otherwise; by default that of the models."""
-        layout = self._layout_with(keys)
+        meter_keys = self._meter_keys_with(keys)
         read = partial(self._read_as, paths, client, models, last_known)
-        by_state = layout.by_state.get("stamp")
+        by_state = meter_keys.by_state.get("stamp")
         if by_state is None:
-            return read(layout)
+            return read(meter_keys)
         states = states or dict.fromkeys(self.scalings, self.cell.state)
         mark_of = {name: by_state[state] for name, state in states.items() if state in by_state}
         marks = {*by_state.values()}
@@ -104,8 +104,8 @@ class MeterFiles(Contents):
         problems: list[Problem] = []
         for mark in sorted({mark_of[client]} if client in mark_of else marks):
             apart = {name for name, own_mark in mark_of.items() if own_mark != mark} | {*tables}
-            marked_layout = layout.model_copy(update={"stamp": mark})
-            found_tables, found_problems = read(marked_layout, apart)
+            marked_keys = meter_keys.model_copy(update={"stamp": mark})
+            found_tables, found_problems = read(marked_keys, apart)
             tables |= found_tables
             problems += [problem for problem in found_problems if problem not in problems]
         if len(marks) > 1:
@@ -120,19 +120,20 @@ class MeterFiles(Contents):
         client: str | None,
         models: Path | None,
         last_known: Mapping[str, pd.Timestamp],
-        layout: Meters,
+        meter_keys: Meters,
         apart: Collection[str] = (),
     ) -> tuple[dict[str, pd.DataFrame], list[Problem]]:
-        """The result of `read_raw` for files with one layout, without the clients `apart`."""
-        has_limit = layout.max_jump is not None  # then `without_jumps` refuses negative loads
+        """The result of `read_raw` for files that are read by the same keys, without the clients
+        `apart`."""
+        has_limit = meter_keys.max_jump is not None  # then `without_jumps` refuses negative loads
         files = meters.raw_files(paths, with_subfolders=True)
         tables, problems = meters.read_files(
             files,
-            layout.model_copy(
-                update={"max_jump": None, "allow_negative": layout.allow_negative or has_limit}
+            meter_keys.model_copy(
+                update={"max_jump": None, "allow_negative": meter_keys.allow_negative or has_limit}
             ),
             client,
-            by_file=not layout.exports,
+            by_file=not meter_keys.exports,
             with_later=bool(self._future_features),
             fills_gaps=False,
             keeps_steps=self._resampled_minutes is None,
@@ -141,12 +142,12 @@ class MeterFiles(Contents):
             apart=apart,
         )
         for name, table in tables.items():  # the clock of the study, wherever the stamps are from
-            shift = _offset(self._layout, name) - _offset(layout, name)
+            shift = _offset(self._meter_keys, name) - _offset(meter_keys, name)
             table.index += shift
             if "lone" in table.attrs:
                 table.attrs["lone"] = [time + shift for time in table.attrs["lone"]]
-            table.attrs |= layout.model_dump(include={"max_gap", "max_jump", "allow_negative"})
-            table.attrs.setdefault("minutes", layout.interval)
+            table.attrs |= meter_keys.model_dump(include={"max_gap", "max_jump", "allow_negative"})
+            table.attrs.setdefault("minutes", meter_keys.interval)
         return tables, problems
 
     def without_jumps(
@@ -247,8 +248,10 @@ class MeterFiles(Contents):
     @property
     def form_of_readings(self) -> str:
         """A digest of what readings are before they are resampled: interval, zones and columns."""
-        layout = self._layout
-        return digest(self._summed_minutes, layout.timezone, layout.timezones, self.reading_columns)
+        meter_keys = self._meter_keys
+        return digest(
+            self._summed_minutes, meter_keys.timezone, meter_keys.timezones, self.reading_columns
+        )
 
     @property
     def _summed_minutes(self) -> int:
@@ -293,8 +296,8 @@ class MeterFiles(Contents):
         return joined_rows
 
     @property
-    def _layout(self) -> Meters:
-        """The layout of the files of meters."""
+    def _meter_keys(self) -> Meters:
+        """The keys of `data.meters` by which the files of meters are read."""
         column_names = ["timestamp", *self.reading_columns]
         if self.study.data.source == "meters":
             meters = self.study.data.meters
@@ -307,14 +310,14 @@ class MeterFiles(Contents):
         columns = {role: role for role in column_names}
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
-    def _layout_with(self, keys: Mapping[str, Any]) -> Meters:
-        """The layout of new files, in which some keys are others. A zone is that of all meters."""
-        layout, update = self._layout, dict(keys)
+    def _meter_keys_with(self, keys: Mapping[str, Any]) -> Meters:
+        """These keys for new files, in which some are others. A zone is that of all meters."""
+        meter_keys, update = self._meter_keys, dict(keys)
         if "columns" in keys:
-            update["columns"] = layout.columns | keys["columns"]
+            update["columns"] = meter_keys.columns | keys["columns"]
         if "timezone" in keys:
             update["timezones"] = keys.get("timezones", {})
-        return layout.model_copy(update=update)
+        return meter_keys.model_copy(update=update)
 
     def _without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Readings up to the last load. After it may be rows of inputs whose future is known,
@@ -360,6 +363,6 @@ def _unknown_mark(name: str) -> Problem:
     )
 
 
-def _offset(layout: Meters, client: str) -> timedelta:
+def _offset(meter_keys: Meters, client: str) -> timedelta:
     """The UTC offset of a client's standard time."""
-    return standard_offset(zone_named(layout.timezone_of(client)))
+    return standard_offset(zone_named(meter_keys.timezone_of(client)))

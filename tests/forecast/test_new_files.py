@@ -187,7 +187,7 @@ def test_an_option_says_how_other_files_are_written(results: Path, invoke: Calla
 def mark_stamps(monkeypatch: pytest.MonkeyPatch, **marks: str) -> None:
     """Let the stamps of each state of the study mark this."""
     keys = {"timezone": ZONE, "interval": 60, "exports": ["e"], "date_format": DAY_FIRST}
-    monkeypatch.setattr(MeterFiles, "_layout", Meters.model_validate(keys | {"stamp": marks}))
+    monkeypatch.setattr(MeterFiles, "_meter_keys", Meters.model_validate(keys | {"stamp": marks}))
 
 
 @pytest.mark.parametrize("mark", ["end", "start"])

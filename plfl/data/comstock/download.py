@@ -55,18 +55,18 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, str]:
             refuses access, or a file is missing or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
-    layout = ReleaseKeys.from_data(data)
-    store = Store(data.folder / "comstock", layout, state)
+    release_keys = ReleaseKeys.from_data(data)
+    store = Store(data.folder / "comstock", release_keys, state)
     store.fetch_metadata(set(ids))
     chosen_ids = ids or series.draw(store.root, data, state)
-    buildings = series.buildings(store.root, layout, state, chosen_ids, data.features)
-    required = [layout.load(state, building.id) for building in buildings]
+    buildings = series.buildings(store.root, release_keys, state, chosen_ids, data.features)
+    required = [release_keys.load(state, building.id) for building in buildings]
     if ids:
         required += [building.metadata for building in buildings]
     else:  # the draw was from all of them
-        required += series.metadata_keys(store.root, layout, state)
+        required += series.metadata_keys(store.root, release_keys, state)
     if any(feature in data.features for feature in series.WEATHER):
-        required += [layout.weather(building.county) for building in buildings]
+        required += [release_keys.weather(building.county) for building in buildings]
     store.fetch(required)
     return {key: store.digests[key] for key in sorted(set(required))}
 
@@ -79,9 +79,11 @@ class Store:
     copied there or changed, are kept if they have the MD5 that the bucket reports.
     """
 
-    def __init__(self, root: Path, layout: ReleaseKeys, state: str):
-        self.root, self.layout, self.state = root, layout, state
-        self.manifest = root / layout.release / f"manifest-{state}-upgrade{layout.upgrade}.json"
+    def __init__(self, root: Path, release_keys: ReleaseKeys, state: str):
+        self.root, self.release_keys, self.state = root, release_keys, state
+        self.manifest = (
+            root / release_keys.release / f"manifest-{state}-upgrade{release_keys.upgrade}.json"
+        )
         self.digests: dict[str, str] = {}
         if self.manifest.exists():
             try:
@@ -92,16 +94,16 @@ class Store:
 
     def fetch_metadata(self, ids: set[int]) -> None:
         """Fetch metadata until all `ids` are found or none are left; without `ids`, all."""
-        pattern = self.layout.metadata(self.state)
-        if not self.layout.is_by_county:
+        pattern = self.release_keys.metadata(self.state)
+        if not self.release_keys.is_by_county:
             self.fetch([pattern])
             return
 
         def fetch(keys: Sequence[str]) -> set[int]:
             self.fetch(keys)
-            return set(series.metadata(self.root, self.layout, self.state, keys)["id"])
+            return set(series.metadata(self.root, self.release_keys, self.state, keys)["id"])
 
-        own_keys = series.metadata_keys(self.root, self.layout, self.state)
+        own_keys = series.metadata_keys(self.root, self.release_keys, self.state)
         missing_ids = ids - fetch(own_keys)
         if ids and not missing_ids:
             return

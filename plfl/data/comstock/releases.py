@@ -87,7 +87,8 @@ class ReleaseKeys:
 
     @classmethod
     def from_data(cls, data: Data) -> ReleaseKeys:
-        """The layout of a study; DataError if it is unknown, or has no series of the upgrade."""
+        """The keys of the release of a study; DataError if it is unknown, or has no series of the
+        upgrade."""
         release, upgrade = data.comstock.release, data.comstock.upgrade
         if release not in RELEASES:
             raise DataError(

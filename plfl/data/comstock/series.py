@@ -81,24 +81,24 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
     Raises:
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
-    layout = ReleaseKeys.from_data(data)
-    tables = buildings(root, layout, state, ids, data.features)
+    release_keys = ReleaseKeys.from_data(data)
+    tables = buildings(root, release_keys, state, ids, data.features)
     by_name = {str(building.id): building for building in tables}
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
     hourly = {
-        county: _weather(root / layout.weather(county), columns)
+        county: _weather(root / release_keys.weather(county), columns)
         for county in dict.fromkeys(building.county for building in tables)
         if columns
     }
 
     def table(name: str) -> pd.DataFrame:
         building = by_name[name]
-        load = _load(root / layout.load(state, building.id))
+        load = _load(root / release_keys.load(state, building.id))
         parts: list[pd.Series | pd.DataFrame] = [load]
         if columns:
-            place = f"{root / layout.weather(building.county)} (building {building.id})"
+            place = f"{root / release_keys.weather(building.county)} (building {building.id})"
             weather, stamps = hourly[building.county], pd.DatetimeIndex(load.index)
-            if not layout.is_typical_year:
+            if not release_keys.is_typical_year:
                 _check_hours(place, pd.DatetimeIndex(weather.index), stamps)
             parts.append(join(place, weather, stamps, data.comstock.join, building.county))
         return pd.concat(parts, axis=1).assign(**building.static)
@@ -148,20 +148,24 @@ def join(
     return hourly.iloc[row].set_axis(stamps)
 
 
-def metadata_keys(root: Path, layout: ReleaseKeys, state: str) -> list[str]:
+def metadata_keys(root: Path, release_keys: ReleaseKeys, state: str) -> list[str]:
     """Keys of the metadata of a state; with one file per county, of those in the store."""
-    pattern = layout.metadata(state)
-    if not layout.is_by_county:
+    pattern = release_keys.metadata(state)
+    if not release_keys.is_by_county:
         return [pattern]
     return sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
 
 
 def metadata(
-    root: Path, layout: ReleaseKeys, state: str, keys: Sequence[str], features: Collection[str] = ()
+    root: Path,
+    release_keys: ReleaseKeys,
+    state: str,
+    keys: Sequence[str],
+    features: Collection[str] = (),
 ) -> pd.DataFrame:
     """The buildings of a state in metadata files of the store: `id`, the `key` of the file,
     `county` and constant `features`. Unusable files are refused."""
-    names = layout.names
+    names = release_keys.names
     columns: dict[str, tuple[str, ...]] = {"id": ("bldg_id",), "county": (names.county,)}
     columns |= {feature: STATIC[feature] for feature in names.static if feature in features}
     if names.state:
@@ -183,7 +187,7 @@ def metadata(
 
 
 def buildings(
-    root: Path, layout: ReleaseKeys, state: str, ids: Sequence[int], features: Collection[str]
+    root: Path, release_keys: ReleaseKeys, state: str, ids: Sequence[int], features: Collection[str]
 ) -> list[Building]:
     """The facts in the store's metadata about the buildings `ids` of a state, in order. DataError
     if one of them is not in the state or the release, or the metadata are unusable."""
@@ -191,19 +195,19 @@ def buildings(
         raise DataError(
             Problem(Key(f"data.buildings.{state}"), "duplicate id", "list each building once")
         )
-    table = metadata(root, layout, state, metadata_keys(root, layout, state), features)
+    table = metadata(root, release_keys, state, metadata_keys(root, release_keys, state), features)
     table = table[table["id"].isin(ids)].set_index("id")
     if absent := [i for i in ids if i not in table.index]:
         raise DataError(
             Problem(
                 "",
-                f"{layout.release}, upgrade {layout.upgrade}: there is no building "
+                f"{release_keys.release}, upgrade {release_keys.upgrade}: there is no building "
                 f"{', '.join(map(str, absent))} in {state}. Ids belong to one state and are "
                 f"renumbered in every release (the paper's hold for {PAPER_RELEASE})",
                 f"check data.buildings.{state} and data.comstock",
             )
         )
-    metadata_path = root / layout.metadata(state)
+    metadata_path = root / release_keys.metadata(state)
     with _explain_file_errors(metadata_path):
         static = table[[name for name in STATIC if name in table]].astype(float)
     for feature in static:
@@ -235,13 +239,14 @@ def draw(root: Path, data: Data, state: str) -> list[int]:
     They are the first `data.clients` ids in the order of the SHA-256 of "seed/state/id", so more
     clients do not change the order.
     """
-    layout = ReleaseKeys.from_data(data)
-    table = metadata(root, layout, state, metadata_keys(root, layout, state))
+    release_keys = ReleaseKeys.from_data(data)
+    table = metadata(root, release_keys, state, metadata_keys(root, release_keys, state))
     if len(table) < (clients := data.clients_of(state)):
         raise DataError(
             Problem(
                 Key("data.clients"),
-                f"{clients} clients, but {layout.release} has {len(table)} buildings in {state}",
+                f"{clients} clients, but {release_keys.release} has {len(table)} buildings "
+                f"in {state}",
                 "lower it",
             )
         )

@@ -42,13 +42,15 @@ def generate(
                 f"the sample data of {state} have {known_ids[0]} to {known_ids[-1]}",
             )
         )
-    layout = _layout(release, upgrade)
+    release_keys = _release_keys(release, upgrade)
     all_buildings = _describe_all(state, len(known_ids), seed)
     chosen_buildings = [all_buildings[i - known_ids[0]] for i in ids]
-    paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in chosen_buildings]
-    paths.append(_write_metadata(root / layout.metadata(state), all_buildings, upgrade))
+    paths = [
+        _write_series(root / release_keys.load(state, b.bldg_id), b, seed) for b in chosen_buildings
+    ]
+    paths.append(_write_metadata(root / release_keys.metadata(state), all_buildings, upgrade))
     counties = dict.fromkeys(b.county.gisjoin for b in chosen_buildings)
-    paths += [_write_weather(root / layout.weather(c), state, c, seed) for c in counties]
+    paths += [_write_weather(root / release_keys.weather(c), state, c, seed) for c in counties]
     return paths
 
 
@@ -63,7 +65,7 @@ def _describe_all(state: str, count: int, seed: int) -> list[SampleBuilding]:
     return [describe(state, i, seed) for i in buildings(state, count)]
 
 
-def _layout(release: str, upgrade: int) -> ReleaseKeys:
+def _release_keys(release: str, upgrade: int) -> ReleaseKeys:
     by_state = [
         name
         for name in RELEASES
