@@ -345,6 +345,19 @@ def test_registers_that_take_turns_are_added(tmp_path: Path) -> None:
     np.testing.assert_array_equal(meter.load, LOADS)
 
 
+def test_registers_that_follow_each_other_are_added(tmp_path: Path) -> None:
+    """A blank of one that has ended, or not yet begun, is zero; any other stays missing."""
+    row = np.arange(len(HOURS))
+    billed = np.where(row < 300, LOADS, np.nan)
+    unbilled = np.where(row < 200, np.nan, np.where(row < 300, 0.0, LOADS))
+    billed[250], unbilled[400], billed[-2:], unbilled[-1] = np.nan, np.nan, np.nan, np.nan
+    table = pd.DataFrame({"t": HOURS, "use billed": billed, "use unbilled": unbilled})
+    (meter,) = read(tmp_path, table, add=" (un)?billed$", unit="kWh").meters.values()
+    expected = LOADS[:-1].copy()  # a blank at the end is no reading
+    expected[[250, 400]] = np.nan
+    np.testing.assert_array_equal(meter.load, expected)
+
+
 def totals_in_turns(first_night: float = 4000) -> tuple[pd.Series, pd.Series, float]:
     """The totals of registers of days and nights, each known while it counts, and the kWh of both
     after the hour in which both have been read once."""

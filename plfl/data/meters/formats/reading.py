@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -582,19 +583,28 @@ class _Reader:
 
     def _sum(self, registers: pd.DataFrame, times: stamps.Times | None, meter: str) -> np.ndarray:
         """The sum of registers. Where some of them are missing, it is missing, too, unless they
-        take turns: then the others have counted nothing. Without `times`, rows are in order. Totals
-        that take turns are refused, unless it is known that they are totals."""
+        take turns: then the others have counted nothing. Of registers that follow each other, such
+        as those before and after a bill, the blanks before the first and after the last reading are
+        zeros. Without `times`, rows are in order. Totals that take turns are refused, unless it is
+        known that they are totals."""
         registers = registers.loc[:, registers.notna().any()]
         takes_turns = (registers.notna().sum(axis=1) > 1).mean() <= _RARE
-        if takes_turns and len(registers.columns) > 1:
-            order = np.arange(len(registers))
-            if times is not None:
-                order = np.argsort(times.stamps.loc[registers.index].to_numpy(), kind="stable")
-            ordered = registers.iloc[order]
+        order = np.arange(len(registers))
+        if times is not None:
+            order = np.argsort(times.stamps.loc[registers.index].to_numpy(), kind="stable")
+        ordered = registers.iloc[order]
+        is_handed_over = not self._is_total() and _follow_each_other(ordered)
+        if is_handed_over or (takes_turns and len(registers.columns) > 1):
             if self._is_total():
-                registers = ordered.ffill().loc[registers.index]
+                ordered = ordered.ffill()
             else:
                 self._refuse_totals(ordered, meter)
+            if is_handed_over:
+                is_outside = ordered.ffill().isna() | ordered.bfill().isna()
+                is_known = ordered.notna().any(axis=1)
+                ordered = ordered.mask(is_outside.mul(is_known, axis=0), 0.0)
+                takes_turns = False
+            registers = ordered.loc[registers.index]
         min_count = 1 if takes_turns and not self._is_total() else len(registers.columns)
         return registers.sum(axis=1, min_count=max(min_count, 1)).to_numpy()
 
@@ -778,6 +788,16 @@ class _Reader:
 
     def _place_of(self, line: object) -> Place:
         return self._table(self.cells).place_of(line)
+
+
+def _follow_each_other(registers: pd.DataFrame) -> bool:
+    """Whether each of several registers begins to count after the last one has ended. Their rows
+    are in order."""
+    counting = [np.flatnonzero(column > 0) for column in registers.to_numpy().T]
+    if not all(map(len, counting)):
+        return False
+    spans = sorted((rows[0], rows[-1]) for rows in counting)
+    return len(spans) > 1 and all(end < start for (_, end), (start, _) in pairwise(spans))
 
 
 def _fit(values: pd.Series, names: Names) -> pd.Series:
