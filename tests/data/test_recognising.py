@@ -67,6 +67,69 @@ def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
     assert list(series.index) == list(stamps.tz_localize("UTC") if stamps.tz is None else stamps)
 
 
+# -- UTC offsets beside local times ---------------------------------------------------------------
+
+SYDNEY = pd.date_range("2020-04-01 13:00", periods=ROWS, freq="h", tz="UTC").tz_convert(
+    "Australia/Sydney"
+)
+"""Hours over the end of summer time, on 5 April."""
+SHIFT = (SYDNEY.tz_localize(None) - SYDNEY.tz_convert(None)) / pd.Timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("column", "offsets"),
+    {
+        "UTC Offset (minutes)": SHIFT.astype(int),
+        "tz_offset": SHIFT / 60,
+        "utcoffset": (SHIFT * 60).astype(int),
+        "zone": [f"+{int(shift) // 60:02}:00" for shift in SHIFT],
+        "TimeZoneOffset": [f"+{int(shift) // 60:02}00" for shift in SHIFT],
+        "clock": [f"UTC+{int(shift) // 60:02}:00" for shift in SHIFT],
+    }.items(),
+)
+@pytest.mark.parametrize("file", ["a.csv", "a.parquet"])
+def test_a_column_of_utc_offsets_settles_local_times(
+    tmp_path: Path, column: str, offsets: Any, file: str
+) -> None:
+    """No place is asked for, both hours that clocks repeat are known, and no meter is named so."""
+    clock = pd.Series(SYDNEY.strftime("%Y-%m-%d %H:%M"))
+    table = pd.DataFrame({"time": clock, column: offsets, "Active energy (kWh)": loads()})
+    path = tmp_path / file
+    table.to_csv(path, index=False) if file == "a.csv" else table.to_parquet(path)
+    for keys in ({}, {"timezone": "Australia/Sydney"}):
+        exports = read(path, **keys, stamp="end")
+        assert f"UTC offsets in {column!r}" in exports.report()[0]
+        same(load(exports), SYDNEY.tz_convert("UTC"), loads())
+
+
+def test_a_date_and_a_clock_have_an_offset_and_a_format_names_it(here: Path) -> None:
+    dates, clocks = SYDNEY.strftime("%d/%m/%Y"), SYDNEY.strftime("%H:%M")
+    columns = {"Date": dates, "Time": clocks, "GMT offset": SHIFT.astype(int), "kWh": loads()}
+    pd.DataFrame(columns).to_csv("a.csv", index=False)
+    assert main(["init", "meters", "a.csv", "--stamp", "end", "--save-format", "mine.toml"]) == 0
+    same(load(read(Path("a.csv"), format="mine.toml")), SYDNEY.tz_convert("UTC"), loads())
+    text = Path("a.csv").read_text(encoding="utf-8").replace(",660,", ",x,")
+    Path("a.csv").write_text(text, encoding="utf-8")
+    with naming(DataError, "'GMT offset' has other values than UTC offsets", "time.offset"):
+        read(Path("a.csv"), format="mine.toml")
+
+
+@pytest.mark.parametrize("column", ["time", "time (UTC)"])
+def test_offsets_beside_times_in_utc_move_none(tmp_path: Path, column: str) -> None:
+    utc = SYDNEY.tz_convert("UTC")
+    columns = {column: utc.strftime("%Y-%m-%d %H:%M"), "utc_offset": SHIFT, "kWh": loads()}
+    pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
+    same(load(read(tmp_path / "a.csv", timezone="UTC", stamp="end")), utc, loads())
+
+
+def test_numbers_that_are_no_utc_offsets_move_no_time(tmp_path: Path) -> None:
+    utc = SYDNEY.tz_convert("UTC")
+    columns = {"time": utc.strftime("%Y-%m-%d %H:%M"), "utc_offset": 7 * SHIFT, "kWh": loads()}
+    pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(DataError, match="no UTC offset"):
+        read(tmp_path / "a.csv", stamp="end")
+
+
 # -- layouts -------------------------------------------------------------------------------------
 
 

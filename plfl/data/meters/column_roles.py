@@ -30,7 +30,14 @@ from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, share_of_cells
 from plfl.data.meters.questions import choices, column_key, question
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
-from plfl.data.meters.stamps import parse
+from plfl.data.meters.stamps import (
+    SIGNED_OFFSET,
+    are_local,
+    names_offset,
+    parse,
+    read_offsets,
+    zone_in,
+)
 from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, RawFile, RawTable
 from plfl.data.meters.vocabulary import WORDS
 
@@ -69,7 +76,7 @@ def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
         roles = find_roles(
             replace(table, cells=plain), meters.model_copy(update={"columns": columns})
         )
-        roles = replace(roles, time=(dates[0],), stamp="start")
+        roles = replace(roles, time=(dates[0],), stamp="start", offset=None)
         table = replace(table, form=f"{table.form}, one row per day")
         unit = table.unit_of(day_columns[0])
         stated = {} if unit is None else {unit: day_columns[0]}
@@ -93,6 +100,9 @@ def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
         "marks": roles.stamp,
     }
     time |= {"clock": roles.time[1:], "format": meters.date_format or []}
+    if roles.offset is not None:
+        time |= {"offset": roles.offset, "zone": "offset"}
+        notes += f", UTC offsets in {roles.offset!r}"
     content = {
         "name": "found out",
         "about": table.form,
@@ -190,6 +200,8 @@ class ColumnRoles:
     """Name of the meter if the only column of readings has it; None: the file has it."""
     stamp: str | None = None
     """What the stamps mark, `start` or `end`, if the columns say it."""
+    offset: str | None = None
+    """Column with the UTC offset of each stamp."""
 
     @property
     def kind(self) -> str:
@@ -222,8 +234,11 @@ def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
         if not start:
             stamp = _mark_of(time[-1]) if len(dates) == 1 else None
     inputs, name = meters.input_columns, columns.get("meter")
+    offset = _offset_column(table, time, meters)
     other_columns = [
-        str(column) for column in cells if column not in (*time, name, *inputs.values())
+        str(column)
+        for column in cells
+        if column not in (*time, offset, name, *inputs.values()) and not names_offset(str(column))
     ]
     # Of several columns with a time, such as start and end, one was chosen.
     other_columns = [
@@ -280,7 +295,19 @@ def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
     is_alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
     stamp = _stated_mark(table, time, stamp, meters)
-    return ColumnRoles(time, tuple(readings), name, inputs, left_out, meter, stamp)
+    return ColumnRoles(time, tuple(readings), name, inputs, left_out, meter, stamp, offset)
+
+
+def _offset_column(table: RawTable, time: tuple[str, ...], meters: Meters) -> str | None:
+    """The column with the UTC offset of each stamp, if the stamps are local times; else None."""
+    for column in map(str, table.cells) if not any(map(zone_in, time)) else ():
+        if not (names_offset(column) or SIGNED_OFFSET.fullmatch(str(table.cells[column].iloc[0]))):
+            continue
+        if (offsets := read_offsets(table.cells[column])) is not None:
+            stamps = parse(table, time, meters).stamps
+            is_given = stamps.dt.tz is not None
+            return column if is_given or are_local(stamps, offsets) else None
+    return None
 
 
 def _stated_mark(

@@ -17,6 +17,7 @@ from plfl.base.text import count_in_words
 from plfl.config.sections import Data, Meters, in_zone
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import WEEKDAY, RawTable
+from plfl.data.meters.vocabulary import WORDS
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
@@ -42,6 +43,12 @@ _OFFSET = (
     r"\d{1,2}:?\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[AaPp][Mm])?\s*(?:[Zz]|[+-]\d{2}:?\d{2})$"
     r"|[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?[+-]\d{2}$"
 )
+_OFFSET_ALONE = re.compile(r"(?:UTC|GMT)? ?[+-]\d{2}:?\d{2}|Z|UTC|GMT")
+SIGNED_OFFSET = re.compile(r"(?:UTC|GMT) ?[+-]\d{2}:?\d{2}|[+-]\d{2}:\d{2}")
+"""A UTC offset that is nothing else, whatever the name of its column."""
+_MOST_OFFSETS = 40
+_FARTHEST = 14 * 60
+"""Most different UTC offsets in a column, and the farthest one, in minutes."""
 _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
 _ZONE_NAME = r"(?<![A-Za-z])([A-Z]{3,5})$"
 _PLAIN_LATE, _PLAIN_ZONE_NAME = r"[T ]24:?00|^(?:19|20)\d{6}24", "[A-Z]{3}$"
@@ -72,6 +79,12 @@ class Times:
     """The UTC offset of the earliest stamp; None: the stamps are local times."""
     last_offset: timedelta | None = None
     """That of the latest stamp."""
+
+    def with_offsets(self, offsets: "pd.Series[pd.Timedelta]") -> "Times":
+        """These local times in UTC, from their offsets."""
+        utc = (self.stamps - offsets).dt.tz_localize("UTC")
+        first, last = (offsets.iloc[int(n)].to_pytimedelta() for n in (utc.argmin(), utc.argmax()))
+        return replace(self, stamps=utc, offset=first, last_offset=last)
 
     def contradict(self, zone: ZoneInfo) -> bool:
         """Whether the earliest stamp has another UTC offset than the zone then has. Stamps in UTC
@@ -297,7 +310,7 @@ def _move_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
     return replace(times, stamps=stamps.mask(is_midnight, stamps + 24 * _HOUR), format=form)
 
 
-def _offset_of(stamp: str) -> timedelta | None:
+def _offset_of(stamp: str) -> timedelta:
     sign = re.search(r"([+-])(\d{2}):?(\d{2})?$", stamp)
     if sign is None:
         return timedelta(0)
@@ -439,6 +452,42 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
             lone[repeated] &= ~steps_of_day.transform("any").to_numpy()
     utc += lag
     return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), lone, duplicates)
+
+
+def names_offset(column: str) -> bool:
+    """Whether a column has UTC offsets, by its name, such as `UTC Offset (minutes)`."""
+    return re.sub(r"[\W\d_]", "", column) in WORDS.offsets
+
+
+def read_offsets(cells: pd.Series) -> "pd.Series[pd.Timedelta] | None":
+    """The UTC offsets in a column, such as `+01:00`, or numbers of hours, minutes or seconds; None
+    if it has any other value."""
+    text = as_text(cells)
+    values = list(map(str, text.unique()))
+    if len(values) > _MOST_OFFSETS:
+        return None
+    if all(map(_OFFSET_ALONE.fullmatch, values)):
+        minutes = pd.Series([_offset_of(v) / timedelta(minutes=1) for v in values], values)
+    if not all(map(_OFFSET_ALONE.fullmatch, values)) or minutes.abs().max() > _FARTHEST:
+        numbers = pd.to_numeric(pd.Series(values, values), errors="coerce")
+        largest = numbers.abs().max()
+        minutes = numbers * (60 if largest <= 14 else 1 if largest <= _FARTHEST else 1 / 60)
+    if not (minutes % 15 == 0).all() or minutes.abs().max() > _FARTHEST:
+        return None
+    return text.map(pd.to_timedelta(minutes, unit="min"))
+
+
+def are_local(stamps: pd.Series, offsets: "pd.Series[pd.Timedelta]") -> bool:
+    """Whether stamps beside UTC offsets are local times: they then follow each other as evenly in
+    UTC when clocks change. Zones that are farther apart are those of several places."""
+
+    def unevenness(times: pd.Series) -> int:
+        unique = np.unique(times.to_numpy())
+        steps = np.diff(unique)
+        return int((steps != np.median(steps)).sum()) - len(unique) if len(steps) else 0
+
+    is_apart = offsets.max() - offsets.min() > _HOUR
+    return is_apart or unevenness(stamps - offsets) <= unevenness(stamps)
 
 
 def zone_in(name: str) -> str | None:

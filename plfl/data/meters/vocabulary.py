@@ -60,6 +60,7 @@ class Words:
     starts: WordList
     ends: WordList
     about_rows: WordList
+    offsets: WordList
     weekdays: WordList
     meters: WordList
     numbered: WordList

@@ -335,12 +335,13 @@ class _Reader:
 
     def _frame(self, factors: "pd.Series[float] | None") -> tuple[pd.DataFrame, list[str]]:
         """What says to which time and meter all rows belong, one row per time, and the columns of
-        readings (see `values`). It has columns `date`, `clock`, `number`, `sequence`, `minutes`,
-        `meter`, `register`, `mark` and `factor`, as far as they are needed."""
+        readings (see `values`). It has columns `date`, `clock`, `offset`, `number`, `sequence`,
+        `minutes`, `meter`, `register`, `mark` and `factor`, as far as they are needed."""
         form, time, cells = self.form, self.form.time, self.cells
         roles = {
             "date": self._column(time.column, "time.column"),
             "clock": self._column(time.clock, "time.clock"),
+            "offset": self._column(time.offset, "time.offset"),
             "number": self._column(time.number, "time.number"),
             "sequence": self._column(time.sequence, "time.sequence"),
             "minutes": self._column(time.minutes_column, "time.minutes_column"),
@@ -642,6 +643,8 @@ class _Reader:
             text = as_text(frame["date"]).str.replace(r"\s+", " ", regex=True)
             frame = frame.assign(date=text.str.partition(time.span)[0])
         times = self._parse_times(frame, keys)
+        if "offset" in frame and times.offset is None:
+            times = times.with_offsets(self._offsets(frame["offset"]))
         starts, offset = times.stamps, times.offset
         if "number" in frame:
             frame, starts = self._times_by_day_number(frame, starts, keys)
@@ -652,6 +655,14 @@ class _Reader:
         if offset is None and starts.dt.tz is not None:
             offset = timedelta(0)
         return frame, replace(times, stamps=starts, offset=offset)
+
+    def _offsets(self, cells: pd.Series) -> pd.Series:
+        """The UTC offsets in the cells beside the stamps."""
+        if (offsets := stamps.read_offsets(cells)) is None:
+            column = self._column(self.form.time.offset, "time.offset")
+            remedy = "correct time.offset in the format"
+            raise data_error(self.path, f"{column!r} has other values than UTC offsets", remedy)
+        return offsets
 
     def _parse_times(self, frame: pd.DataFrame, keys: Meters) -> stamps.Times:
         """The stamps, or the dates, in the first format of which all can be read."""

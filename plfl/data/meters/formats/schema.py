@@ -104,10 +104,13 @@ class Time(Section):
     counts: Literal["clock", "elapsed"] = "clock"
     """What `number` and `of_day` count on the days when clocks change: times of the `clock`, or the
     intervals that have `elapsed` since midnight, of which these days have fewer or more."""
+    offset: Names = []
+    """The column with the UTC offset of each stamp, such as `+01:00`, or hours, minutes or seconds;
+    with it, the zone is `offset`."""
     zone: Literal["place", "offset"] | Zone = Field("place", union_mode="left_to_right")
     """The zone of the stamps: that of the `place`, which the user or the header of their column
-    names; the `offset` in each of them (also Z, and counts of seconds since 1970); or a fixed one,
-    such as `Etc/GMT-10`."""
+    names; the `offset` in each of them or beside it (also Z, and counts of seconds since 1970); or
+    a fixed one, such as `Etc/GMT-10`."""
     place: Zone | None = None
     """The zone of all meters with this format, where there is only one, so that none is asked for.
     The user's own wins."""
