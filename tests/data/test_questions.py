@@ -248,6 +248,21 @@ def test_whole_days_are_those_of_offsets_that_change(tmp_path: Path, begin: str,
     assert exports.settled_keys["stamp"] == "start"
 
 
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S.%fZ"])
+def test_local_times_with_a_z_are_told_and_can_be_read(tmp_path: Path, form: str) -> None:
+    ends = (HOURS + pd.Timedelta(hours=1)).strftime(form)
+    table = pd.DataFrame({"t": ends, "kWh": LOADS})
+    exports = read(tmp_path, table, timezone="America/New_York")
+    (line,) = [line for line in exports.report() if "spite of their Z" in line]
+    assert line.endswith(f"set data.meters.date_format: {form!r}")
+    (meter,) = exports.meters.values()
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="UTC")
+    local_exports = read(tmp_path, table, timezone="America/New_York", date_format=form)
+    (meter,) = local_exports.meters.values()
+    assert meter.load.index[0] == pd.Timestamp("2023-01-02 01:00", tz="America/New_York")
+    assert not any("spite" in line for line in local_exports.report())
+
+
 def quarters(name: str, loads: Any) -> pd.DataFrame:
     return pd.DataFrame(
         {"end": HOURS[0] + pd.to_timedelta(range(15, 15 * 401, 15), "m"), name: loads}

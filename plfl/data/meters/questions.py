@@ -1,6 +1,7 @@
 """What new files leave open, the unit of the readings and what a stamp marks, is settled by what is
 possible and told, or asked."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -47,6 +48,8 @@ _ENOUGH_METERS = 50
 """Meters that tell the unit of all."""
 PLACE, UNIT, STAMP = "PLACE", "UNIT", "STAMP"
 """What stands in an answer for a value that only the user can name."""
+_WITH_Z = re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d(|:\d\d)(|\.\d+)Z")
+"""A stamp in UTC, and what may differ in its form."""
 READ_AS = {PLACE: "UTC", UNIT: "kWh", STAMP: "start"}
 """As what each is read to find the questions that come after it."""
 
@@ -191,6 +194,14 @@ def settle_stamp(pieces: Collection[Piece], zone: str, is_asked: bool) -> Assump
         DataError: `is_asked`, and hours fill no whole days; the message says what to set.
     """
     marks = {mark for piece in pieces if (mark := _mark_of_days(piece, zone))}
+    if len(marks) == 1 and (form := _form_if_days_of_utc(pieces, zone)):
+        (mark,) = marks
+        return Assumption(
+            mark,
+            f"the stamps fill whole days of UTC, not of {zone}: read as UTC, and as the {mark}s of "
+            "intervals; if they are times of the place in spite of their Z, set "
+            f"{Key('data.meters.date_format', repr(form))}",
+        )
     if marks == {"end"}:
         return Assumption("end", "")
     for piece in pieces if is_asked and not marks else ():
@@ -234,11 +245,34 @@ def _mark_of_days(piece: Piece, zone: str) -> str | None:
     walls = [utc + first_offset, utc + pd.to_timedelta([first_offset, last_offset])]
     if span.tz is not None:
         walls.append(span.tz_convert(zone).tz_localize(None))
-    for first, last in walls:
-        for mark, edges in (("start", (first, last + step)), ("end", (first - step, last))):
-            if all(edge == edge.normalize() for edge in edges):
-                return mark
+    return next(filter(None, (_mark_between(first, last, step) for first, last in walls)), None)
+
+
+def _mark_between(first: pd.Timestamp, last: pd.Timestamp, step: pd.Timedelta) -> str | None:
+    """Whether stamps from `first` to `last` are starts or ends, if whole days are filled then."""
+    for mark, edges in (("start", (first, last + step)), ("end", (first - step, last))):
+        if all(edge == edge.normalize() for edge in edges):
+            return mark
     return None
+
+
+def _form_if_days_of_utc(pieces: Iterable[Piece], zone: str) -> str | None:
+    """The format of stamps that end with Z, with it as a letter, if they fill whole days of UTC in
+    all files, but none of the place; None for others."""
+    form = None
+    for piece in pieces:
+        stamps = pd.DatetimeIndex(piece.times.stamps)
+        ends_of_stamps = map(_WITH_Z.fullmatch, map(str, piece.table.cells.iloc[0]))
+        with_z = next(filter(None, ends_of_stamps), None)
+        if stamps.tz is None or with_z is None:
+            return None
+        step = pd.Timedelta(minutes=usual_step(stamps) or 0)
+        for clock, is_whole in (("UTC", True), (zone, False)):
+            local = stamps.tz_convert(clock).tz_localize(None)
+            if (_mark_between(local.min(), local.max(), step) is None) == is_whole:
+                return None
+        form = f"%Y-%m-%d{with_z[1]}%H:%M{with_z[2] and ':%S'}{with_z[3] and '.%f'}Z"
+    return form
 
 
 def _mean_load(piece: Piece, name: str, cumulative: bool) -> tuple[float, float]:

@@ -335,7 +335,8 @@ def _is_compact_hour(text: pd.Series) -> bool:
 
 
 def _parse_times(text: pd.Series, form: str) -> pd.Series:
-    aware = bool(text.head(1).str.contains(_OFFSET).any()) or "%z" in form.lower()
+    has_offset = bool(text.head(1).str.contains(_OFFSET).any())
+    aware = (has_offset and not form.endswith("Z")) or "%z" in form.lower()  # Z as a mere letter
     if form == "ISO8601":
         text = text.where(text.str.contains("-", regex=False))
     elif aware and "%z" not in form.lower():
