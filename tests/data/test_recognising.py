@@ -261,6 +261,16 @@ def test_a_table_without_a_header_is_read_or_asked_about(bring: Callable[..., Ex
         bring("a.csv", commas, unit="kWh")
 
 
+@pytest.mark.parametrize("separator", [";", ","])
+def test_a_line_with_a_date_is_no_header(bring: Callable[..., Exports], separator: str) -> None:
+    lines = [f"A1{separator}2023/01/{day:02} 01:00{separator}1{separator}269" for day in (8, 9, 10)]
+    with pytest.raises(DataError, match="no header followed") as refusal:
+        bring("a.csv", lines)
+    assert "data.meters.header" not in str(refusal.value)
+    with pytest.raises(DataError, match="line 1 has a date, so it is no header"):
+        bring("a.csv", lines, header=1)
+
+
 def write_days(names: str, folder: Path, values: np.ndarray, header: str) -> None:
     """Files of days with ends of hours, 01:00 to 00:00, and no dates but those of their names."""
     for number, day in enumerate(pd.date_range("2020-02-01", periods=len(values) // 24)):

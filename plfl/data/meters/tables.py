@@ -455,6 +455,12 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
     stated_separator = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
     if stated_separator:
         lines[0] = ""
+    if meters.header is not None and _has_date(lines[meters.header - 1 :][:1]):
+        raise data_error(
+            path,
+            f"line {meters.header} has a date, so it is no header",
+            f"name the line of the columns' names in {Key('data.meters.header')}, or write one",
+        )
     empty = " ".join(SEPARATORS)
     for number, line in enumerate(lines[:_SAMPLE], 1):
         if (count := max(map(line.count, SEPARATORS)) + 1) > _MOST_COLUMNS:
@@ -616,18 +622,26 @@ def _header(
     if rows and len(rows) < _SAMPLE and _is_header_only(rows):
         text = "has a header and no reading yet"
         raise DataError(Problem(path, text, "export it again", kind=NO_READING))
-    if not any(map(_dates_in, rows[:_SAMPLE])):
+    if not any(_dates_in(row) or _has_date(row) for row in rows[:_SAMPLE]):
         raise data_error(
             path,
             f"no date was found in the first {_SAMPLE} lines",
             "write dates in digits, such as 2023-01-31 13:00, in a column with a header; if the "
             "file has numbers such as 45412.25 instead, format these cells as dates",
         )
+    may_be_named = not all(map(_has_date, rows[:_SAMPLE]))
     raise data_error(
         path,
         f"no header followed by lines with a date was found in the first {_SAMPLE} lines",
-        f"write one, such as `time,load`, or give its line in {Key('data.meters.header')}",
+        "write one with a name for each field, such as `time,load`"
+        + (f", or give its line in {Key('data.meters.header')}" if may_be_named else ""),
     )
+
+
+def _has_date(row: Sequence[str]) -> bool:
+    """Whether some field of a row has a date, whatever separates the fields."""
+    fields = re.split("|".join(map(re.escape, SEPARATORS)), SEPARATORS[0].join(row))
+    return any(map(DATE_AT_BEGINNING.match, fields))
 
 
 def _has_clear_fields(rows: Sequence[Sequence[str]]) -> bool:
