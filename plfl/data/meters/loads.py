@@ -321,13 +321,19 @@ def ask_which_load(
     if usual_step(pd.DatetimeIndex(parse(table, time, meters).stamps)) == MINUTES_PER_DAY:
         raise refusal_of_days(table.path)
     by_likelihood = sorted(columns, key=quantities.unlikeliness)
+    first, choice = column_key("load", by_likelihood[0]), choices("load", by_likelihood)
+    if by_likelihood[0] in table.repeated_names:
+        numbered = re.compile(rf"{re.escape(by_likelihood[0])}(?: \(\d+\))?")
+        same = [WITH_UNIT.sub("", column) for column in columns if numbered.fullmatch(column)]
+        first = Key("data.meters.only", flow(same))
+        choice = f"{first} (columns of one name), or others"
     raise question(
         table,
         f"{name_list(columns)} may measure different things",
-        f"choose that of the consumption: {choices('load', by_likelihood)}; or set "
+        f"choose that of the consumption: {choice}; or set "
         f"{Key('data.meters.only', flow(list(counts)))} if all are "
         f"meters{_offer_sum_of_registers(names, meters)}",
-        column_key("load", by_likelihood[0]),
+        first,
     )
 
 

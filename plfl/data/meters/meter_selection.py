@@ -11,13 +11,18 @@ from plfl.config.sections import Meters
 
 def is_chosen(name: str, meters: Meters) -> bool:
     """Whether `only` and `leave_out` select a meter."""
-    is_wanted = not meters.only or any(fnmatchcase(name, pattern) for pattern in meters.only)
+    is_wanted = not meters.only or _is_among(name, meters.only)
     return is_wanted and not is_left_out(name, meters)
 
 
 def is_left_out(name: str, meters: Meters) -> bool:
     """Whether a pattern of `leave_out` fits a meter."""
-    return any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
+    return _is_among(name, meters.leave_out)
+
+
+def _is_among(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name is one of the patterns as it stands, such as `Total [KWH]`, or fits one."""
+    return name in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def meter_of(register: str, add: str | None) -> str:
@@ -38,7 +43,7 @@ def check_chosen(
         return
     for key in ("only", "leave_out", *(["timezones"] if not has_other_states else [])):
         for pattern in getattr(meters, key):
-            if not any(fnmatchcase(name, pattern) for name in names):
+            if not any(_is_among(name, [pattern]) for name in names):
                 raise data_error(
                     Key(f"data.meters.{key}"),
                     f"there is no meter {pattern!r}",
