@@ -1,5 +1,6 @@
 """What a file in no known format does not say is asked, with what was seen and what to answer."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -791,3 +792,28 @@ def test_columns_of_one_name_are_offered_together(
     assert main(command[1:]) == 0
     told = capsys.readouterr().out
     assert all(f"{name}: 480 readings" in told for name in names)
+
+
+def test_of_series_in_lists_the_import_is_offered(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Prometheus has them: seconds and texts, beside a name that ends like a unit."""
+    registers = {"roof_meter_export_wh": LOADS.cumsum() / 3, "roof_meter_import_wh": LOADS.cumsum()}
+    series = [
+        {
+            "metric": {"__name__": name},
+            "values": [
+                [int(time.timestamp()), f"{1e6 + 1000 * value:.0f}"]
+                for time, value in zip(HOURS, values, strict=True)
+            ],
+        }
+        for name, values in registers.items()
+    ]
+    content = {"status": "success", "data": {"resultType": "matrix", "result": series}}
+    Path("a.json").write_text(json.dumps(content), encoding="utf-8")
+    assert main(["init", "meters", "a.json"]) == 2
+    *_, last_line = capsys.readouterr().err.splitlines()
+    command = shlex.split(last_line.replace("UNIT", "Wh"))
+    assert command[command.index("--only") + 1] == "roof_meter_import_wh"
+    assert main(command[1:]) == 0
+    assert f"479 readings, {LOADS[1:].sum():.0f} kWh" in capsys.readouterr().out

@@ -47,6 +47,10 @@ _OF_QUERY = ("_start", "_stop")
 _MOST_QUALITIES = 12
 _MOST_KINDS = 20
 """Most values of a column that says what its rows measure."""
+_FIRST_OF_LIST = "0"
+"""The column of the first values in rows that are lists."""
+_SECONDS = "1000000000", "2100000000"
+"""The years 2001 to 2036 in seconds since 1970."""
 _NO_LOADS = "what is no load by its name"
 _HOUR = 60
 _OFTEN = 0.4
@@ -474,7 +478,7 @@ def _sample(column: pd.Series) -> pd.Series:
 
 
 def _is_time(table: RawTable, name: str) -> bool:
-    if name in table.plain and not WORDS.times.has_word_of(name):
+    if name in table.plain and not _may_have_times(table, name):
         return False
     column = table.cells[name]
     if column.dtype.kind == "M":
@@ -486,10 +490,19 @@ def _is_time(table: RawTable, name: str) -> bool:
         return False
     digits = share_of_cells(text, DATE_DIGITS.fullmatch) > 0.5
     if column.dtype.kind in "iu" or digits:
-        return bool(digits and WORDS.times.has_word_of(name))
+        return digits and _may_have_times(table, name)
     return share_of_cells(text, DATE_AT_BEGINNING.match) > 0.5 and not share_of_cells(
         text, DATE_SPAN.fullmatch
     )
+
+
+def _may_have_times(table: RawTable, name: str) -> bool:
+    """Whether whole numbers in a column may be times: by its name, or as seconds (to milliseconds)
+    since 1970 at the beginning of rows without names."""
+    if name != _FIRST_OF_LIST:
+        return WORDS.times.has_word_of(name)
+    seconds = as_text(table.cells[name].head(SAMPLE_ROWS)).str[:10]
+    return len(seconds.unique()) > 1 and seconds.between(*_SECONDS).all()
 
 
 def _is_clock(table: RawTable, name: str) -> bool:

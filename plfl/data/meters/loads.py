@@ -360,7 +360,8 @@ def ask_about_values(table: RawTable, column: str, meters: Meters) -> None:
     )
     if meters.only or not 1 < len(names) <= _NARROW or is_of_keys or is_of_meters:
         return
-    choice, first = column_key("meter", column), Key("data.meters.only", flow(registers[:1]))
+    choice, likeliest = column_key("meter", column), min(registers, key=quantities.unlikeliness)
+    first = Key("data.meters.only", flow([likeliest]))
     raise question(
         table,
         f"{column!r} has {name_list(names)}, which may be parts of one meter",

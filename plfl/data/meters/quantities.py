@@ -181,7 +181,7 @@ def unlikeliness(name: str) -> int:
     words = words_in(name)
     if WORDS.consumption_likely.among(words) and not WORDS.own_production.among(words):
         return 0
-    return 1 + bool(WORDS.less_likely.among(words))
+    return 1 + bool(WORDS.less_likely.among(words)) + 2 * bool(WORDS.not_loads.among(words))
 
 
 def kind_of(name: str) -> Literal["energy", "power"] | None:

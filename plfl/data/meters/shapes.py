@@ -129,7 +129,7 @@ def _are_units(cells: Collection[str], column: str) -> bool:
     units = set[str]()
     for cell in cells:
         unit = quantities.unit_of(f"[{cell}]")
-        if unit is None:  # mostly of the first cell: all take long
+        if unit is None or "_" in cell:  # mostly of the first cell: all take long
             return False
         units.add(unit)
     load_units = units & {*quantities.LOAD_UNITS}
