@@ -4,11 +4,15 @@ import json
 import multiprocessing
 import os
 import re
+import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import chdir
 from functools import cache
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,16 +80,20 @@ def write_own_study(days: int = 21, **blocks: Any) -> Path:
 
 @cache
 def prepare_forks() -> None:
-    """Import what every Snakemake imports, and read the code that its rules name, so that no fork
-    has to; both take longer than what most of them do."""
+    """Import what every Snakemake and its jobs import, and read the code that its rules name, so
+    that no fork has to; both take longer than what most of them do."""
     import nbformat  # noqa: F401 (of the extra `study`, like those below)
     import smart_open  # noqa: F401
     import snakemake.cli  # noqa: F401
 
+    import plfl.experiments.baseline_jobs
     import plfl.pipeline.job_parameters
+    import plfl.pipeline.models
     import plfl.pipeline.screen
     import plfl.pipeline.startup
-    import plfl.pipeline.training_jobs  # noqa: F401
+    import plfl.pipeline.training
+    import plfl.pipeline.training_jobs
+    import plfl.results.comparisons  # noqa: F401
 
     code_digest("plfl.cli.main", "plfl.pipeline.training", "plfl.report.page")
 
@@ -93,7 +101,8 @@ def prepare_forks() -> None:
 def run_snakemake(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     """The exit status of Snakemake in a folder and what it says.
 
-    It runs in a fork of this process, which has imported most that it needs.
+    It and its jobs run in forks of this process, which has imported most that they need. (As the
+    processes that they are elsewhere they run in `tests/faults/test_kill.py`.)
     """
     prepare_forks()
     log = folder / "said.txt"
@@ -108,14 +117,48 @@ def run_snakemake(folder: Path, *arguments: str, **environment: str) -> tuple[in
 def _main_of_snakemake(
     folder: Path, arguments: Sequence[str], log: Path, environment: dict[str, str]
 ) -> None:
+    from snakemake.benchmark import benchmarked
     from snakemake.cli import main
+    from snakemake.script import PythonScript
 
     os.environ.update(environment)
-    with log.open("w") as file, chdir(folder):
+    with log.open("w") as file, chdir(folder), Listener(family="AF_UNIX") as listener:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
         sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
+        # Not of Snakemake itself: it has threads.
+        fork = multiprocessing.get_context("fork")
+        fork.Process(target=_run_scripts, args=(listener,), daemon=True).start()
+
+        def execute(script: PythonScript, name: str, edit: bool = False) -> None:
+            measuring = benchmarked(None, script.bench_record)
+            with measuring, Client(listener.address) as connection:
+                connection.send(name)
+                if status := connection.recv():
+                    raise CalledProcessError(status, name)
+
+        PythonScript.execute_script = execute
         main([*arguments])
+
+
+def _run_scripts(listener: Listener) -> None:
+    """Run each script that is asked for in a fork, and answer with its exit status."""
+    while True:
+        with listener.accept() as connection:
+            if os.fork():
+                continue
+            status = 1
+            try:
+                runpy.run_path(connection.recv(), run_name="__main__")
+                status = 0
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                connection.send(status)
+                sys.stdout.flush()
+                os._exit(0)
 
 
 class Project:
