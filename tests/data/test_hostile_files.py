@@ -86,7 +86,7 @@ HOSTILE: dict[str, tuple[str, bytes, dict[str, object]]] = {
     "a gzip that grows": ("a.csv.gz", gzip.compress(bytes(9_000_000)), {"max_size": 5}),
     "no Parquet": ("a.parquet", b"PAR1" + bytes(50) + b"PAR1", {}),
     "Parquet that grows": ("a.parquet", parquet(400_000), {"max_size": 5}),
-    "old Excel": ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), {}),
+    "half a workbook of old Excel": ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), {}),
     "another encoding": ("a.csv", "ü".encode("cp1252") + TEXT, {"encoding": "utf-16"}),
     "nothing": ("a.csv", b"", {}),
 }

@@ -3,13 +3,14 @@
 import csv
 import gzip
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 from zipfile import ZipFile
@@ -93,8 +94,14 @@ _MOST_COLUMNS = 30_000
 _HEAD = 2000  # characters of a long line that are looked at
 _ENCODINGS = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1255", "cp932")
 """Encodings of text that is not UTF-8, the most usual one first."""
-_FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF"}
-"""How files begin that are not read, and what they are."""
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+"""How workbooks of old Excel (.xls) begin."""
+_MARKED_UP_TABLE = re.compile(
+    rb"\s*<(?:!doctype html|html|head|meta|style|table)\b.*?<t[dh][\s>]"
+    rb"|\s*<\?.{0,500}urn:schemas-microsoft-com:office:spreadsheet",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A table that spreadsheet programs open, and portals write under the name of workbooks."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +210,7 @@ class RawFile:
 
     path: Path
     kind: str
-    """`text`, `XLSX`, `Parquet`, `XML` or `JSON`."""
+    """`text`, `XLSX`, `XLS`, `Parquet`, `XML` or `JSON`."""
     sheets: Mapping[str, list[str]] = field(default_factory=dict)
     """The lines of a text (as the only sheet), or a line for each row of a workbook's sheets, whose
     cells are separated by tabs."""
@@ -215,6 +222,11 @@ class RawFile:
     """XML or JSON."""
     encoding: str = ""
     """That of a text, if it was assumed."""
+
+    @property
+    def is_workbook(self) -> bool:
+        """Whether its cells are numbers and dates of a spreadsheet program."""
+        return self.kind in ("XLSX", "XLS")
 
     @property
     def is_blank(self) -> bool:
@@ -343,9 +355,17 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     content += opened.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise _too_large(path, meters.max_size)
-    for begin, kind in _FOREIGN.items():
-        if content.startswith(begin):
-            raise data_error(path, f"is {kind}", "export CSV, XLSX or Parquet instead")
+    if content.startswith(_OLD_EXCEL):
+        return _open_old_workbook(path, content, meters.max_size)
+    if content.startswith(b"%PDF"):
+        raise data_error(path, "is a PDF", "export CSV, XLSX or Parquet instead")
+    if _MARKED_UP_TABLE.match(content.removeprefix(BOM_UTF8)):
+        remedy = "open it in a spreadsheet program, and save it as XLSX or CSV"
+        raise data_error(
+            path,
+            "is a table in HTML or XML for spreadsheet programs, whatever its name says",
+            remedy,
+        )
     if re.match(rb"(?:\xef\xbb\xbf)?\s*<(?!/)[?!a-zA-Z]", content[:100]):
         return RawFile(path, "XML", content=content)
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
@@ -421,16 +441,55 @@ def _rows_of_sheet(path: Path, sheets: Sequence[Any], max_size: float) -> list[s
     """The rows of a sheet as lines, given with the values and with the formulas of its cells."""
     for sheet in sheets:
         sheet.reset_dimensions()  # the size in the file may be wrong
-    rows: list[list[str]] = []
-    width = 0
-    for values, formulas in zip(*(s.iter_rows(values_only=True) for s in sheets), strict=True):
+    both_views = zip(*(s.iter_rows(values_only=True) for s in sheets), strict=True)
+    return _lines_of_rows(path, _with_formulas_checked(path, both_views), max_size)
+
+
+def _with_formulas_checked(path: Path, views: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """The values of rows, given with their formulas, whose values must be stored."""
+    for number, (values, formulas) in enumerate(views, 1):
         for value, formula in zip(values, formulas, strict=False):
             if value is None and formula is not None:
                 raise data_error(
                     path,
-                    f"row {len(rows) + 1}: the value of the formula {str(formula)!r} is not stored",
+                    f"row {number}: the value of the formula {str(formula)!r} is not stored",
                     "open the workbook in a spreadsheet program and save it, or save it as CSV",
                 )
+        yield values
+
+
+def _open_old_workbook(path: Path, content: bytes, max_size: float) -> RawFile:
+    """The sheets of a workbook of old Excel, with cells as those of newer ones."""
+    import xlrd
+
+    book = xlrd.open_workbook(file_contents=content, logfile=StringIO())
+
+    def value_of(cell: xlrd.sheet.Cell) -> object:
+        if cell.ctype == xlrd.XL_CELL_DATE:
+            stamp = pd.Timestamp(xlrd.xldate_as_datetime(cell.value, book.datemode)).round("s")
+            return stamp.time() if cell.value < 1 else stamp.to_pydatetime()
+        if cell.ctype == xlrd.XL_CELL_NUMBER and cell.value == int(cell.value):
+            return int(cell.value)
+        if cell.ctype == xlrd.XL_CELL_BOOLEAN:
+            return bool(cell.value)
+        if cell.ctype == xlrd.XL_CELL_ERROR:
+            return xlrd.error_text_from_code[cell.value]
+        return cell.value
+
+    sheets = {}
+    for sheet in book.sheets():
+        rows = (list(map(value_of, row)) for row in sheet.get_rows())
+        sheets[sheet.name] = _lines_of_rows(path, rows, max_size)
+    return RawFile(path, "XLS", sheets)
+
+
+def _lines_of_rows(
+    path: Path, values_of_rows: Iterable[Sequence[Any]], max_size: float
+) -> list[str]:
+    """The rows of a sheet as lines."""
+    rows: list[list[str]] = []
+    width = 0
+    for values in values_of_rows:
         rows.append(_strip_row([_cell(value) for value in values]))
         width = max(width, len(rows[-1]))
         if width * len(rows) * _CELL > max_size * 1e6:
@@ -468,7 +527,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
     sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
     failure = None
     separators = (
-        ["\t"] if kind == "XLSX" else [stated_separator[1]] if stated_separator else SEPARATORS
+        ["\t"] if kind != "text" else [stated_separator[1]] if stated_separator else SEPARATORS
     )
     for separator in separators if sample else ():
         try:

@@ -393,7 +393,7 @@ class _Reader:
         """The numbers in columns, as in the file."""
         load, keys = self.form.load, self.meters
         update: dict[str, Any] = {"missing": [*keys.missing, *load.missing]}
-        is_typed = self.recognised_file.raw.kind == "XLSX"  # numbers and dates of the program
+        is_typed = self.recognised_file.raw.is_workbook  # numbers and dates of the program
         if keys.decimal is None and load.decimal is not None and not is_typed:
             update["decimal"] = load.decimal
         table = self.recognised_file.table
@@ -670,7 +670,7 @@ class _Reader:
         table = self._table(frame[list(columns)])
         failure: DataError | None = None
         formats: list[str | None] = [*self.form.time.format] or [keys.date_format]
-        if self.recognised_file.raw.kind == "XLSX":  # dates that are none of text
+        if self.recognised_file.raw.is_workbook:  # dates that are none of text
             formats.append("%Y-%m-%d %H:%M:%S")
         for form in formats:
             try:
