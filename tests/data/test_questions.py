@@ -817,3 +817,11 @@ def test_of_series_in_lists_the_import_is_offered(
     assert command[command.index("--only") + 1] == "roof_meter_import_wh"
     assert main(command[1:]) == 0
     assert f"479 readings, {LOADS[1:].sum():.0f} kWh" in capsys.readouterr().out
+
+
+def test_days_and_volts_are_neither_loads_nor_names_of_meters(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"day": HOURS.day, "hour": HOURS.hour, "date": HOURS, "VMIN": 118, "value": LOADS}
+    )
+    (meter,) = read(tmp_path, table.assign(unit="kWh", VMIN=LOADS * 100)).meters.values()
+    assert meter.load.sum() == pytest.approx(LOADS.sum())

@@ -249,11 +249,13 @@ def is_whole(values: pd.Series) -> bool:
 
 def _blocks(table: RawTable, column: str) -> list[str]:
     """The values of a column of words or whole numbers, if the rows of each follow each other, as
-    those of meters may; empty if not."""
+    those of meters may, and its name is not that of days or hours; empty if not."""
     values = as_text(table.cells[column])
     names = list(map(str, values.unique()))
     if (
-        not 2 <= len(names) <= len(values) / SAMPLE_ROWS
+        column in WORDS.times
+        or column in WORDS.hours
+        or not 2 <= len(names) <= len(values) / SAMPLE_ROWS
         or "" in names
         or DATE_AT_BEGINNING.match(names[0])
     ):
