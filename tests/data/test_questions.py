@@ -825,3 +825,16 @@ def test_days_and_volts_are_neither_loads_nor_names_of_meters(tmp_path: Path) ->
     )
     (meter,) = read(tmp_path, table.assign(unit="kWh", VMIN=LOADS * 100)).meters.values()
     assert meter.load.sum() == pytest.approx(LOADS.sum())
+
+
+def test_the_register_that_never_starts_again_is_proposed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = pd.Series(LOADS.cumsum().round(3), HOURS)
+    columns = {"ConsumptionOfDay": total - total.groupby(total.index.date).transform("first")}
+    columns |= {"ConsumptionLastReading": 500 + total, "signal": -LOADS.round(1)}
+    (table := pd.DataFrame(columns)).to_csv("a.csv", index_label="time")
+    assert table["ConsumptionOfDay"].diff().lt(0).sum() == 19
+    assert main(["init", "meters", "a.csv", "--timezone", "Europe/Vienna"]) == 2
+    *_, last_line = capsys.readouterr().err.splitlines()
+    assert "load=ConsumptionLastReading" in last_line

@@ -41,6 +41,8 @@ _MOST_RATIO = 1.25
 """The mean of single powers is up to this multiple, or part, of that of the energy."""
 _ROUNDING = 0.05
 """The part of its mean by which a sum may differ from its rounded parts."""
+_MOST_RISES = 4
+"""Loads do not rise so many times as often as they fall."""
 SAMPLE_ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
 
@@ -322,7 +324,9 @@ def ask_which_load(
         return
     if usual_step(pd.DatetimeIndex(parse(table, time, meters).stamps)) == MINUTES_PER_DAY:
         raise refusal_of_days(table.path)
-    by_likelihood = sorted(columns, key=quantities.unlikeliness)
+    by_likelihood = sorted(
+        columns, key=lambda column: (quantities.unlikeliness(column), _resets(table, column))
+    )
     first, choice = column_key("load", by_likelihood[0]), choices("load", by_likelihood)
     if by_likelihood[0] in table.repeated_names:
         numbered = re.compile(rf"{re.escape(by_likelihood[0])}(?: \(\d+\))?")
@@ -337,6 +341,13 @@ def ask_which_load(
         f"meters{_offer_sum_of_registers(names, meters)}",
         first,
     )
+
+
+def _resets(table: RawTable, column: str) -> int:
+    """How often a column of numbers that mostly rise starts again; 0 for others."""
+    steps = pd.to_numeric(as_text(table.cells[column]), errors="coerce").dropna().diff()
+    falls = int((steps < 0).sum())
+    return falls if (steps > 0).sum() > _MOST_RISES * falls else 0
 
 
 def _offer_sum_of_registers(names: Sequence[str], meters: Meters) -> str:

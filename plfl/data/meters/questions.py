@@ -66,9 +66,12 @@ class Assumption:
 
 def question(table: RawTable, text: str, remedy: str, *answers: Key) -> DataError:
     """The error that asks about a file: what is open, what answers it, and what the file has, the
-    first, second and last value of each column. `answers`: the keys of the first way."""
+    first, second and last value of each column, those in the text before the others. `answers`: the
+    keys of the first way."""
     parts = []
-    for column in list(map(str, table.cells))[:_MOST_COLUMNS]:
+    first, *other_columns = map(str, table.cells)
+    by_relevance = [first, *sorted(other_columns, key=lambda column: repr(column) not in text)]
+    for column in by_relevance[:_MOST_COLUMNS]:
         values = table.cells[column]
         samples = list(dict.fromkeys([*map(str, values.iloc[:2]), str(values.iloc[-1])]))
         parts.append(f"{column!r}: {', '.join(samples)}")
