@@ -838,3 +838,17 @@ def test_the_register_that_never_starts_again_is_proposed(
     assert main(["init", "meters", "a.csv", "--timezone", "Europe/Vienna"]) == 2
     *_, last_line = capsys.readouterr().err.splitlines()
     assert "load=ConsumptionLastReading" in last_line
+
+
+def test_parts_of_meters_that_rows_name_are_only_joined(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours = pd.DataFrame({"time": [*HOURS] * 2, "kWh": [*LOADS, *LOADS[::-1]]})
+    table = hours.assign(meter=np.repeat(["A1", "A2"], len(HOURS)))
+    table[table["time"] < HOURS[240]].to_csv("a.csv", index=False)
+    table[table["time"] >= HOURS[240]].to_csv("b.csv", index=False)
+    assert main(["init", "meters", "a.csv", "b.csv", "--timezone", "Europe/Vienna"]) == 2
+    told = capsys.readouterr().err
+    assert "load=kWh" not in told
+    assert main(shlex.split(told.splitlines()[-1])[1:]) == 0
+    assert "A2: 480 readings" in capsys.readouterr().out

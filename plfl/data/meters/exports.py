@@ -24,6 +24,7 @@ from plfl.config.sections import Meters
 from plfl.data.meters import column_roles, tables
 from plfl.data.meters.cleaning import POWER_UNITS, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts
+from plfl.data.meters.formats.reading import FileReading
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.formats.schema import Format, is_fixed
@@ -246,7 +247,7 @@ def _pieces(
                     file.words, file.form, recognised_file.name, unzoned
                 )
                 if not meters.join_files:
-                    _check_unique(raw.path, file.pieces, pieces)
+                    _check_unique(raw.path, file, pieces)
                 for name, piece in file.pieces.items():
                     if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
                         raise data_error(
@@ -357,10 +358,10 @@ def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumpti
 
 
 def _check_unique(
-    path: Path, parts: Iterable[str], earlier_pieces: Mapping[str, Sequence[Piece]]
+    path: Path, file: FileReading, earlier_pieces: Mapping[str, Sequence[Piece]]
 ) -> None:
     """Refuse meters that an earlier file also has, and suggest how else the files can be read."""
-    repeated_names = [name for name in parts if name in earlier_pieces]
+    repeated_names = [name for name in file.pieces if name in earlier_pieces]
     if not repeated_names:
         return
     first_names = ", ".join(map(repr, repeated_names[:3])) + (
@@ -368,11 +369,13 @@ def _check_unique(
     )
     first = earlier_pieces[repeated_names[0]][0]
     columns = Key("data.meters.columns", flow({"load": first.columns[repeated_names[0]]}))
-    is_named_like_file = repeated_names == [client_name(path)]
-    options = [] if is_named_like_file else [f"{columns} if every file holds one meter"]
-    options.append(f"{Key('data.meters.join_files', 'true')} if they hold parts of the same meters")
+    is_named_by_rows_or_file = file.form.meters.column or repeated_names == [client_name(path)]
+    options = [] if is_named_by_rows_or_file else [f"{columns} if every file holds one meter"]
+    join = Key("data.meters.join_files", "true")
+    options.append(f"{join} if they hold parts of the same meters")
     raise data_error(
         path,
         f"{first.table.path} has {first_names}, too",
         f"set {', or '.join(options)}; if they are several meters, rename the files or columns",
+        *([join] if file.form.meters.column else []),
     )
