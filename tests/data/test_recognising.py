@@ -291,6 +291,24 @@ def test_days_in_files_with_dates_are_of_one_meter(here: Path, invoke: Callable[
     assert table.index[0] == hours()[0]
 
 
+def test_days_in_files_named_by_dates_are_of_one_meter(here: Path) -> None:
+    """A register that is read at both midnights, as meterN writes it, beside production."""
+    total = loads().cumsum().round(3)
+    (folder := here / "home").mkdir()
+    for day in range(ROWS // 24 - 1):
+        clocks = [f"{hour % 24:02}:00" for hour in range(25)]
+        rows = zip(clocks, total[24 * day : 24 * day + 25], total[::-1], strict=False)
+        lines = [f"{clock},{count:.3f},{other:.3f}" for clock, count, other in rows]
+        name = (pd.Timestamp("2020-02-01") + pd.Timedelta(days=day)).strftime("%Y%m%d.csv")
+        (folder / name).write_text(
+            "\n".join(["Time,Conso(kWh),Prod(kWh)", *lines]), encoding="utf-8"
+        )
+    imported = read(folder, timezone="UTC", cumulative=True)
+    assert [*imported.meters] == ["home"]
+    (meter,) = imported.meters.values()
+    same(meter.load, hours(rows=ROWS - 24), loads()[1:-23])
+
+
 def test_a_dated_file_of_a_joined_study_is_of_its_meter(tmp_path: Path) -> None:
     write_days("home_%Y_%m_%d", tmp_path, loads(), "Time,kWh")
     study_keys = recognise([tmp_path], Meters(timezone="UTC"))[1]["data"]["meters"]

@@ -139,10 +139,11 @@ def client_name(path: Path) -> str:
 
 def names_without_dates(paths: Iterable[Path]) -> dict[Path, str]:
     """The names of meters with files of its own for each month or day, without these dates, by
-    file; empty unless all files have names with dates."""
+    file; that of its folder if a name is a date only. Empty unless all files have names with dates.
+    """
     names = {path: DATE_IN_NAME.sub("", client_name(path)).strip(" _-.") for path in paths}
-    is_dated = all(name and name != client_name(path) for path, name in names.items())
-    return names if is_dated else {}
+    is_dated = all(name != client_name(path) for path, name in names.items())
+    return {path: name or path.absolute().parent.name for path, name in names.items() if is_dated}
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from importlib.util import find_spec
 from io import StringIO
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Place, Problem, data_error
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
+from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import count_in_words
 from plfl.config.sections import Meters
 from plfl.data.meters import line_protocol, quantities
@@ -568,7 +569,7 @@ def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
     clocks = [int(match["hours"]) * 60 + int(match["minutes"]) for match in rows.values()]
     last_clock = max(clocks)
     if clocks[-1] == 0:  # midnight at the end of the day
-        clocks[-1] = 24 * 60
+        clocks[-1] = MINUTES_PER_DAY
     written = re.sub(r"\D", "", named["clock"] or "2359")
     head = min(rows) - 1
     if (
@@ -578,15 +579,15 @@ def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
         or head < 0
     ):
         return []
-    digits = re.sub(r"\D", "", named["date"])
-    day = f"{digits[:4]}-{digits[4:6]}-{digits[6:]}"
+    day = datetime.strptime(re.sub(r"\D", "", named["date"]), "%Y%m%d").date()
     separator = rows[head + 1]["separator"]
     width = lines[head].count(separator)
     dated_lines = list(lines)
     dated_lines[head] = f"date{separator}{lines[head]}"
-    for number in rows:
+    for number, clock in zip(rows, clocks, strict=True):
         padding = separator * (width - lines[number].count(separator))
-        dated_lines[number] = f"{day}{separator}{lines[number]}{padding}"
+        date = day + timedelta(days=clock // MINUTES_PER_DAY)
+        dated_lines[number] = f"{date}{separator}{lines[number]}{padding}"
     return dated_lines
 
 
