@@ -852,3 +852,25 @@ def test_parts_of_meters_that_rows_name_are_only_joined(
     assert "load=kWh" not in told
     assert main(shlex.split(told.splitlines()[-1])[1:]) == 0
     assert "A2: 480 readings" in capsys.readouterr().out
+
+
+def test_of_columns_that_take_turns_the_sum_is_proposed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_night = (HOURS.hour < 8).tolist()
+    rows = [
+        {"startDate": f"{time}", name: {"consumption": load, "cost": load / 3}, other: None}
+        for time, load, night in zip(HOURS, LOADS, is_night, strict=True)
+        for name, other in [("offPeak", "onPeak") if night else ("onPeak", "offPeak")]
+    ]
+    for day in range(2):
+        part = json.dumps(rows[day * 240 : (day + 1) * 240])
+        Path(f"use_{day}.json").write_text(part, encoding="utf-8")
+    command = ["plfl", "init", "meters", ".", "--timezone", "UTC"]
+    assert main(command[1:]) == 2
+    told = capsys.readouterr().err
+    assert "adds them, as each row has one of them" in told
+    command = shlex.split(told.splitlines()[-1].replace("UNIT", "kWh"))
+    assert command[-2:] == ["^(off|on)", "--join-files"]
+    assert main(command[1:]) == 0
+    assert f"480 readings, {LOADS.sum():.0f} kWh" in capsys.readouterr().out

@@ -369,13 +369,14 @@ def _check_unique(
     )
     first = earlier_pieces[repeated_names[0]][0]
     columns = Key("data.meters.columns", flow({"load": first.columns[repeated_names[0]]}))
-    is_named_by_rows_or_file = file.form.meters.column or repeated_names == [client_name(path)]
-    options = [] if is_named_by_rows_or_file else [f"{columns} if every file holds one meter"]
+    is_of_several = file.form.meters.column or file.form.meters.add  # rows or columns
+    is_certain = is_of_several or repeated_names == [client_name(path)]
+    options = [] if is_certain else [f"{columns} if every file holds one meter"]
     join = Key("data.meters.join_files", "true")
     options.append(f"{join} if they hold parts of the same meters")
     raise data_error(
         path,
         f"{first.table.path} has {first_names}, too",
         f"set {', or '.join(options)}; if they are several meters, rename the files or columns",
-        *([join] if file.form.meters.column else []),
+        *([join] if is_of_several else []),
     )

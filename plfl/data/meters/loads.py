@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
 from plfl.data.meters.questions import UNIT, choices, column_key, question
 from plfl.data.meters.stamps import parse
-from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
+from plfl.data.meters.tables import DATE_AT_BEGINNING, MISSING, RawTable
 from plfl.data.meters.vocabulary import WORDS
 
 _ROW_NUMBERS = re.compile(r"column \d+|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
@@ -320,7 +321,9 @@ def ask_which_load(
     names = [WITH_UNIT.sub("", column) for column in columns]
     counts = Counter(meter_of(name, meters.add) for name in names)
     is_added = bool(meters.add) and min(counts.values()) > 1
-    if is_added or quantities.are_names_of_meters(list(counts) if meters.add else names):
+    take_turns = meters.add is None and _take_turns(table, columns)
+    are_meters = quantities.are_names_of_meters(list(counts) if meters.add else names)
+    if is_added or (are_meters and not take_turns):
         return
     if usual_step(pd.DatetimeIndex(parse(table, time, meters).stamps)) == MINUTES_PER_DAY:
         raise refusal_of_days(table.path)
@@ -328,7 +331,10 @@ def ask_which_load(
         columns, key=lambda column: (quantities.unlikeliness(column), _resets(table, column))
     )
     first, choice = column_key("load", by_likelihood[0]), choices("load", by_likelihood)
-    if by_likelihood[0] in table.repeated_names:
+    if take_turns:
+        first = Key("data.meters.add", json.dumps(_parts_of(names)))
+        choice = f"{first} adds them, as each row has one of them; or {choice}"
+    elif by_likelihood[0] in table.repeated_names:
         numbered = re.compile(rf"{re.escape(by_likelihood[0])}(?: \(\d+\))?")
         same = [WITH_UNIT.sub("", column) for column in columns if numbered.fullmatch(column)]
         first = Key("data.meters.only", flow(same))
@@ -341,6 +347,24 @@ def ask_which_load(
         f"meters{_offer_sum_of_registers(names, meters)}",
         first,
     )
+
+
+def _take_turns(table: RawTable, columns: Sequence[str]) -> bool:
+    """Whether each row has a reading in just one of several columns."""
+    cells = pd.DataFrame({column: as_text(table.cells[column]).str.lower() for column in columns})
+    is_reading = ~cells.isin([*MISSING])
+    return bool((is_reading.sum(axis=1) == 1).all() and is_reading.any().all())
+
+
+def _parts_of(names: Sequence[str]) -> str:
+    """A regular expression for what differs at the beginning or the end of names."""
+    begin, end = (
+        sum(1 for _ in takewhile(lambda letters: len({*letters}) == 1, zip(*ways, strict=False)))
+        for ways in (names, [name[::-1] for name in names])
+    )
+    parts = [name[begin:] if begin > end else name[: len(name) - end] for name in names]
+    pattern = f"({'|'.join(map(re.escape, parts))})"
+    return f"{pattern}$" if begin > end else f"^{pattern}"
 
 
 def _resets(table: RawTable, column: str) -> int:

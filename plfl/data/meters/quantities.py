@@ -222,6 +222,8 @@ def is_name_of_other_quantity(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
     name = _METER_OF_BOTH.sub("", name)
+    if (key := name.rpartition(".")[2]) != name and is_name_of_other_quantity(key):  # nested
+        return True
     words = words_in(name)
     return _FED_IN.search(name) is not None or (
         bool(WORDS.not_loads.among(words))
