@@ -102,8 +102,9 @@ bench-quick: $(READY)
 conformance: $(READY) ## compare the personalised methods of plfl and of other libraries
 	$(BIN)/python -m benchmarks.conformance
 
-deploy-check: $(FLOWER) ## compare three clients as real Flower processes with the simulator; four minutes
+deploy-check: $(FLOWER) ## compare three clients as real Flower processes with the simulator; five minutes
 	$(BIN)/plfl deploy check
+	$(BIN)/plfl deploy check --secure networks
 	$(BIN)/plfl deploy check --secure trees
 
 campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them

@@ -15,14 +15,17 @@ import yaml
 
 from plfl.base.errors import PlflError
 from plfl.cli import main as cli
+from plfl.data.sources import load_dataset
 from plfl.deploy import flower
 from plfl.deploy.host import GRACE, Processes, free_port, new_secret
-from plfl.deploy.local import configuration_of_check
+from plfl.deploy.local import check, configuration_of_check
 from plfl.deploy.server_host import running_superlink
+from plfl.study import Study
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
-SHIFTED = ROOT / "tests" / "helpers" / "shifted_clock"
+CLOCK = f"{ROOT / 'tests' / 'helpers' / 'flower_clock'}{os.pathsep}{ROOT}"
+"""The PYTHONPATH of processes whose time is that of the tests."""
 LIMIT = 900
 """Seconds that no machine needs, however busy it is."""
 NAME = "9360001"
@@ -42,16 +45,16 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     stranger = tmp_path / "stranger"
     shutil.copytree(own, stranger)
     shutil.copy(misled / "client.key", stranger / "client.key")
-    (tmp_path / "study.yaml").write_text(
-        yaml.safe_dump(configuration_of_check(2, 1, tmp_path / "data"))
-    )
+    study = configuration_of_check(2, 1, tmp_path / "data")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+    load_dataset(Study.parse(study, "the test"), "NY")  # once for all
     port = free_port()
     server_keys = certificates.ServerKeys(tmp_path / "keys" / "server")
     with (
         running_superlink(tmp_path / "server", "127.0.0.1", port, server_keys, 1) as server,
         Processes(tmp_path / "logs", 3 * GRACE) as processes,
     ):
-        shifted = dict(os.environ, SHIFT="-7200", PYTHONPATH=f"{SHIFTED}{os.pathsep}{ROOT}")
+        shifted = dict(os.environ, SHIFT="-7200", PYTHONPATH=CLOCK)
         hosts = {"misled": misled, "stranger": stranger, "late": own, "honest": second}
         for name, folder in hosts.items():
             command = [sys.executable, "-m", "plfl", "deploy", "client", "--config", "study.yaml"]
@@ -99,12 +102,15 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))
 
 
-def test_a_federation_of_masked_sums_has_the_bits_of_the_simulator(capsys):
-    """A SuperLink, and the workers of three clients, with messages over the network. The check of
-    masked trees is compared without Flower, see `protocol/test_secure.py`."""
+def test_a_federation_has_the_bits_of_the_simulator(monkeypatch):
+    """A SuperLink, and the workers of two clients, with messages over the network. `make
+    deploy-check` compares three clients, also with masked sums of networks and of trees; these are
+    compared without Flower, too, see `protocol/test_secure.py`."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
-    assert cli.main(["deploy", "check", "--secure", "networks"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "identical bits"
+    monkeypatch.setenv("PYTHONPATH", CLOCK)
+    said = []
+    check(2, 1, said.append)
+    assert said[-1] == "identical bits"
 
 
 @pytest.fixture
