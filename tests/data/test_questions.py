@@ -772,6 +772,35 @@ def test_what_is_billed_and_what_is_not_yet_are_no_two_meters(here: Path) -> Non
         read(here, table.assign(**{"Usage already billed": LOADS[::-1]}))
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (["Production (kWh)"], "generation: 'Production (kWh)'; export the consumption"),
+        (["System Production (kWh)", "Grid feed-in"], "generation: 'System Production (kWh)'; ex"),
+        (["Leistung WR1 [W]", "Ertrag [kWh]"], "'Ertrag [kWh]'; 'Leistung WR1 [W]' may be either"),
+        (["Pac", "DaySum", "Pdc1", "Udc1", "Iac"], "generation: 'Pac', 'DaySum', 'Pdc1'; export"),
+    ],
+)
+def test_generation_is_not_proposed_as_consumption(
+    tmp_path: Path, columns: list[str], told: str
+) -> None:
+    table = pd.DataFrame({"time": HOURS, "INV": 1, **dict.fromkeys(columns, LOADS), "Error": 0})
+    with naming(DataError, told, "data.meters.columns") as found:
+        read(tmp_path, table, stamp="start")
+    assert not found.value.problems[0].answers
+    keys = {"columns": {"load": columns[0]}, "unit": "kWh", "stamp": "start"}
+    (meter,) = read(tmp_path, table, **keys).meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
+
+
+@pytest.mark.parametrize("column", ["Home", "Grid (kWh)", "production hall (kWh)", "PAC (kWh)"])
+def test_what_may_be_consumption_is_read_beside_generation(tmp_path: Path, column: str) -> None:
+    table = pd.DataFrame({"time": HOURS, column: LOADS, "Solar (kWh)": LOADS[::-1]})
+    table = table.rename(columns={"Home": "Home (kWh)"})
+    (meter,) = read(tmp_path, table, stamp="start").meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
+
+
 def test_a_column_of_offsets_names_no_meters(here: Path) -> None:
     table = pd.DataFrame({"UTC Offset (minutes)": 660, "timestamp": HOURS, "energy (kWh)": LOADS})
     table.loc[200:, "UTC Offset (minutes)"] = 600

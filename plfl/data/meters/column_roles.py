@@ -15,6 +15,7 @@ from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import RecognisedFile
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.loads import (
+    INVERTER_OUTPUT,
     SAMPLE_ROWS,
     WITH_UNIT,
     LoadSearch,
@@ -261,6 +262,8 @@ def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
     ask_about_factors(table, meters)
     if load is not None:
         readings = [load]
+    elif not meters.only:
+        _refuse_generation(table, readings, left_out)
     if not readings:
         listing = ", ".join(map(repr, time)) + "".join(
             f", {column!r} ({reason})" for column, reason in left_out.items()
@@ -300,6 +303,29 @@ def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
     stamp = _stated_mark(table, time, stamp, meters)
     return ColumnRoles(time, tuple(readings), name, inputs, left_out, meter, stamp, offset)
+
+
+def _refuse_generation(
+    table: RawTable, readings: Sequence[str], left_out: Mapping[str, str]
+) -> None:
+    """Refuse a file whose columns have generation by their names, and nothing that may be the
+    consumption but one column that does not say which of them it has."""
+    generation = [
+        column
+        for column in (*readings, *left_out)
+        if quantities.names_generation(column) or left_out.get(column) == INVERTER_OUTPUT
+    ]
+    others = [column for column in readings if column not in generation]
+    others = [column for column in others if len(table.cells[column].unique()) > 1]
+    if generation and (not others or (len(others) == 1 and quantities.is_undirected(others[0]))):
+        either = "".join(f"; {column!r} may be either" for column in others)
+        raise question(
+            table,
+            "has no consumption by the names of its columns, but generation: "
+            f"{name_list(generation)}{either}",
+            "export the consumption, or choose the column that is to be forecast: "
+            f"{choices('load', [*others, *generation])}",
+        )
 
 
 def _offset_column(table: RawTable, time: tuple[str, ...], meters: Meters) -> str | None:

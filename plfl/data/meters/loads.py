@@ -34,6 +34,8 @@ WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
 _MOST_MARKS = 60
 """Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
+INVERTER_OUTPUT = "what an inverter generates"
+"""Why a column is no load."""
 _LONG_NUMBER = 10
 """Digits of a number that is no reading."""
 _NARROW = 20
@@ -75,10 +77,13 @@ class LoadSearch:
     def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns that measure something else, by their unit, name or values."""
         reasons, cells = {}, self.table.cells
+        is_of_inverter = any(map(WORDS.direct_current.has_word_of, columns))
         for column in columns:
             unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
             if reason := quantities.why_not_load(column, unit):
                 reasons[column] = reason
+            elif is_of_inverter and WORDS.inverter_output.has_word_of(column):
+                reasons[column] = INVERTER_OUTPUT
             elif column not in self.table.plain and not as_text(cells[column]).any():
                 reasons[column] = "empty"
             elif column in WORDS.factors:

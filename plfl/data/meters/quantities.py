@@ -65,6 +65,7 @@ _SHORT = 4
 _WITHOUT_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$|[ _]k?wh?$", re.IGNORECASE)
 _FED_IN = re.compile(
     r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d|\bR[+-]$"
+    r"|(?i:\bfeed[-_ ]in\b)"
 )
 """Signs of energy or power that is fed in or reactive, such as those of OBIS."""
 _METER_OF_BOTH = re.compile(r"^.*\bimport\w*/export\w*\b[^-–:]*[-–:]\s*(?=\w)", re.IGNORECASE)
@@ -182,6 +183,19 @@ def unlikeliness(name: str) -> int:
     if WORDS.consumption_likely.among(words) and not WORDS.own_production.among(words):
         return 0
     return 1 + bool(WORDS.less_likely.among(words)) + 2 * bool(WORDS.not_loads.among(words))
+
+
+def names_generation(name: str) -> bool:
+    """Whether the name of a column has a word of generation, and none of consumption or a place."""
+    words = words_in(name)
+    others = WORDS.consumption_likely.among(words) or WORDS.places.among(words)
+    return bool(WORDS.generation.among(words)) and not others
+
+
+def is_undirected(name: str) -> bool:
+    """Whether the name of a column says energy or power, and neither consumption nor generation."""
+    words = {word for word in words_in(_WITHOUT_UNIT.sub("", name)) if len(word) > _CODE}
+    return words == WORDS.undirected.among(words) | WORDS.power.among(words)
 
 
 def kind_of(name: str) -> Literal["energy", "power"] | None:

@@ -68,10 +68,15 @@ class Words:
     places: WordList
     row_numbers: WordList
     measured: WordList
+    generation: WordList
+    direct_current: WordList
+    inverter_output: WordList
     not_loads: WordList
+    """With those of generation."""
     conditions: WordList
     conditions_beside: WordList
     energy: WordList
+    undirected: WordList
     power: WordList
     consumption_likely: WordList
     consumption: WordList
@@ -96,4 +101,6 @@ def is_known(word: str) -> bool:
 
 
 _TEXT = Path(__file__).with_name("vocabulary.toml").read_text(encoding="utf-8")
-WORDS = Words(**{key: WordList(entries) for key, entries in tomllib.loads(_TEXT).items()})
+_ENTRIES = tomllib.loads(_TEXT)
+_ENTRIES["not_loads"] += _ENTRIES["generation"]
+WORDS = Words(**{key: WordList(entries) for key, entries in _ENTRIES.items()})
