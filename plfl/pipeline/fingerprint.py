@@ -16,6 +16,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from plfl.base.files import digest, sha256
+from plfl.base.lazy import pause_garbage_collection
 
 OWN = "plfl"
 FOLDERS = {"plfl.report.figures": "*.py", "plfl.data.meters.formats": "*.toml"}
@@ -108,13 +109,14 @@ def file_digests(*modules: str) -> dict[str, tuple[str, ...]]:
     packages = {OWN, *(module.split(".")[0] for module in modules)}
     digests: dict[str, tuple[str, ...]] = {}
     todo = [*modules]
-    while todo:
-        module = todo.pop()
-        if module not in digests and module.split(".")[0] in packages:
-            files = files_of(module)
-            if files:
-                digests[module] = tuple(map(_digest, files))
-                todo += [name for file in files for name in imports(file, module)]
+    with pause_garbage_collection():  # syntax trees are none
+        while todo:
+            module = todo.pop()
+            if module not in digests and module.split(".")[0] in packages:
+                files = files_of(module)
+                if files:
+                    digests[module] = tuple(map(_digest, files))
+                    todo += [name for file in files for name in imports(file, module)]
     return digests
 
 
