@@ -74,6 +74,9 @@ def recognise(
     largest = LARGEST_LOADS[kind]
     read = partial(read_exports, raw, interval=interval, progress=progress, largest=largest)
     exports = separate_exports = read(meters)
+    if meters.join_files and names_without_dates(raw) and not _has_joined(exports):
+        meters = meters.model_copy(update={"join_files": False})  # dates stay in the names
+        exports = separate_exports = read(meters)
     if (column := _column_of_all(exports, meters)) is not None:
         named_meters = meters.model_copy(update={"columns": meters.columns | {"load": column}})
         separate_exports = read(named_meters)
@@ -145,6 +148,11 @@ def _column_of_all(exports: Exports, meters: Meters) -> str | None:
     columns = {(*form.load.columns,) if form.meters.by_column else () for form in formats}
     shared_columns = columns.pop()
     return str(shared_columns[0]) if len(shared_columns) == 1 and not columns else None
+
+
+def _has_joined(exports: Exports) -> bool:
+    """Whether several files have readings of the same meter."""
+    return len({*exports.names}) < len(exports.names)
 
 
 def _follow_each_other(exports: Exports) -> bool:

@@ -179,6 +179,21 @@ def test_months_with_the_same_column_are_asked_about_once(here, invoke):
     assert "shop: 960 readings" in invoke(*command, "--join-files").out
 
 
+def test_dates_stay_in_the_names_of_files_of_which_none_are_joined(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}_2020-02-0{day}.csv" for day, name in ((1, "bank"), (2, "shop"))]
+    for path in paths:
+        path.write_text("\n".join(["t,kWh", *text(hours(), loads())]))
+    for files in (paths, paths[:1]):
+        exports, study = recognise(files, Meters(timezone="UTC", join_files=True))
+        assert [*exports.meters] == [path.stem for path in files]
+        data = Study.parse(study, "study").data
+        assert [*sources.source_of(data).load(data, "all")] == [path.stem for path in files]
+    paths.append(paths[1].with_name("shop_2020-04-01.csv"))
+    later = text(hours("2020-04-01 01:00"), loads())
+    paths[2].write_text("\n".join(["t,kWh", *later]))
+    assert [*read(*paths, timezone="UTC", join_files=True).meters] == ["bank", "shop"]
+
+
 def test_spreadsheets(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
