@@ -31,7 +31,7 @@ from plfl.data.meters import line_protocol, quantities
 from plfl.data.meters.formats import nested_files
 from plfl.data.meters.vocabulary import WORDS, is_known
 
-_IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".lp", ".xml", ".json")
+_IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".log", ".lp", ".xml", ".json", ".jsonl")
 SUFFIXES = (*_IN_ARCHIVES, ".parquet", ".xlsx", ".xls", ".zip")
 """Endings of the names of raw files."""
 

@@ -21,13 +21,16 @@ class _Element(dict[str, Any]):
 
 
 def parse_xml(content: bytes) -> ElementTree.Element:
-    """The root of XML. ValueError: it is damaged, or defines entities, which can grow without bound
-    and are not needed."""
+    """The root of XML, or one around several elements. ValueError: it is damaged, or defines
+    entities, which can grow without bound and are not needed."""
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise ValueError("it defines entities of its own")
     try:
         return ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
+        with suppress(ElementTree.ParseError):  # packets of a device, below each other
+            if not content.lstrip().startswith(b"<?"):
+                return ElementTree.fromstring(b"<all>" + content + b"</all>")
         raise ValueError(str(error)) from None
 
 

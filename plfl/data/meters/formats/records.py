@@ -16,6 +16,12 @@ import pandas as pd
 from plfl.base.errors import data_error
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.data.meters.formats.nested_files import parse_xml
+from plfl.data.meters.formats.records_blocks import (
+    read_df2,
+    read_fronius,
+    read_pdo,
+    read_telegrams,
+)
 from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
 from plfl.data.meters.tables import RawFile
@@ -297,5 +303,9 @@ READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
     "eiep13a": read_eiep13a,
     "mscons": read_mscons,
     "days": read_days,
+    "telegrams": read_telegrams,
+    "fronius": read_fronius,
+    "df2": read_df2,
+    "pdo": read_pdo,
 }
 """The readers by the names that format files use."""
