@@ -100,6 +100,15 @@ def recognise(
                 f"each other, are parts of one meter (set {Key('data.meters.join_files', 'false')} "
                 "if each is one)"
             )
+    if is_open and not meters.join_files and _have_equal_meters(exports):
+        joined_meters = meters.model_copy(update={"join_files": True})
+        joined_exports = read(joined_meters)
+        if len(joined_exports.problems) <= len(exports.problems):
+            exports, meters = joined_exports, joined_meters
+            exports.assumptions.append(
+                "files whose rows name the same meter are parts of it (set "
+                f"{Key('data.meters.join_files', 'false')} if each is a meter)"
+            )
     _add_problems(exports, meters)
     _add_later_questions(exports, meters, read)
     exports.refuse("nothing was written", command)
@@ -153,6 +162,12 @@ def _column_of_all(exports: Exports, meters: Meters) -> str | None:
 def _has_joined(exports: Exports) -> bool:
     """Whether several files have readings of the same meter."""
     return len({*exports.names}) < len(exports.names)
+
+
+def _have_equal_meters(exports: Exports) -> bool:
+    """Whether the rows of some of several files, all in known formats, name the same meter."""
+    are_named = all(f.name and f.format.meters.column for f in exports.forms.values())
+    return are_named and len({*exports.registers}) < len(exports.meters)
 
 
 def _follow_each_other(exports: Exports) -> bool:

@@ -515,3 +515,36 @@ def test_lines_of_json_are_a_table(tmp_path: Path) -> None:
     (path := tmp_path / "a.json").write_text("\n".join(lines))
     (meter,) = recognise([path], Meters(timezone="UTC", stamp="end"))[0].meters.values()
     assert meter.load.sum() == pytest.approx(sum(1 + at.hour / 8 for at in stamps))
+
+
+def test_files_whose_rows_name_the_same_meter_are_parts_of_it(here: Path) -> None:
+    sample = schema.FORMATS_FOLDER / "fronius_archive.sample.json"
+    text = sample.read_text(encoding="utf-8")
+    for name, time in (("a", "T00:00"), ("b", "T12:00")):
+        Path(f"{name}.json").write_text(text.replace("-04T00:00", f"-04{time}"), encoding="utf-8")
+    paths, keys = [Path("a.json"), Path("b.json")], Meters(timezone="Europe/Vienna")
+    exports, study = recognise(paths, keys)
+    assert [*exports.meters] == ["meter:16501544"]
+    assert study["data"]["meters"]["join_files"]
+    assert exports.meters["meter:16501544"].load.sum() == pytest.approx(0.4)
+    apart = recognise(paths, keys.model_copy(update={"join_files": False}))[0]
+    assert [*apart.meters] == ["a", "b"]
+    text = text.replace("meter:16501544", "meter:2")
+    Path("b.json").write_text(text, encoding="utf-8")
+    assert [*recognise(paths, keys)[0].meters] == ["a", "b"]
+
+
+def test_packets_and_telegrams_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    quarters = " ".join(f'E{number}="1"' for number in range(1, 97))
+    texts = {
+        "a.log": "/ISK5\\2\n\n1-0:1.8.1(000100.000*kWh)\n!\n0-0:1.0.0(231029024500)\n",
+        "b.df2": "#F2\n#O 1\n#S 1\n27/07/05,00:30\n",
+        "c.xml": '<FlussoMisure CodFlusso="PDO"><DatiPod><Pod>IT1</Pod><MeseAnno>03/2026</MeseAnno>'
+        f"<Ea {quarters}>29</Ea></DatiPod></FlussoMisure>",
+    }
+    for (name, text), words in zip(
+        texts.items(), ("no date", "line 4 has 2 fields", "on which clocks change"), strict=True
+    ):
+        (path := tmp_path / name).write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=words):
+            recognise([path], Meters(timezone="Europe/Rome"))

@@ -5,6 +5,7 @@ The form of a file, the roles of its columns and the format of its stamps are de
 can be read in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -169,7 +170,8 @@ def read_exports(
     between the rows of the series; None: those of the exports. `names`: of the meters of files with
     a single one, by default the file's; several in an archive are named like themselves. `progress`
     is called for every file and every meter. With `join_files` and without
-    `names`, dates in the names of files are those of parts of a meter.
+    `names`, dates in the names of files are those of parts of a meter; a lone meter of a file with
+    a name of its own has the name in its rows.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers, and it
     says the interval of a lone reading.
     `largest`: nobody has read such files before, so that units and stamps that they do not state
@@ -221,7 +223,9 @@ def _pieces(
     what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
     """
     pieces: dict[str, list[Piece]] = {}
-    undated_names = names_without_dates(files) if names is None and meters.join_files else {}
+    is_joined = names is None and meters.join_files
+    undated_names = names_without_dates(files) if is_joined else {}
+    counts = Counter(map(client_name, files))
     names = names or {}
     for step, path in enumerate(files):
         if progress is not None:
@@ -239,7 +243,8 @@ def _pieces(
                 is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
                 own_name = file_name if len(opened) == 1 else ""
-                file = read_file(recognised_file, keys, lone_name, own_name)
+                is_named_by_rows = is_joined and not own_name and counts[client_name(path)] == 1
+                file = read_file(recognised_file, keys, lone_name, own_name, is_named_by_rows)
                 exports.names += file.names
                 exports.registers += file.registers
                 unzoned = list(file.pieces) if file.needs_place else None

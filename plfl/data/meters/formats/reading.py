@@ -69,14 +69,18 @@ def read(
     meters: Meters,
     lone_name: str | None = None,
     file_name: str = "",
+    has_name_of_rows: bool = False,
 ) -> FileReading:
     """The readings of a file with a known format, or with one that was found out. A lone meter is
-    named `lone_name`, or like its column or its file, by default without its ending (`file_name`).
+    named `lone_name`, or, if asked (`has_name_of_rows`), as its rows say, or like its column or its
+    file, by default without its ending (`file_name`).
 
     Raises:
         DataError: columns or values are not as the format says, or a row is of an unknown kind.
     """
-    return _Reader(recognised_file, meters, lone_name, file_name).read()
+    reader = _Reader(recognised_file, meters, lone_name, file_name)
+    reader.has_name_of_rows = has_name_of_rows
+    return reader.read()
 
 
 class _Reader:
@@ -100,6 +104,8 @@ class _Reader:
         """Names of meters, or of their registers, as in the file."""
         self.mark_counts: Counter[str] = Counter()
         """Readings by what their quality marks say."""
+        self.has_name_of_rows = False
+        """Whether a lone meter has the name in its rows."""
         self.is_scaled = False
         """Whether a factor has changed readings."""
 
@@ -476,7 +482,7 @@ class _Reader:
         lone = self.lone_name or self.file_name
         if "meter" in frame:
             names = list(map(str, frame["meter"].unique()))
-            return names if len(names) > 1 else [lone]
+            return names if len(names) > 1 or self.has_name_of_rows else [lone]
         if not self.form.meters.by_column:
             return [lone]
         names = [self._meter(self._name_of(column)) for column in loads]
