@@ -810,13 +810,14 @@ def test_a_column_of_offsets_names_no_meters(here: Path) -> None:
 def test_columns_of_one_name_are_offered_together(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    header = "t,Verbrauch gesamt [KWH] a,Anteil [KWH],Verbrauch gesamt [KWH] a,Anteil [KWH]\n"
+    name = "Verbrauch (gem. Erzeugung) [KWH] a"
+    header = f"t,{name},Anteil [KWH],{name},Anteil [KWH]\n"
     rows = pd.DataFrame({"t": HOURS, "a": LOADS, "b": LOADS / 4, "c": LOADS * 2, "d": LOADS / 3})
     Path("a.csv").write_text(header + rows.to_csv(index=False, header=False), encoding="utf-8")
     assert main(["init", "meters", "a.csv", "--timezone", "Europe/Vienna"]) == 2
     *_, last_line = capsys.readouterr().err.splitlines()
     command = shlex.split(last_line)
-    names = ["Verbrauch gesamt [KWH] a", "Verbrauch gesamt [KWH] a (2)"]
+    names = [name, f"{name} (2)"]
     assert command[-4:] == ["--only", names[0], "--only", names[1]]
     assert main(command[1:]) == 0
     told = capsys.readouterr().out

@@ -70,6 +70,8 @@ _FED_IN = re.compile(
 """Signs of energy or power that is fed in or reactive, such as those of OBIS."""
 _METER_OF_BOTH = re.compile(r"^.*\bimport\w*/export\w*\b[^-–:]*[-–:]\s*(?=\w)", re.IGNORECASE)
 """The name of a meter of both directions, before that of one: `Import/Export Meter - Import`."""
+_NESTED = re.compile(r"[^\s.]+(?:\.[^\s.]+)*\.(\w+)")
+"""The name of a value in blocks, such as `offPeak.cost`, and its own key."""
 _UNITS = {unit.lower() for unit in LOAD_UNITS}
 _COMPOUNDS = tuple(
     word
@@ -236,7 +238,7 @@ def is_name_of_other_quantity(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
     name = _METER_OF_BOTH.sub("", name)
-    if (key := name.rpartition(".")[2]) != name and is_name_of_other_quantity(key):  # nested
+    if (nested := _NESTED.fullmatch(name)) and is_name_of_other_quantity(nested[1]):
         return True
     words = words_in(name)
     return _FED_IN.search(name) is not None or (
