@@ -785,9 +785,11 @@ def test_generation_is_not_proposed_as_consumption(
     tmp_path: Path, columns: list[str], told: str
 ) -> None:
     table = pd.DataFrame({"time": HOURS, "INV": 1, **dict.fromkeys(columns, LOADS), "Error": 0})
-    with naming(DataError, told, "data.meters.columns") as found:
+    with naming(DataError, told, "data.meters.columns"):
         read(tmp_path, table, stamp="start")
-    assert not found.value.problems[0].answers
+    with pytest.raises(DataError) as found:
+        recognise([tmp_path / "a.csv"], Meters(timezone="UTC", stamp="start"), command="plfl")
+    assert "to go on" not in str(found.value)
     keys = {"columns": {"load": columns[0]}, "unit": "kWh", "stamp": "start"}
     (meter,) = read(tmp_path, table, **keys).meters.values()
     np.testing.assert_array_equal(meter.load, LOADS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
@@ -192,6 +193,74 @@ def test_dates_stay_in_the_names_of_files_of_which_none_are_joined(tmp_path: Pat
     later = text(hours("2020-04-01 01:00"), loads())
     paths[2].write_text("\n".join(["t,kWh", *later]))
     assert [*read(*paths, timezone="UTC", join_files=True).meters] == ["bank", "shop"]
+
+
+METASYS = """Point Name,HALL MTR KWH,,,Point Name,LAB MTR KWH,
+Units,kWh,,,Units,kWh,
+Average,"1,280,640.8",,,Average,"413,797.9",
+TimeStamp,DataValue,Reliability,,TimeStamp,DataValue,Reliability"""
+"""The head of a trend report of Metasys, with a table for each point."""
+
+
+def test_tables_side_by_side_are_meters_named_above_them(tmp_path: Path) -> None:
+    """They are registers that are read about the hour, and one ends earlier."""
+    rises = np.random.default_rng(0).integers(10, 90, (2, 500))
+    stamps = hours(rows=500)
+    late = stamps + pd.to_timedelta((np.arange(500) % 4 == 1).astype(int), unit="min")
+    total = (1_248_332 + rises[0].cumsum(), 402_118 + rises[1].cumsum())
+    lines = [
+        f'{a:%m/%d/%Y %H:%M},"{x:,}",Reliable,,'
+        + (f'{b:%m/%d/%Y %H:%M},"{y:,}",Reliable' if row < 400 else ",,")
+        for row, (a, x, b, y) in enumerate(zip(late, total[0], stamps, total[1], strict=True))
+    ]
+    (tmp_path / "report.csv").write_text("\n".join([METASYS, *lines]))
+    exports = read(tmp_path / "report.csv", timezone="UTC")
+    assert "2 tables side by side" in exports.report()[0]
+    same(load(exports, "LAB MTR KWH"), stamps[1:400], rises[1, 1:400])
+    assert load(exports, "HALL MTR KWH").sum() == pytest.approx(rises[0, 1:].sum())
+    np.testing.assert_allclose(load(exports, "HALL MTR KWH"), rises[0, 1:], atol=2)
+
+
+@pytest.mark.parametrize("file", ["a.csv", "a.xlsx"])
+@pytest.mark.parametrize("head", [["Hall,,Lab,", "Time,kWh,Time,kWh"], ["Time,Hall,Time,Lab"]])
+def test_pairs_of_times_and_readings_are_meters(tmp_path: Path, head: list[str], file: str) -> None:
+    later = hours("2020-03-01 01:00")
+    rows = text(hours(), loads(), later.strftime("%Y-%m-%d %H:%M"), loads(seed=1))
+    lines = [*head, *rows]
+    if file == "a.csv":
+        (tmp_path / file).write_text("\n".join(lines))
+    else:
+        book = openpyxl.Workbook()
+        for line in lines:
+            book.active.append(
+                [float(x) if re.fullmatch(r"\d\.\d+", x) else x for x in line.split(",")]
+            )
+        book.save(tmp_path / file)
+    exports = read(tmp_path / file, timezone="UTC", unit="kWh", stamp="end")
+    same(load(exports, "Hall"), hours(), loads())
+    same(load(exports, "Lab"), later, loads(seed=1))
+
+
+def test_a_table_of_something_else_beside_one_of_loads_is_left_out(tmp_path: Path) -> None:
+    clocks = hours().strftime("%Y-%m-%d %H:%M")
+    lines = ["Date,Hall (kWh),Date,Outside (°C)", *text(hours(), loads(), clocks, loads(seed=1))]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    exports = read(tmp_path / "a.csv", timezone="UTC", stamp="end")
+    assert len(exports.meters) == 1
+    same(load(exports), hours(), loads())
+
+
+def test_tables_side_by_side_without_names_are_asked_about(here, invoke):
+    later = hours("2020-03-01 01:00").strftime("%Y-%m-%d %H:%M")
+    rows = text(hours(), loads(), later, loads(seed=1))
+    Path("a.csv").write_text("\n".join(["Time,kWh,Time,kWh", *rows]))
+    said = invoke("init", "meters", "a.csv", "--timezone", "UTC", "--stamp", "end", status=2).err
+    assert "has 2 tables side by side" in said and "line above the header" in said
+    assert said.endswith("--stamp end --columns timestamp=Time --columns load=kWh\n")
+    for number, (first, second) in enumerate((("Time", "kWh"), ("Time (2)", "kWh (2)"))):
+        columns = {"timestamp": first, "load": second}
+        exports = read(Path("a.csv"), timezone="UTC", stamp="end", columns=columns)
+        same(load(exports), hours(f"2020-0{number + 2}-01 01:00"), loads(seed=number))
 
 
 def test_spreadsheets(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ _GRID = 15
 """Minutes of the clock at which intervals end, unless they are shorter."""
 _ENOUGH_STEPS = 12
 """Longer steps that tell whether the readings beside them are larger."""
+_MOSTLY = 0.9
+"""Few readings of a register that is read at regular times are at others."""
+_DELAY = 0.05
+"""The part of their distance by which readings at regular times may be late."""
 _USUAL_PART = 0.9
 """The part of the rises of a register that are usual."""
 _ROUNDING_ERROR = 1e-9
@@ -540,12 +544,11 @@ def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | No
     steps = np.diff(times)
     if len(steps) < _ENOUGH_STEPS:
         return None
-    values, counts = np.unique(steps, return_counts=True)
-    is_regular = counts.max() * 2 > len(steps)
-    step = values[counts.argmax()]
-    if is_regular and (_HOUR % step or (times % min(step, _GRID) == 0).mean() > 0.5):
+    step = np.median(steps)
+    is_regular = (np.abs(steps - step) <= _DELAY * step).mean() > 0.5
+    if is_regular and (_HOUR % step or (times % min(step, _GRID) == 0).mean() > _MOSTLY):
         return None
-    shortest = np.median(steps) * (1 if is_regular else 2)
+    shortest = step * (1 if is_regular else 2)
     lengths = SERIES_MINUTES if interval is None else (interval,)
     return next((length for length in lengths if length >= shortest), None)
 
@@ -613,7 +616,9 @@ class _Readings:
         times, readings = _seconds(pd.DatetimeIndex(known_rows.index)), known_rows["_load"]
         grid = _seconds(ends)
         rises = np.diff(readings)
-        is_unread = (np.diff(times) > 60 * length) & (rises > np.quantile(rises, _USUAL_PART))
+        is_unread = (np.diff(times) > 60 * length * (1 + _DELAY)) & (
+            rises > np.quantile(rises, _USUAL_PART)
+        )
         after = np.searchsorted(times, grid)
         is_inside = is_unread[after - 1] & (times[after] > grid) & (after > 0)
         values = np.where(is_inside, np.nan, np.interp(grid, times, readings))

@@ -360,8 +360,10 @@ def _stated_mark(
 
 
 def _check_named_columns(table: RawTable, meters: Meters) -> None:
-    """Refuse columns that the user names but the file lacks or has more than once."""
+    """Refuse columns that the user names but the file lacks or has more than once, unless they are
+    those of the first of tables side by side."""
     problems = []
+    is_first = len(meters.columns) > 1 and table.repeated_names >= {*meters.columns.values()}
     for role, column in meters.columns.items():
         column_and_key = f"{column!r} ({Key(f'data.meters.columns.{role}')})"
         if column not in table.cells:
@@ -370,7 +372,7 @@ def _check_named_columns(table: RawTable, meters: Meters) -> None:
                 f"{table.path}: has no column {column_and_key}; it has {name_list(names)}"
                 f"{suggest_name(column, names)}"
             )
-        elif column in table.repeated_names:
+        elif column in table.repeated_names and not is_first:
             problems.append(
                 f"{table.path}: has several columns {column_and_key}; rename or remove the others"
             )
@@ -428,15 +430,33 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
         )
     if times and (instant := _instant_of_all(table, times)):
         return (instant,), _mark_of(instant)
-    columns = choices("timestamp", times or list(map(str, cells)))
+    raise _question_of_time(table, times, clocks)
+
+
+def _question_of_time(table: RawTable, times: Sequence[str], clocks: Sequence[str]) -> DataError:
+    """The error that asks which column has the time, or which of tables side by side, whose names
+    nothing says, is read: times of one tell nothing about the readings of another."""
+    columns = list(map(str, table.cells))
+    if times and times[0] in table.repeated_names:
+        begin, end, *_ = [*map(columns.index, times), len(columns)]
+        loads = [name for name in columns[begin + 1 : end] if is_number(table, name)]
+        answers = [column_key("timestamp", times[0]), *(column_key("load", n) for n in loads[:1])]
+        return question(
+            table,
+            f"has {len(times)} tables side by side, whose names nothing says",
+            "write the name of each into the line above the header, or choose the columns of one: "
+            f"{' '.join(map(str, answers))}",
+            *answers,
+        )
+    ways = choices("timestamp", times or columns)
     if clocks:
-        columns += (
+        ways += (
             f"; and that of the time of day beside one of dates: {choices('time_of_day', clocks)}"
         )
-    raise question(
+    return question(
         table,
         "the column of the time cannot be determined",
-        f"choose it: {columns}",
+        f"choose it: {ways}",
         *(column_key("timestamp", column) for column in times[:1]),
     )
 

@@ -17,6 +17,9 @@ from plfl.data.meters.tables import MISSING, THOUSANDS, WHOLE_NUMBER, RawTable
 
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
 
+_SEVERAL_MARKS = r"[+-]?\d{1,3}(?:([.,])\d{3})(?:\1\d{3})+"
+"""A number with the same mark at all its thousands, of which it has several."""
+
 
 def is_number(table: RawTable, name: str) -> bool:
     """Whether a column has readings: at least half of its first values are numbers."""
@@ -52,9 +55,8 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
         text = as_text(table.cells[name])
         for mark, other_mark in (".,", ",."):
             marked_cells = text[text.str.contains(mark, regex=False)]
-            cells_with_both = marked_cells[marked_cells.str.contains(other_mark, regex=False)]
-            if len(cells_with_both):
-                return max(".,", key=cells_with_both.iloc[0].rfind)
+            if decimal_mark := _mark_beside(marked_cells, other_mark):
+                return decimal_mark
             if len(marked_cells):
                 first.setdefault(mark, (name, marked_cells.index[0], str(marked_cells.iloc[0])))
                 if not marked_cells.str.fullmatch(THOUSANDS.pattern).all():
@@ -74,6 +76,15 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
         f"{name} {value!r} may have a decimal separator or one of thousands",
         f"say which in {Key('data.meters.decimal', repr('.'))} or ','",
     )
+
+
+def _mark_beside(cells: pd.Series, other_mark: str) -> str | None:
+    """The decimal separator of numbers with a mark, if some have the other one, too, or several
+    marks, as of thousands only; else None."""
+    cells_with_both = cells[cells.str.contains(other_mark, regex=False)]
+    if len(cells_with_both):
+        return max(".,", key=str(cells_with_both.iloc[0]).rfind)
+    return other_mark if cells.str.fullmatch(_SEVERAL_MARKS).any() else None
 
 
 def _decimal_of_plain(table: RawTable, columns: Sequence[str]) -> str | None:

@@ -124,8 +124,10 @@ def _without_units(table: RawTable, column: str) -> RawTable:
 
 
 def _are_units(cells: Collection[str], column: str) -> bool:
-    """Whether cells of a column are units, some of them of loads. A lone `W` may be a mark of true
-    values."""
+    """Whether cells of a column are units, some of them of loads, and not names of meters that end
+    with one. A lone `W` may be a mark of true values."""
+    if column in WORDS.meters and column not in WORDS.units:
+        return False
     units = set[str]()
     for cell in cells:
         unit = quantities.unit_of(f"[{cell}]")

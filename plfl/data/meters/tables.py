@@ -86,6 +86,10 @@ _CLOCKED = re.compile(
 """The beginning of a line with a time of day."""
 _CUT_NUMBER = re.compile(r"[;,|\t]\s*[+-]?\d+\.$|[;|\t]\s*[+-]?\d+,$")
 """The end of a line whose last number ends with its decimal mark."""
+_NAME = re.compile(r"[^\W\d_]|^\s*\d+\s*$")
+"""What the name of a table has, unlike a date or another number."""
+METER = "meter"
+"""The column with the names of tables that stand side by side."""
 NO_READING = "no reading yet"
 """What is wrong with a file, or a meter in it, that an hourly export may have just begun."""
 _SAMPLE = 300  # lines in which the header must be
@@ -554,8 +558,54 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         stated = _stated_above(lines_above)
         above = frozenset() if stated else _above(lines_above)
         table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
-        return replace(table, unit_of_rows=stated)
+        table = replace(table, unit_of_rows=stated)
+        is_chosen = head < 0 or "timestamp" in meters.columns
+        return table if is_chosen else _stack(table, rows[head], date, lines_above)
     raise failure or DataError(Problem(path, "is empty", "export it again", kind=NO_READING))
+
+
+def _stack(
+    table: RawTable, header: Sequence[str], date: int, lines_above: Sequence[Sequence[str]]
+) -> RawTable:
+    """Tables side by side, each beginning with a column of times of the same name, below each
+    other, with a column of their names: these differ in one cell of the header, or stand above it.
+    Tables in other units than those of loads are left out. Other tables stay as they are."""
+    begins = [position for position, name in enumerate(header) if name == header[date]]
+    are_times = all(any(map(is_date, table.cells.iloc[:50, begin])) for begin in begins)
+    if len(begins) < 2 or {*np.diff(begins)} != {begins[1]} or not are_times or METER in header:
+        return table
+    columns = range(min(begins[1], len(header) - begins[-1]))
+    of_table = [[header[begin + column] for begin in begins] for column in columns]
+    own = [column for column in columns if len({*of_table[column]}) > 1]
+    above = [
+        [row[begin + column].strip() for begin in begins]
+        for row in lines_above
+        for column in columns
+        if len(row) > begins[-1] + column
+    ]
+    named = [of_table[own[0]]] if len(own) == 1 else [] if own else above
+    named = [row for row in named if len({*row}) == len(begins) and all(map(_NAME.search, row))]
+    if not named:
+        return table
+    units = [[quantities.unit_of(f"[{cell}]") for cell in row] for row in above]
+    units += [
+        [table.unit_of(str(table.cells.columns[begin + c])) for begin in begins] for c in columns
+    ]
+    units += [[quantities.unit_of(name) for name in named[0]]]
+    unit_of = dict(zip(begins, next((row for row in units if None not in row), []), strict=False))
+    loads = {unit for unit in unit_of.values() if unit in quantities.LOAD_UNITS}
+    if unit_of and len(loads) != 1:
+        return table
+    names_of_columns = ["value" if column in own else header[column] for column in columns]
+    parts = []
+    for begin, name in zip(begins, named[0], strict=True):
+        part = table.cells.iloc[:, begin : begin + len(columns)].set_axis(names_of_columns, axis=1)
+        part = part.set_axis(table.cells.index + begin / len(header) / 2)
+        if unit_of.get(begin) in (None, *loads):
+            parts.append(part[part.iloc[:, 0].str.strip() != ""].assign(**{METER: name}))
+    form = f"{table.form}, {len(begins)} tables side by side"
+    stated = next(iter(loads), table.unit_of_rows)
+    return replace(table, cells=pd.concat(parts), form=form, unit_of_rows=stated)
 
 
 def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
