@@ -221,6 +221,21 @@ def test_tables_side_by_side_are_meters_named_above_them(tmp_path: Path) -> None
     np.testing.assert_allclose(load(exports, "HALL MTR KWH"), rises[0, 1:], atol=2)
 
 
+@pytest.mark.parametrize("seconds", [297.9, 300, 302.1])
+def test_a_register_that_is_read_about_every_five_minutes_has_quarter_hours(
+    tmp_path: Path, seconds: float
+) -> None:
+    delays = np.random.default_rng(1).uniform(0, 2, 3000).round(3)
+    stamps = pd.Timestamp("2020-02-01 00:01:07") + pd.to_timedelta(
+        np.arange(3000) * seconds + delays, unit="s"
+    )
+    table = pd.DataFrame({"time": stamps, "total (kWh)": loads(3000).cumsum()})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    (meter,) = read(tmp_path / "a.csv", timezone="UTC").meters.values()
+    assert meter.minutes == 15
+    assert meter.load.sum() == pytest.approx(loads(3000).sum(), rel=0.01)
+
+
 @pytest.mark.parametrize("file", ["a.csv", "a.xlsx"])
 @pytest.mark.parametrize("head", [["Hall,,Lab,", "Time,kWh,Time,kWh"], ["Time,Hall,Time,Lab"]])
 def test_pairs_of_times_and_readings_are_meters(tmp_path: Path, head: list[str], file: str) -> None:

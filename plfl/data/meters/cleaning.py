@@ -538,17 +538,19 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
 
 def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | None:
     """The length of intervals, at least twice the usual step, in which a register that is read at
-    irregular times is known; at least that step, if most are alike, and none is at a time at which
-    intervals end. None if readings are at regular times."""
+    irregular times is known; at least that step, if most are alike, or late by a small part of it,
+    and many are not at times at which intervals end. None if readings are at regular times."""
     times = _seconds(pd.DatetimeIndex(rows.index[rows["_load"].notna()])) / 60
     steps = np.diff(times)
     if len(steps) < _ENOUGH_STEPS:
         return None
-    step = np.median(steps)
-    is_regular = (np.abs(steps - step) <= _DELAY * step).mean() > 0.5
+    values, counts = np.unique(steps, return_counts=True)
+    is_regular = counts.max() * 2 > len(steps)
+    step, usual = values[counts.argmax()], np.median(steps)
     if is_regular and (_HOUR % step or (times % min(step, _GRID) == 0).mean() > _MOSTLY):
         return None
-    shortest = step * (1 if is_regular else 2)
+    is_late_at_most = (np.abs(steps - round(usual)) <= _DELAY * usual).mean() > 0.5
+    shortest = usual if is_regular else round(usual) if is_late_at_most else 2 * usual
     lengths = SERIES_MINUTES if interval is None else (interval,)
     return next((length for length in lengths if length >= shortest), None)
 
