@@ -548,7 +548,7 @@ def _may_have_times(table: RawTable, name: str) -> bool:
     if name != _FIRST_OF_LIST:
         return WORDS.times.has_word_of(name)
     seconds = as_text(table.cells[name].head(SAMPLE_ROWS)).str[:10]
-    return len(seconds.unique()) > 1 and seconds.between(*_SECONDS).all()
+    return len(seconds.unique()) > 1 and bool(seconds.between(*_SECONDS).all())
 
 
 def _is_clock(table: RawTable, name: str) -> bool:
