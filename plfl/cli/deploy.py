@@ -10,7 +10,7 @@ from typing import Any
 
 from plfl.base.errors import PlflError, Problem
 from plfl.cli.common import Commands, add_parser
-from plfl.deploy import flower, forecasts, local
+from plfl.deploy import flower, local
 from plfl.deploy.client_host import attend
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol.agreement import deployable, roster
@@ -196,6 +196,8 @@ def _attend(options: argparse.Namespace) -> None:
 
 
 def _forecasts(options: argparse.Namespace) -> None:
+    from plfl.deploy import forecasts  # not at the top: what it imports, no other command needs
+
     forecasts_of_meter = forecasts.Forecasts(
         options.model, options.building, options.readings, options.accept_misfits
     )
