@@ -29,11 +29,14 @@ settings.load_profile("plfl")
 
 
 LONGEST = (
-    *("deploy/test_flower.py", "test_workflow.py", "forecast/test_new_files.py"),
-    "forecast/test_export.py",
-    *("publish/test_tracking.py", "report/test_figures.py", "deploy/protocol/test_replay.py"),
-    *("results/test_comparisons.py", "deploy/protocol/test_trees.py", "faults/test_kill.py"),
-    *("forecast/test_baselines.py", "training/test_device.py", "training/test_stack_sizes.py"),
+    *("deploy/test_flower.py", "forecast/test_export.py", "forecast/test_new_files.py"),
+    *("test_workflow.py", "report/test_page.py", "report/test_figures.py"),
+    *("faults/test_kill.py", "publish/test_tracking.py", "deploy/protocol/test_replay.py"),
+    *("deploy/protocol/test_trees.py", "training/test_stack_sizes.py", "data/test_recognising.py"),
+    *("pipeline/test_screen.py", "results/test_comparisons.py", "outside/test_score.py"),
+    *("deploy/protocol/test_secure.py", "data/test_reading.py", "results/test_claims.py"),
+    *("test_catalogue.py", "test_wheel.py", "methods/test_every_method.py"),
+    *("training/test_fused.py", "training/test_device.py", "test_examples.py"),
 )
 """The files of tests that take longest, longest first."""
 
@@ -84,18 +87,22 @@ def few_simulations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 @lru_cache
 def operators(function: Callable[..., Any], **keys: Any) -> Any:
-    """The operators of ONNX that a function of PyTorch lists, which nobody changes."""
+    """The operators that a function of PyTorch lists, which nobody changes."""
     return function(**keys)
 
 
 @pytest.fixture(autouse=True)
 def few_lists_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process lists the operators of ONNX once, which takes a second; PyTorch lists them anew for
-    each export."""
+    """A process lists the operators of ONNX and PyTorch once, which takes a second; PyTorch lists
+    them anew for each export."""
     module = sys.modules.get("torch.onnx._internal.exporter._registration")
     if module is not None:
         function = partial(operators, module.ONNXRegistry.from_torchlib)
         monkeypatch.setattr(module.ONNXRegistry, "from_torchlib", staticmethod(function))
+    for name in ("torch.export.exported_program", "torch.export.decomp_utils"):
+        if (module := sys.modules.get(name)) is not None:
+            function = partial(operators, module._collect_all_valid_cia_ops)
+            monkeypatch.setattr(module, "_collect_all_valid_cia_ops", function)
 
 
 @pytest.fixture(autouse=True)
