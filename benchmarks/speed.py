@@ -41,7 +41,7 @@ from plfl.tasks.losses import Loss, Pinball
 from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask, Minibatches
+from plfl.training.work import LocalWork, Minibatches
 
 CLIENTS, YEAR = 12, 365 * 96
 ROUNDS = 7
@@ -107,7 +107,7 @@ class Setting:
 
     def task(
         self, t: int, steps: int, models: int = CLIENTS, device: torch.device = CPU
-    ) -> LocalTask:
+    ) -> LocalWork:
         """What round `t` asks of so many models, which take turns with the clients' windows."""
         random = torch.Generator().manual_seed(t)
         size = (models, steps, self.study.federation.batch_size)
@@ -115,7 +115,7 @@ class Setting:
         starts = first[:, None, None] + torch.randint(0, YEAR - 1300, size, generator=random)
         rows = self.network.initial(10).repeat(models, 1)
         shared = torch.ones(rows.shape[1], dtype=torch.bool)
-        task = LocalTask.fresh(
+        task = LocalWork.fresh(
             self.optimiser, rows.to(device), Minibatches(starts.to(device)), shared.to(device)
         )
         return replace(task, objective=self.study.task.objective(self.study.federation.loss))
@@ -132,7 +132,7 @@ class PlainLoop:
         self.offsets = torch.arange(data.look_back, device=device)
         self.relative = data.relative
 
-    def train(self, task: LocalTask) -> Tensor:
+    def train(self, task: LocalWork) -> Tensor:
         """Run the local steps of every client; returns their mean losses (S,)."""
         features, covariates, targets = self.tables
         totals = torch.zeros(len(task.rows), device=task.rows.device)
@@ -175,7 +175,7 @@ def rates(setting: Setting) -> dict[str, float]:
         AssertionError: they do not train the same model.
     """
     torch.set_num_threads(1)
-    ways: dict[str, tuple[int, Callable[[LocalTask], Tensor]]] = {
+    ways: dict[str, tuple[int, Callable[[LocalWork], Tensor]]] = {
         "plain loop": (10, PlainLoop(setting).train),
         "stacked": (20, Stacked(setting.network, setting.dataset, CPU).train),
     }

@@ -19,7 +19,7 @@ from speed import CPU, PAPER, PlainLoop, Setting
 
 from plfl.training.fused import Fused
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.work import LocalWork
 
 MODELS = (12, 240, 2_400, 14_400)
 REPEATS = 3
@@ -28,7 +28,7 @@ FEW = 2
 WAYS = ("plain loop", "stacked, kernel by kernel", "stacked, CUDA graphs", "fused, all cores")
 
 
-def seconds(train: Callable[[LocalTask], object], of: Callable[[], LocalTask]) -> float:
+def seconds(train: Callable[[LocalWork], object], of: Callable[[], LocalWork]) -> float:
     """The median of some trainings, after one that warms up."""
     spent = []
     for _ in range(REPEATS + 1):
@@ -51,7 +51,7 @@ def row(
     single, replayed = (Stacked(setting.network, setting.dataset, device) for _ in range(2))
     single.repeat = None
     fused = Fused(setting.network, setting.dataset, CPU, threads=torch.get_num_threads())
-    ways: list[tuple[Callable[[LocalTask], object], torch.device, int]] = [
+    ways: list[tuple[Callable[[LocalWork], object], torch.device, int]] = [
         (PlainLoop(setting, device).train, device, FEW),
         (single.train, device, models),
         (replayed.train, device, models),

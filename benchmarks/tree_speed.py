@@ -71,7 +71,7 @@ def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, Paramet
 def pooled(data: ClientData, layout: ParameterLayout, trees: int) -> None:
     """Grows trees from the rows of all clients."""
     forester = Boosting(bins=BINS).tree_grower(data, layout)
-    rows = [forester.rows(client) for client in range(len(data.windows))]
+    rows = [forester.rows(client) for client in range(len(data.window_counts))]
     x, y = (np.concatenate(columns) for columns in zip(*rows, strict=True))
     settings = {"num_leaves": LEAVES, "learning_rate": RATE, "max_bin": BINS}
     lightgbm.train(PARAMETERS | settings, lightgbm.Dataset(x, y), trees)
@@ -81,7 +81,10 @@ def by_messages(
     data: ClientData, layout: ParameterLayout, trees: int, secrets: Secrets | None = None
 ) -> None:
     """Lets the clients grow trees together."""
-    forester, count = Boosting(bins=BINS, rate=RATE).tree_grower(data, layout), len(data.windows)
+    forester, count = (
+        Boosting(bins=BINS, rate=RATE).tree_grower(data, layout),
+        len(data.window_counts),
+    )
     rows, channel = torch.zeros(count, layout.width), Channel(0, count, secrets=secrets)
     counts: RootCounts = {}
     for tree in range(trees):
@@ -127,7 +130,10 @@ def measured(given: argparse.Namespace, side: Any, answers: Any) -> None:
         started = time.process_time()
         side(data, layout, given.trees)
         seconds += time.process_time() - started
-        windows, clients = windows + int(data.windows.sum()), clients + len(data.windows)
+        windows, clients = (
+            windows + int(data.window_counts.sum()),
+            clients + len(data.window_counts),
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     answers.put((clients, windows, seconds, peak))
 

@@ -42,8 +42,8 @@ class Classify(Task):
     forecasts = False
     common_windows = True
     has_labels = True
-    selection = "error"
-    own_selection = "error"
+    choosing_score = "error"
+    own_choosing_score = "error"
     target: float = Field(0.8, gt=0, lt=1)
     """Test accuracy of the global models. The rounds and bytes needed to reach it are reported
     (FedADC: 0.8)."""

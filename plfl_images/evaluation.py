@@ -12,7 +12,7 @@ from plfl.data.dataset import EVALUATED_SPLITS
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.federation import Federation
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 from plfl_images import softmax
 from plfl_images.data.dataset import ImageDataset
 

@@ -110,7 +110,7 @@ class Audited(Privacy):
     def __init__(self, f: Federation, count: int):
         assert f.privacy is not None
         super().__init__(f.settings, len(f.local), f.seed, f.x0)
-        self.canaries = Canaries(count, f.channel.shared, f.selection)
+        self.canaries = Canaries(count, f.channel.shared_count, f.selection)
         self.participants = f.settings.expected_participants(len(f.local) + count)
         self.canary_count = 0
         """Canaries in the mean of the current round."""

@@ -40,7 +40,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Cell, Study
 from plfl.study.checks.privacy import sends_only_updates
 from plfl.training.batches import stream
-from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, TrackedRows
+from plfl.training.work import STANDING_OPTIMISER, LocalWork, Minibatches, TrackedRows
 
 CODEC = "ef21+q3"
 """A codec of updates, in addition to none and the study's own."""
@@ -79,7 +79,7 @@ class _Overheard(Channel):
     """A channel that keeps the last message of each direction, as it arrived."""
 
     def __init__(self, like: Channel):
-        super().__init__(like.shared, like.clients, like.coder)
+        super().__init__(like.shared_count, like.client_count, like.coder)
         self.last: dict[Direction, tuple[Tensor, Tensor]] = {}
 
     def send(
@@ -212,7 +212,7 @@ class _Attack:
         single.server.x = f.server.x.clone()
         seen = [self._round(single, t) for t in range(WARM + 1, WARM + ROUNDS // 2 + 1)]
         yield from self._membership(OWN, single, seen)
-        if not f.shared.all():
+        if not f.shared_mask.all():
             yield from self._membership(OTHER, single, seen, away=1)
         seen = [self._round(f, t) for t in range(WARM + 1, WARM + ROUNDS + 1)]
         yield from self._membership(STUDY, f, seen[: ROUNDS // 2])  # gradients take time
@@ -281,10 +281,10 @@ class _Attack:
         engine, parts = self.trainer.engine, []
         windows = torch.from_numpy(starts).to(model.device)
 
-        def task(some: Tensor) -> LocalTask:
+        def task(some: Tensor) -> LocalWork:
             rows = model.expand(len(some), -1).clone()
-            steps = LocalTask.fresh(
-                STANDING_OPTIMISER, rows, Minibatches(some[:, None, None]), f.shared
+            steps = LocalWork.fresh(
+                STANDING_OPTIMISER, rows, Minibatches(some[:, None, None]), f.shared_mask
             )
             tracked = TrackedRows(gradients=torch.zeros_like(rows))
             return replace(steps, objective=Objective(f.client_data.loss), tracked_rows=tracked)
@@ -298,7 +298,7 @@ class _Attack:
 
     def _occupancy(self, question: str, last: int) -> Iterator[tuple[str, float, str, float]]:
         """In each round after `last`, every client trains on one of two kinds of windows."""
-        f, whole = self.f, self.trainer.series
+        f, whole = self.f, self.trainer.series_dataset
         ahead = np.timedelta64((whole.look_ahead - 1) * whole.interval, "m")
         at = pd.DatetimeIndex(whole.stamps + ahead)
         allowed = np.stack([is_kind(at) for is_kind in OCCUPANCY[question]])

@@ -484,7 +484,7 @@ class Data(Section):
     @property
     def source_words(self) -> str:
         """The origin of the data in a few words, as reports show it."""
-        return self.source_class.origin.label
+        return self.source_class.provenance.label
 
     @property
     def is_sample(self) -> bool:

@@ -88,7 +88,7 @@ def on_one_table(
     return state_examples
 
 
-class ExampleTables(Mapping[str, "pd.DataFrame"]):
+class SeriesTables(Mapping[str, "pd.DataFrame"]):
     """The tables of clients by name, in order. Each is read when it is accessed, and not kept."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]):

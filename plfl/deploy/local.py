@@ -217,12 +217,12 @@ def replay(
     clock = f.clock = ObservedClock(study.federation.simulation, client_data.names, cell.seed)
     settings = study.federation
     evaluator, recorder = trainer.evaluator, Recorder.for_clients(dataset, settings)
-    windows = client_data.windows.clone()
+    windows = client_data.window_counts.clone()
     for summary in history:
         clock.observe(summary.asked, summary.took_part)
         # The server knows the numbers of windows only of clients that have joined.
         has_joined = np.isin(client_data.names, summary.joined or client_data.names)
-        client_data.windows = windows.where(
+        client_data.window_counts = windows.where(
             torch.from_numpy(has_joined).to(windows.device), torch.nan
         )
 

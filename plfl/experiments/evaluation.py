@@ -17,7 +17,7 @@ from plfl.results.records import ConformalWidths, ModelKind, Models
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 from plfl.tasks.loads import LoadTask, first_week
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 
 PredictionsByClient: TypeAlias = list[Floats]
 """Predictions for the validation windows and then the test windows of each client."""
@@ -75,7 +75,7 @@ class Evaluator:
         evaluation = self.evaluate(own_models, received_rows)
         scores = evaluation.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
-        errors = local[self.task.own_selection].to_list()
+        errors = local[self.task.own_choosing_score].to_list()
         f.best.keep(own_models, torch.tensor(errors, dtype=torch.float64))
         return self.evaluate(f.best.rows, received_rows) if is_last else evaluation
 

@@ -33,7 +33,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import Models
 from plfl.study import Cell
 from plfl.study.combinations import Candidate, overrides
-from plfl.training.task import STANDING_OPTIMISER
+from plfl.training.work import STANDING_OPTIMISER
 
 OBSERVED = 100
 """Most minibatches of which a client that joins makes the buffers of its model: with PyTorch's

@@ -123,7 +123,7 @@ class Recorder:
     def validation(self, t: int, model: ModelKind, task: Task) -> pd.DataFrame:
         """The validation scores after round `t`, a row per client."""
         for part in self.tables:
-            if task.selection not in part or t not in part["round"].to_numpy():  # of training
+            if task.choosing_score not in part or t not in part["round"].to_numpy():  # of training
                 continue
             is_of_round = (
                 (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)

@@ -84,7 +84,7 @@ def train(
         for equal_cells in cells_by_settings.values()
         for trial in maker.make_trials(equal_cells)
     ]
-    _Job(maker.trainer, all_trials, progress, checkpoint).run()
+    _Training(maker.trainer, all_trials, progress, checkpoint).run()
     last = study.federation.rounds
     choice_of_group = choices(all_trials, study.tuning.rounds or [last])
     best = best_groups(all_trials, choice_of_group)
@@ -187,7 +187,7 @@ def _retrain_chosen(
             if trial.candidate.tuned_values == choice.tuned_values and key not in final_trials:
                 final_trials[key] = maker.make_trial(trial.cells, trial.candidate, choice.rounds)
                 first_trials[final_trials[key]] = trial
-    _Job(
+    _Training(
         maker.trainer, list(final_trials.values()), lambda t: None, checkpoint, is_final=True
     ).run()
     for trial in final_trials.values():
@@ -200,7 +200,7 @@ def _retrain_chosen(
     return list(final_trials.values())
 
 
-class _Job:
+class _Training:
     """Trials that train side by side, with their recorders."""
 
     def __init__(

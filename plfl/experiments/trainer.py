@@ -21,7 +21,7 @@ from plfl.networks.network import Network
 from plfl.study import Cell, Study
 from plfl.study.combinations import Candidate
 from plfl.training.engines import make_engine
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Trainer:
         return self.study.task
 
     @property
-    def series(self) -> Dataset:
+    def series_dataset(self) -> Dataset:
         """The dataset, which must consist of series."""
         assert isinstance(self.dataset, Dataset)
         return self.dataset
@@ -73,7 +73,7 @@ class Trainer:
     @property
     def evaluator(self) -> Evaluator:
         """Scores forecasters on the series."""
-        return Evaluator(self.series, self.engine, self.task)
+        return Evaluator(self.series_dataset, self.engine, self.task)
 
     def examiner_of(self, dataset: Examples) -> Examiner:
         """Scores the models of a round on the windows of some clients, as the task says."""

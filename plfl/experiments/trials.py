@@ -54,8 +54,8 @@ class Trial:
         clients of all parts that have one; ∞ if a prediction of any client is not finite."""
         task = self.fold_trainings[0].federation.client_data.task
         rows = pd.concat([recorder.validation(t, model, task) for recorder in self.recorders])
-        is_finite = np.isfinite(rows[task.own_selection]).all()
-        return float(rows[task.selection].mean()) if is_finite else np.inf
+        is_finite = np.isfinite(rows[task.own_choosing_score]).all()
+        return float(rows[task.choosing_score].mean()) if is_finite else np.inf
 
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""

@@ -24,7 +24,7 @@ from plfl.methods.boosting import Boosting
 from plfl.public.making import MOST_WINDOWS
 from plfl.study import Study
 from plfl.tasks.loads import LoadTask
-from plfl.training.task import LocalTask, Minibatches
+from plfl.training.work import LocalWork, Minibatches
 
 FEDERATED = LightgbmFederated.name
 LEAST_MEASURED_SECONDS = 0.3
@@ -225,11 +225,11 @@ def measured_speed(study: Study) -> float:
     objective = trainer.task.objective(study.federation.loss)
     all_parameters = torch.ones_like(first, dtype=torch.bool)
 
-    def task(models: int, steps: int, size: int) -> LocalTask:
+    def task(models: int, steps: int, size: int) -> LocalWork:
         start_rows = torch.randint(len(windows), (models, steps, size))
         keys = torch.arange(models * steps).view(models, steps) if engine.is_random else None
         batches = Minibatches(windows[start_rows].to(engine.device), keys=keys)
-        fresh = LocalTask.fresh(optimiser, first.repeat(models, 1), batches, all_parameters)
+        fresh = LocalWork.fresh(optimiser, first.repeat(models, 1), batches, all_parameters)
         return replace(fresh, objective=objective)
 
     batch, steps, models = study.federation.batch_size, 1, 1

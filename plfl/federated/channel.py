@@ -94,19 +94,19 @@ class Channel:
 
     def __init__(
         self,
-        shared: int,
+        shared_count: int,
         client_count: int,
         coder: Coder | None = None,
         secrets: Secrets | None = None,
     ):
-        self.shared, self.clients, self.coder = shared, client_count, coder
+        self.shared_count, self.client_count, self.coder = shared_count, client_count, coder
         self.secrets = secrets
         """Where random numbers of secure aggregation come from; None without it."""
         self._traffic = self._blank()
 
     def _blank(self) -> Traffic:
         kinds = ("bytes_down", "bytes_up", "extras_down", "extras_up")
-        return {kind: np.zeros(self.clients, dtype=np.int64) for kind in kinds}
+        return {kind: np.zeros(self.client_count, dtype=np.int64) for kind in kinds}
 
     def send(
         self,
@@ -122,10 +122,10 @@ class Channel:
         ValueError: `parameters` is not one row of d_s shared parameters per client, so that
         personal parameters, or those of another client, would have crossed.
         """
-        if parameters.shape != (len(clients), self.shared):
+        if parameters.shape != (len(clients), self.shared_count):
             raise ValueError(
                 f"cannot send parameters of shape {tuple(parameters.shape)} {direction}: the "
-                f"channel carries {self.shared} shared parameters for each of {len(clients)} "
+                f"channel carries {self.shared_count} shared parameters for each of {len(clients)} "
                 "clients"
             )
         rows = [_rows(extra, clients) for extra in extras]

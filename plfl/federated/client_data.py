@@ -24,7 +24,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
-from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, TrackedRows
+from plfl.training.work import STANDING_OPTIMISER, Engine, LocalWork, Minibatches, TrackedRows
 
 
 class ClientData:
@@ -51,7 +51,7 @@ class ClientData:
         if has_minibatches:
             check_batches(dataset, settings.batch_size)
         counts = [len(self._starts(i)) for i in range(len(self.names))]
-        self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
+        self.window_counts = torch.tensor(counts, dtype=torch.float64, device=engine.device)
         """Training windows n_i (N,) of each client."""
         self._minibatches_drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
 
@@ -68,7 +68,7 @@ class ClientData:
             return torch.full((len(clients),), settings.local_steps, device=clients.device)
         counts = [
             batches.steps_of(settings.local_epochs, int(n), settings.batch_size)
-            for n in self.windows[clients].tolist()
+            for n in self.window_counts[clients].tolist()
         ]
         return torch.tensor(counts, device=clients.device)
 
@@ -77,7 +77,7 @@ class ClientData:
         """Whether all clients whose windows are known take equally many `steps`."""
         if self.settings.local_epochs is None:
             return True
-        known_clients = (~self.windows.isnan()).nonzero()[:, 0]
+        known_clients = (~self.window_counts.isnan()).nonzero()[:, 0]
         return len(self.steps(known_clients).unique()) <= 1
 
     def minibatch_starts(self, clients: Tensor, t: int, steps: int) -> Tensor:
@@ -187,29 +187,32 @@ class ClientData:
         return self.task.histograms(targets, bins)
 
     def losses(
-        self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
+        self, rows: Tensor, clients: Tensor, t: int = 0, most_windows: int | None = None
     ) -> Tensor:
-        """Mean loss (n,) of model s over training windows of client `clients[s]`. `windows`: how
-        many, drawn for round `t` and the same in every call; None: all."""
-        starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
+        """Mean loss (n,) of model s over training windows of client `clients[s]`. `most_windows`:
+        how many, drawn for round `t` and the same in every call; None: all."""
+        starts = [torch.from_numpy(s) for s in self._probes(clients, t, most_windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
         loss = self.loss
         pairs = zip(forecasts, starts, strict=True)
         return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
 
-    def work_of_losses(self, clients: Tensor, models: int, windows: int | None) -> Tensor:
+    def work_of_losses(self, clients: Tensor, models: int, most_windows: int | None) -> Tensor:
         """Work (n,), in local steps, of the `losses` of several models for each of `clients`."""
-        read = self.windows[clients]
-        if windows is not None:
-            read = read.clamp(max=windows)
+        read = self.window_counts[clients]
+        if most_windows is not None:
+            read = read.clamp(max=most_windows)
         return FORWARD * models * read / self.settings.batch_size
 
-    def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
+    def _probes(self, clients: Tensor, t: int, most_windows: int | None) -> list[NDArray[np.int64]]:
         starts_of_clients = [self._starts(i) for i in clients.tolist()]
-        if windows is None:
+        if most_windows is None:
             return starts_of_clients
         pairs = zip(starts_of_clients, self.streams("probe", clients.tolist(), t), strict=True)
-        return [s if len(s) <= windows else random.choice(s, windows, False) for s, random in pairs]
+        return [
+            s if len(s) <= most_windows else random.choice(s, most_windows, False)
+            for s, random in pairs
+        ]
 
     def train(
         self,
@@ -218,15 +221,15 @@ class ClientData:
         optimiser: ClientOpt,
         t: int,
         steps: int | Tensor,
-        shared: Tensor | None = None,
+        shared_mask: Tensor,
     ) -> Tensor:
         """The models `rows` (n, P) after `steps` local steps (a number for all, or (n,)) of
         `clients`, outside of any round. A proximal term of the optimiser acts on the parameters of
-        the mask `shared` (P,), by default on all."""
+        the `shared_mask` (P,)."""
         minibatches, steps_each = self._draw_round(clients, t, steps)
-        if shared is None:
-            shared = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        return self.train_minibatches(rows, optimiser, minibatches, steps_each, shared=shared)
+        return self.train_minibatches(
+            rows, optimiser, minibatches, steps_each, shared_mask=shared_mask
+        )
 
     def train_minibatches(
         self,
@@ -235,22 +238,22 @@ class ClientData:
         minibatches: Minibatches,
         steps: Tensor | None,
         *,
-        shared: Tensor | None = None,
+        shared_mask: Tensor | None = None,
         term: Term | None = None,
-        **terms: Any,
+        **changes: Any,
     ) -> Tensor:
         """The models after local steps from `rows` (n, P), one per client, outside of any round,
         with fresh optimiser state.
 
-        `steps`: how many (n,) of the minibatches each client takes; None: all. `shared`: mask (P,)
-        of the parameters on which the optimiser's own proximal term acts; None: it is ignored.
-        `term`: the method's in the loss. `terms`: further ones, as in `plfl.training.task.Terms`.
+        `steps`: how many (n,) of the minibatches each client takes; None: all. `shared_mask`:
+        (P,), of the parameters on which the optimiser's own proximal term acts; None: on none.
+        `term`: the method's in the loss. `changes`: see `plfl.training.work.StepChanges`.
         """
         models = rows.clone()
-        if shared is None:
-            shared = torch.zeros(rows.shape[1], dtype=torch.bool, device=rows.device)
-        task = self.task_of(optimiser, models, minibatches, shared, term).with_terms(**terms)
-        self.engine.train(replace(task, steps=steps))
+        if shared_mask is None:
+            shared_mask = torch.zeros(rows.shape[1], dtype=torch.bool, device=rows.device)
+        work = self.work_of(optimiser, models, minibatches, shared_mask, term)
+        self.engine.train(replace(work.with_changes(**changes), steps=steps))
         return models
 
     def fine_tuned(
@@ -280,9 +283,9 @@ class ClientData:
         gradients = torch.zeros_like(rows)
         minibatches, steps_each = self._draw_round(clients, t, steps, skip)
         all_parameters = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        task = self.task_of(STANDING_OPTIMISER, rows.clone(), minibatches, all_parameters)
+        work = self.work_of(STANDING_OPTIMISER, rows.clone(), minibatches, all_parameters)
         self.engine.train(
-            replace(task, steps=steps_each, tracked_rows=TrackedRows(gradients=gradients))
+            replace(work, steps=steps_each, tracked_rows=TrackedRows(gradients=gradients))
         )
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
@@ -295,19 +298,19 @@ class ClientData:
         minibatches = self.minibatches(clients, t, skip + most_steps).map(lambda x: x[:, skip:])
         return minibatches, None if isinstance(steps, int) else steps
 
-    def task_of(
+    def work_of(
         self,
         optimiser: ClientOpt,
         rows: Tensor,
         minibatches: Minibatches,
-        shared: Tensor,
+        shared_mask: Tensor,
         term: Term | None = None,
         moments: dict[str, Tensor] | None = None,
-    ) -> LocalTask:
-        """A task with the study's loss, changed by `term`, and its clipping. It trains `rows` in
-        place; `moments`: the state of the optimiser, None: a fresh one."""
+    ) -> LocalWork:
+        """Local work with the study's loss, changed by `term`, and its clipping. It trains `rows`
+        in place; `moments`: the state of the optimiser, None: a fresh one."""
         return replace(
-            LocalTask.fresh(optimiser, rows, minibatches, shared, moments),
+            LocalWork.fresh(optimiser, rows, minibatches, shared_mask, moments),
             objective=self.task.objective(self.settings.loss, term),
             clip=self.settings.clip,
         )

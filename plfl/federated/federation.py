@@ -29,7 +29,7 @@ from plfl.layout import ParameterLayout, head_mask
 from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, ServerState
-from plfl.training.task import Average, Moments
+from plfl.training.work import Average, Moments
 
 OptState = Literal["reset", "keep", "keep_personal"]
 """What happens to a local optimiser's state at the end of a round: `federation.opt_state`."""
@@ -46,17 +46,18 @@ class KeptMoments:
         self.steps = torch.zeros(len(models), 1, device=models.device).double()
         """Local steps (N, 1) that each client has taken with this state."""
 
-    def copy_of(self, clients: Tensor, shared: Tensor) -> Moments:
+    def copy_of(self, clients: Tensor, shared_mask: Tensor) -> Moments:
         """A copy of the state of `clients` (n,) for a round. With `reset` it is empty, because
-        every round begins afresh; with `keep_personal` it is 0 for the `shared` parameters (P,)."""
+        every round begins afresh; with `keep_personal` it is 0 for the parameters of the
+        `shared_mask` (P,)."""
         steps = self.steps[clients]
         if self.mode == "reset":
             return Moments({}, steps)
         state = {name: rows[clients] for name, rows in self.rows.items()}
         if self.mode == "keep_personal":
             for rows in state.values():
-                rows[:, shared] = 0
-            steps = torch.where(shared, 0, steps)
+                rows[:, shared_mask] = 0
+            steps = torch.where(shared_mask, 0, steps)
         return Moments(state, steps)
 
     def keep(self, clients: Tensor, state: dict[str, Tensor], steps: Tensor) -> None:
@@ -110,7 +111,7 @@ class Federation:
     initial: Tensor = field(init=False)
     """Parameters (P,) that the server and, but for `federation.initial: local`, every client start
     from."""
-    shared: Tensor = field(init=False)
+    shared_mask: Tensor = field(init=False)
     """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
     local: Tensor = field(init=False)
     """Models (N, P) as the clients last left them. Personal parameters exist only here."""
@@ -141,11 +142,11 @@ class Federation:
         settings, names = self.settings, self.client_data.names
         self._client_opt = self.client_opt
         self.initial = self.draw(self.seed)
-        self.shared = self.method.shared_mask(self.sharing, self.layout).clone()
-        self.shared[self.layout.buffer_columns] = False  # whatever a method says
+        self.shared_mask = self.method.shared_mask(self.sharing, self.layout).clone()
+        self.shared_mask[self.layout.buffer_columns] = False  # whatever a method says
         self.local = self._draw_local()
         self.server = ServerState(server_opt, self.x0, len(names))
-        shared = self.shared.cpu()
+        shared = self.shared_mask.cpu()
         lengths = [int(shared[columns].sum()) for columns in self.layout.slices.values()]
         coder = None
         if channel_settings and channel_settings.is_coded and any(lengths):
@@ -157,10 +158,10 @@ class Federation:
             secrets = SimulatedSecrets(self.seed)
         self.channel = Channel(sum(lengths), len(names), coder, secrets)
         self.clock = Clock(settings.simulation, names, self.seed)
-        rule = RULES[settings.selection if self.channel.shared else "uniform"]
+        rule = RULES[settings.selection if self.channel.shared_count else "uniform"]
         share, rounds = settings.participation, settings.rounds
         self.selection = Selection(self.seed, names, share, rule, rounds=rounds)
-        if self.channel.shared and settings.privacy.clip is not None:
+        if self.channel.shared_count and settings.privacy.clip is not None:
             self.privacy = Privacy(settings, len(names), self.seed, self.x0, size)
         self.adds_masked = secrets is not None and not self.method.adds_numbers
         if self.adds_masked and self.privacy is not None:
@@ -168,7 +169,7 @@ class Federation:
             crowd = Crowd(int(self.privacy.participants), self.privacy.clients)
             UpdateGrid(self.privacy.noise_of_sum(1, names)).check(crowd)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
-        if self.channel.shared:
+        if self.channel.shared_count:
             self.state = self.method.init(self)
             if rule.needs_labels:
                 has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
@@ -179,7 +180,7 @@ class Federation:
         if settings.ema is not None:
             no_steps = torch.zeros_like(self.moments.steps)
             self.average = Average(self.local.clone(), no_steps, settings.ema)
-        if settings.server_ema is not None and self.channel.shared:
+        if settings.server_ema is not None and self.channel.shared_count:
             steps = self.initial.new_zeros(1).double()
             self.server_average = Average(self.server.x.clone(), steps, settings.server_ema)
         if settings.keep == "best":
@@ -218,7 +219,7 @@ class Federation:
     @cached_property
     def columns(self) -> slice | Tensor:
         """Columns of the parameters that cross the channel: a slice, not a copy, if adjacent."""
-        numbers = self.shared.nonzero()[:, 0]
+        numbers = self.shared_mask.nonzero()[:, 0]
         if not len(numbers):
             return slice(0)
         first, end = int(numbers[0]), int(numbers[-1]) + 1
@@ -237,25 +238,25 @@ class Federation:
     @property
     def has_global(self) -> bool:
         """Whether the models that the clients forecast with may differ from `global_models`."""
-        return bool(self.channel.shared) or self.method.ignores_sharing
+        return bool(self.channel.shared_count) or self.method.ignores_sharing
 
     def weights_of(self, clients: Tensor) -> Tensor:
         """Weights (n,) of `clients` in a mean over them; they sum to one."""
-        windows = self.client_data.windows[clients]
+        windows = self.client_data.window_counts[clients]
         weights = windows if self.settings.weighting == "samples" else torch.ones_like(windows)
         return weights / weights.sum()
 
     @property
     def weights_of_sum(self) -> Tensor:
         """Weights (N,) of all clients in a masked sum."""
-        windows = self.client_data.windows
+        windows = self.client_data.window_counts
         return windows if self.settings.weighting == "samples" else torch.ones_like(windows)
 
     def weights_of_all(self) -> Tensor:
         """Weights (N,) of all clients in a mean over them; they need not sum to one. A deployed
         server does not know how many windows a client has that has never joined. Such a client
         gets the mean weight of the others."""
-        windows = self.client_data.windows
+        windows = self.client_data.window_counts
         if self.settings.weighting != "samples":
             return torch.ones_like(windows)
         return torch.where(windows.isnan(), windows.nanmean(), windows)
@@ -263,7 +264,7 @@ class Federation:
     def models(self, clients: Tensor, shared: Tensor) -> Tensor:
         """Models (n, P) of `clients`: the given shared part (n, d_s) and their own personal one."""
         rows = self.local[clients]
-        if self.channel.shared:
+        if self.channel.shared_count:
             rows[:, self.columns] = shared
         return rows
 
@@ -271,9 +272,9 @@ class Federation:
         """Values of the shared parameters, (d_s,) or (n, d_s), padded to (P,) or (n, P) with 0
         elsewhere."""
         values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
-        if values.shape[-1:] == self.shared.shape:
+        if values.shape[-1:] == self.shared_mask.shape:
             return values
-        rows = values.new_zeros(*values.shape[:-1], len(self.shared))
+        rows = values.new_zeros(*values.shape[:-1], len(self.shared_mask))
         rows[..., self.columns] = values
         return rows
 
@@ -320,9 +321,9 @@ class Federation:
     def global_models(self) -> Tensor:
         """The models [x; p_i] (N, P) that the clients would have if the server sent its own now. Do
         not modify them: if all parameters are shared, they may be one row in memory."""
-        if not self.channel.shared:
+        if not self.channel.shared_count:
             return self.local.clone()
-        if self.shared.all():
+        if self.shared_mask.all():
             return self.server_rows.expand(self.local.shape)
         return self.models(self.everyone, self.server_rows)
 
@@ -330,7 +331,7 @@ class Federation:
         """Models (N, P) that the clients forecast with, as the method defines them. Give
         `received_models`, the `global_models`, if they are known already."""
         rows = self.global_models if received_models is None else received_models
-        if self.channel.shared and self.settings.calibrates:
+        if self.channel.shared_count and self.settings.calibrates:
             options = self.settings.calibration
             head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
             return calibrate(rows, self.client_data, head, self.client_opt, options)

@@ -37,7 +37,7 @@ class RoutineResult:
 
     rows: Tensor
     """Their models (n, P), which become `federation.local`."""
-    shared: Tensor | None = None
+    shared_values: Tensor | None = None
     """Shared parameters (n, d_s) whose change they upload; None: those of `rows`."""
     kept: dict[str, Tensor] = field(default_factory=dict)
     """New rows (n, ...) of these clients in the method's state, by the name of the field."""

@@ -19,7 +19,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.secure.updates import Crowd, UpdateGrid
 from plfl.federated.session import Session
-from plfl.training.task import Engine, LocalTask, Minibatches, Terms, TrackedRows
+from plfl.training.work import Engine, LocalWork, Minibatches, StepChanges, TrackedRows
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Cohort:
         self.most_steps = int(self.steps.max())
         self.objective = data.task.objective(data.settings.loss, instructions.term)
         # What the clients have after their steps, filled in part by part.
-        width = (len(clients), f.channel.shared if are_staying else 0)
+        width = (len(clients), f.channel.shared_count if are_staying else 0)
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self.update = f.initial.new_empty(width)
         self.gradients = None if instructions.gradients == "none" else f.initial.new_empty(width)
@@ -54,7 +54,11 @@ class Cohort:
         instructions, f = self.instructions, self.f
         keeps = f.moments.mode != "reset"
         pulls = instructions.pulls or bool(f.client_opt.proximal)
-        conditions = (f.shared if keeps or pulls else None, instructions.frozen, instructions.pull)
+        conditions = (
+            f.shared_mask if keeps or pulls else None,
+            instructions.frozen,
+            instructions.pull,
+        )
         per_client = (instructions.constant, instructions.step_offset, instructions.term)
         return (
             f.client_opt,
@@ -89,7 +93,7 @@ class Cohort:
 
 def broadcast(f: Federation, t: int, clients: Tensor) -> TrainInstructions:
     """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
-    if not f.channel.shared:
+    if not f.channel.shared_count:
         return f.method.without_server(f, clients) or TrainInstructions(f.x0[None])
     if f.channel.coder is not None:
         f.channel.coder.begin(t)
@@ -98,11 +102,11 @@ def broadcast(f: Federation, t: int, clients: Tensor) -> TrainInstructions:
 
 def aggregate(f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
     """Let `clients` (n,) send the `result` of round `t`, and the server step."""
-    if f.adds_masked and f.channel.shared:
+    if f.adds_masked and f.channel.shared_count:
         _aggregate_masked(f, t, clients, result.update)
     elif f.privacy is not None:
         f.privacy.aggregate(f.channel, f.server, t, clients, result.update)
-    elif f.channel.shared:
+    elif f.channel.shared_count:
         f.method.aggregate(f, f.state, t, clients, result)
 
 
@@ -150,26 +154,26 @@ class _Part:
         """Whether it holds the last clients of its cohort."""
         return bool(self.index.stop == len(self.cohort.clients))
 
-    def begin(self, engine: Engine) -> LocalTask:
+    def begin(self, engine: Engine) -> LocalWork:
         """Make the work of these clients, according to the method's instructions, and keep their
         `start` for `take`."""
         f, cohort, instructions = self.f, self.cohort, self.instructions
         self.start = f.models(self.clients, self._rows_of(instructions.start))
         average = f.average and f.average.map(lambda rows: rows[self.clients])
         summed = torch.zeros_like(self.start) if instructions.gradients == "steps" else None
-        task = LocalTask(
+        work = LocalWork(
             optimiser=f.client_opt,
             rows=self.start.clone(),
             minibatches=self._minibatches(engine),
-            moments=f.moments.copy_of(self.clients, f.shared),
-            shared=f.shared,
+            moments=f.moments.copy_of(self.clients, f.shared_mask),
+            shared_mask=f.shared_mask,
             objective=cohort.objective,
             clip=f.settings.clip,
             steps=None if cohort.has_equal_steps else cohort.steps[self.index],
-            terms=self._terms(),
+            changes=self._changes(),
             tracked_rows=TrackedRows(average, summed),
         )
-        return _with_offset_first(task) if instructions.offset_first else task
+        return _with_offset_first(work) if instructions.offset_first else work
 
     def _minibatches(self, engine: Engine) -> Minibatches:
         """The minibatches of the round, without the first ones that the method skips."""
@@ -180,10 +184,10 @@ class _Part:
         used_minibatches = minibatches.map(lambda x: x[:, skip:])
         return replace(used_minibatches, targets=self._targets(engine, used_minibatches.starts))
 
-    def _terms(self) -> Terms:
+    def _changes(self) -> StepChanges:
         """The terms of the instructions, as values of all P parameters."""
         f, instructions = self.f, self.instructions
-        return Terms(
+        return StepChanges(
             pull=f.full(instructions.pull * torch.ones_like(f.x0)) if instructions.pulls else None,
             constant=self._full(instructions.constant),
             step_offset=self._full(instructions.step_offset),
@@ -213,80 +217,90 @@ class _Part:
             instructions.term, teacher_outputs, targets, self.clients
         )
 
-    def take(self, task: LocalTask, losses: Tensor) -> None:
-        """Store what the clients have after the `task`, and their mean losses (n,)."""
+    def take(self, work: LocalWork, losses: Tensor) -> None:
+        """Store what the clients have after the `work`, and their mean losses (n,)."""
         cohort, f, rows = self.cohort, self.f, self.index
         cohort.losses[rows] = losses
         if not cohort.are_staying:
             return
         if self.instructions.offset_first:
-            _shift(task, -1)
-        steps, average = cohort.steps[rows], task.tracked_rows.average
-        self._keep(task.rows, task.rows[:, f.columns])
-        f.moments.keep(self.clients, task.moments.state, steps)
+            _shift(work, -1)
+        steps, average = cohort.steps[rows], work.tracked_rows.average
+        self._keep(work.rows, work.rows[:, f.columns])
+        f.moments.keep(self.clients, work.moments.state, steps)
         if f.average and average:
             f.average.rows[self.clients] = average.rows
             f.average.steps[self.clients] += steps[:, None]
         if cohort.gradients is not None:
-            cohort.gradients[rows] = self._gradients(task)[:, f.columns]
+            cohort.gradients[rows] = self._gradients(work)[:, f.columns]
 
-    def _gradients(self, task: LocalTask) -> Tensor:
-        """Mean gradients (n, P): of the steps of the `task`, or else all at the start."""
+    def _gradients(self, work: LocalWork) -> Tensor:
+        """Mean gradients (n, P): of the steps of the `work`, or else all at the start."""
         cohort, steps = self.cohort, self.cohort.steps[self.index]
-        if task.tracked_rows.gradients is not None:
-            return task.tracked_rows.gradients / steps[:, None]
+        if work.tracked_rows.gradients is not None:
+            return work.tracked_rows.gradients / steps[:, None]
         first = cohort.most_steps if cohort.has_equal_steps else steps
         skip = self.instructions.skip
         return self.f.client_data.gradients(self.start, self.clients, cohort.t, first, skip)
 
-    def _keep(self, rows: Tensor, shared: Tensor) -> None:
-        """Keep the models `rows` (n, P), and the change to their `shared` part (n, d_s)."""
+    def _keep(self, rows: Tensor, shared_values: Tensor) -> None:
+        """Keep the models `rows` (n, P), and the change to their `shared_values` (n, d_s)."""
         self.f.local[self.clients] = rows
         start_values = self.start[:, self.f.columns]
-        torch.sub(shared, start_values, out=self.cohort.update[self.index])
+        torch.sub(shared_values, start_values, out=self.cohort.update[self.index])
 
     def run(self, engine: Engine) -> None:
         """Let the method's routine train these clients, and store the results."""
         cohort, f, routine = self.cohort, self.f, self.instructions.routine
         assert routine is not None
         self.start = f.models(self.clients, self._rows_of(self.instructions.start))
-        selection = (routine.minibatches, self.index, cohort.are_staying)
-        session = Session(f, engine, cohort.t, self.clients, self.start, *selection)
+        session = Session(
+            f,
+            engine,
+            cohort.t,
+            self.clients,
+            self.start,
+            routine.minibatches,
+            self.index,
+            cohort.are_staying,
+        )
         result = routine.run(session)
         cohort.losses[self.index] = session.loss
         cohort.steps[self.index] = session.steps
         if not cohort.are_staying:
             return
-        shared = result.rows[:, f.columns] if result.shared is None else result.shared
-        self._keep(result.rows, shared)
+        shared_values = result.shared_values
+        self._keep(
+            result.rows, result.rows[:, f.columns] if shared_values is None else shared_values
+        )
         for name, rows in result.kept.items():
             getattr(f.state, name)[self.clients] = rows
 
 
-def _with_offset_first(task: LocalTask) -> LocalTask:
-    """The same task, with each step's offset added before the step although engines add it
+def _with_offset_first(work: LocalWork) -> LocalWork:
+    """The same work, with each step's offset added before the step although engines add it
     afterwards.
 
     The models start at y + offset, so each gradient is taken at a shifted point. The offset after
     the last step is one too many: `take` subtracts it. A constant corrects the terms that pull
     towards the start, because the start has moved by the offset.
     """
-    offset, pull, constant = task.terms.step_offset, task.terms.pull, task.terms.constant
+    offset, pull, constant = work.changes.step_offset, work.changes.pull, work.changes.constant
     assert offset is not None
-    _shift(task, 1)
-    pulls = task.optimiser.proximal * task.shared.to(task.rows.dtype)
+    _shift(work, 1)
+    pulls = work.optimiser.proximal * work.shared_mask.to(work.rows.dtype)
     pulls = pulls if pull is None else pulls + pull
     if not pulls.any():
-        return task
+        return work
     pull_back = pulls * offset
-    return task.with_terms(constant=pull_back if constant is None else constant + pull_back)
+    return work.with_changes(constant=pull_back if constant is None else constant + pull_back)
 
 
-def _shift(task: LocalTask, times: int) -> None:
+def _shift(work: LocalWork, times: int) -> None:
     """Add `times` offsets of a step to the models and to their averages."""
-    offset, average = task.terms.step_offset, task.tracked_rows.average
+    offset, average = work.changes.step_offset, work.tracked_rows.average
     assert offset is not None
-    task.rows.add_(offset, alpha=times)
+    work.rows.add_(offset, alpha=times)
     if average is not None:
         average.rows.add_(offset, alpha=times)
 
@@ -331,10 +345,10 @@ def _train(parts: list[_Part], engine: Engine) -> None:
     if parts[0].cohort.instructions.routine is not None:
         parts[0].run(engine)
         return
-    task = LocalTask.concat([part.begin(engine) for part in parts])
-    losses = engine.train(task)
+    work = LocalWork.concat([part.begin(engine) for part in parts])
+    losses = engine.train(work)
     first = 0
     for part in parts:
         rows = slice(first, first + len(part))
-        part.take(task.select(rows), losses[rows])
+        part.take(work.select(rows), losses[rows])
         first = rows.stop

@@ -15,7 +15,7 @@ from plfl.federated.clock import RoundTimes
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.optimizers.client import ClientOpt
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
     stacks: dict[tuple[ClientOpt, bytes], list[Federation]] = {}
     for f in federations:
         # Only a proximal term depends on which parameters are shared.
-        shared = f.shared.cpu().numpy().tobytes() if f.client_opt.proximal else b""
+        shared = f.shared_mask.cpu().numpy().tobytes() if f.client_opt.proximal else b""
         stacks.setdefault((f.client_opt, shared), []).append(f)
     return list(stacks.values())
 
@@ -72,11 +72,11 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
 def _draw_participants(f: Federation, t: int) -> Tensor:
     """Clients (n,) that take part in round `t`."""
     # If nothing is shared, the method has no say in who trains.
-    strata = f.method.strata(f, f.state) if f.channel.shared else None
+    strata = f.method.strata(f, f.state) if f.channel.shared_count else None
     drawn_clients = f.selection.draw(t, None if strata is None else strata.cpu().numpy())
     reached = drawn_clients[f.clock.available(t)[drawn_clients]]
     clients = torch.from_numpy(reached).to(f.local.device)
-    if not f.channel.shared:
+    if not f.channel.shared_count:
         return clients
     clients = f.method.select(f, f.state, t, clients)
     if f.adds_masked and 0 < len(clients) < FEWEST_MASKED:
@@ -88,7 +88,7 @@ def _draw_participants(f: Federation, t: int) -> Tensor:
 
 def _divide(f: Federation, t: int, participants: Tensor) -> list[Tensor]:
     """The participants (n,) in groups that train one after another in round `t`."""
-    is_grouped = f.channel.shared and len(participants)
+    is_grouped = f.channel.shared_count and len(participants)
     return f.method.groups(f, f.state, t, participants) if is_grouped else [participants]
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from plfl.interfaces.annotations import Federation
 from plfl.optimizers.client import ClientOpt
-from plfl.training.task import STANDING_OPTIMISER, Engine, LocalTask, Minibatches, TrackedRows
+from plfl.training.work import STANDING_OPTIMISER, Engine, LocalWork, Minibatches, TrackedRows
 
 
 class Session:
@@ -56,20 +56,20 @@ class Session:
         return self.losses / self.steps.clamp(min=1)
 
     def train(
-        self, rows: Tensor, first: int, steps: int, *, repeats: int = 1, **terms: Any
+        self, rows: Tensor, first: int, steps: int, *, repeats: int = 1, **changes: Any
     ) -> Tensor:
         """The models after local steps of the ClientOpt from `rows` (n, P), with fresh moments, on
         the minibatches from number `first` (from 0) on, with `repeats` on each.
 
-        `terms`: of the steps, named as the fields of `plfl.training.task.Terms`, as values for all
-        P parameters (`Federation.full`).
+        `changes`: of the steps, named as the fields of `plfl.training.work.StepChanges`, as values
+        for all P parameters (`Federation.full`).
         """
         if not steps:
             return rows.clone()
         minibatches = self.minibatches(first, steps).repeat(repeats)
-        task = self.task(self.f.client_opt, rows.clone(), minibatches).with_terms(**terms)
-        self.run(task, steps * repeats)
-        return task.rows
+        work = self.work_of(self.f.client_opt, rows.clone(), minibatches).with_changes(**changes)
+        self.run(work, steps * repeats)
+        return work.rows
 
     def stepping_clients(self, k: int) -> Tensor | None:
         """Mask (n,) of the clients that take step `k` of the round, from 0; None: all."""
@@ -89,14 +89,14 @@ class Session:
         minibatches = self.minibatches(minibatch, 1) if isinstance(minibatch, int) else minibatch
         gradients = torch.empty_like(rows) if mask is None else torch.zeros_like(rows)
         # Steps that stand still change the rows in place, but not their values.
-        task = self.task(STANDING_OPTIMISER, rows, minibatches)
-        self.run(replace(task, tracked_rows=TrackedRows(gradients=gradients)), 1, mask)
+        work = self.work_of(STANDING_OPTIMISER, rows, minibatches)
+        self.run(replace(work, tracked_rows=TrackedRows(gradients=gradients)), 1, mask)
         return gradients
 
     def features(self, rows: Tensor, first: int, number: int, layer: str) -> Tensor:
         """Features (n, number, W, B) of the models `rows` (n, P) on minibatches from number `first`
-        on, see `Engine.features_of`."""
-        return self.engine.features_of(rows, self.minibatches(first, number), layer)
+        on, see `Engine.hidden_features`."""
+        return self.engine.hidden_features(rows, self.minibatches(first, number), layer)
 
     def passes(
         self, purpose: str, epochs: float, most_steps: int | None
@@ -118,26 +118,26 @@ class Session:
         for i in range(len(self.start)) if mask is None else mask.nonzero()[:, 0].tolist():
             yield slice(i, i + 1)
 
-    def task(
+    def work_of(
         self,
         optimiser: ClientOpt,
         rows: Tensor,
         minibatches: Minibatches,
         moments: dict[str, Tensor] | None = None,
-    ) -> LocalTask:
+    ) -> LocalWork:
         """Steps that train `rows` (n, P) in place, with the study's loss; `moments`: None: fresh
         ones."""
         f = self.f
-        return f.client_data.task_of(optimiser, rows, minibatches, f.shared, moments=moments)
+        return f.client_data.work_of(optimiser, rows, minibatches, f.shared_mask, moments=moments)
 
-    def run(self, task: LocalTask, steps: int, mask: Tensor | None = None) -> None:
-        """Let the engine train a task of some `steps`; `mask`: (n,), of the clients that take them;
+    def run(self, work: LocalWork, steps: int, mask: Tensor | None = None) -> None:
+        """Let the engine do a work of some `steps`; `mask`: (n,), of the clients that take them;
         None: all."""
         if mask is None:
-            self.losses += steps * self.engine.train(task).to(self.losses)
+            self.losses += steps * self.engine.train(work).to(self.losses)
             self.steps += steps
         elif mask.any():
-            losses = self.engine.train(replace(task, steps=steps * mask.long()))
+            losses = self.engine.train(replace(work, steps=steps * mask.long()))
             self.losses += torch.where(mask, steps * losses.to(self.losses), 0)
             self.steps += steps * mask
 
@@ -164,18 +164,18 @@ class Learner:
             g = optimiser.decay_weights(y, g if pull is None else g + pull[block])
             optimiser.step(y, g, moments, self._steps_taken)
 
-    def train(self, minibatch: int, mask: Tensor | None = None, **terms: Any) -> None:
+    def train(self, minibatch: int, mask: Tensor | None = None, **changes: Any) -> None:
         """Take the next step on the minibatch of this number, from 0, of the round. `mask`:
-        (n,), of the clients that take it; None: all. `terms`: as in `Session.train`."""
+        (n,), of the clients that take it; None: all. `changes`: as in `Session.train`."""
         session = self._session
         minibatches = session.minibatches(minibatch, 1)
-        task = session.task(self._optimiser, self.rows, minibatches, self._moments)
-        task.moments.steps.fill_(self._steps_taken)
+        work = session.work_of(self._optimiser, self.rows, minibatches, self._moments)
+        work.moments.steps.fill_(self._steps_taken)
         self._steps_taken += 1
-        session.run(task.with_terms(constant=self._pull(), **terms), 1, mask)
+        session.run(work.with_changes(constant=self._pull(), **changes), 1, mask)
 
     def _pull(self) -> Tensor | None:
         """The proximal term (n, P) of the ClientOpt in a gradient, if it has one."""
         if not self._optimiser.proximal:
             return None
-        return self._optimiser.proximal * self._session.f.shared * (self.rows - self._start)
+        return self._optimiser.proximal * self._session.f.shared_mask * (self.rows - self._start)

@@ -132,7 +132,7 @@ class TreeGrower:
         """
         x, windows = (
             self.data.public_values(self.bins).astype(np.float32),
-            self.data.windows.numpy(),
+            self.data.window_counts.numpy(),
         )
         for o, (loss, _) in enumerate(self.losses):
             part = ClientWindows(x, np.zeros(len(x)))

@@ -124,7 +124,7 @@ def pairs(
                 client,
                 f"no reading after {model.local_time(after, client)} has a forecast of "
                 f"{model.name}",
-                f"give more readings: a forecast reads the {model.look_back} readings before it",
+                f"give more readings: a forecast reads the {model.rows_needed} readings before it",
             )
         )
     return table

@@ -118,12 +118,16 @@ class OwnSteps:
         """Parameters (1, P) after this number of passes over all windows."""
         if epochs == 0:
             return self.start[None]
-        return self._calibrate(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
+        return self._calibrate(self.trainer.series_dataset, epochs).cpu().numpy().astype(np.float32)
 
     def choose_passes(self) -> int:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
         day, after training on the readings before it; 0 if there are too few."""
-        part, task, engine = _with_held(self.trainer.series), self.trainer.task, self.trainer.engine
+        part, task, engine = (
+            _with_held(self.trainer.series_dataset),
+            self.trainer.task,
+            self.trainer.engine,
+        )
         first, cut = part.view.bounds[0, :2].tolist()
         if cut == first or not len(starts := part.starts(0, "validation")):
             return 0
@@ -135,7 +139,7 @@ class OwnSteps:
             (outputs,) = engine.predict(model, [torch.from_numpy(starts).to(engine.device)])
             forecasts = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
             scores = task.scores(part, 0, "validation", forecasts)
-            errors[epochs] = float(scores[task.own_selection])
+            errors[epochs] = float(scores[task.own_choosing_score])
         return list(errors)[int(np.nanargmin([*errors.values()]))]
 
     @property

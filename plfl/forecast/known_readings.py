@@ -216,7 +216,7 @@ class KnownReadings:
         """What there is to know, by client, about the time between the known readings and the
         new ones, and about the scale of these; see `describe_gap` and `describe_scale`."""
         model = self.models.any_model
-        look_back = model.look_back * pd.Timedelta(minutes=model.interval)
+        look_back = model.rows_needed * pd.Timedelta(minutes=model.interval)
         texts = {}
         for client in filter(self.study_readings.__contains__, tables):
             loads = tables[client]["load"], self._known_readings(client)["load"]

@@ -71,7 +71,7 @@ class ForecastModel(MeterFiles):
     """The models of a cell's clients after its last round, with all that a forecast needs."""
 
     @property
-    def look_back(self) -> int:
+    def rows_needed(self) -> int:
         """Rows that a forecast needs, including the last reading. If a series is shorter, lags
         before its first row are replaced by the last load, as in training. So are lags in a gap
         (`fills_lags` of `predict`)."""
@@ -205,7 +205,7 @@ class ForecastModel(MeterFiles):
             raise DataError(
                 Problem(
                     client,
-                    f"{self.name} reads {self.look_back} readings before a forecast, and the "
+                    f"{self.name} reads {self.rows_needed} readings before a forecast, and the "
                     "file has too few of them",
                     "add earlier ones",
                 )
@@ -295,7 +295,7 @@ class ForecastModel(MeterFiles):
         self._check(frame, client)
         windows = self._windows(frame, client)
         table, dataset, last = windows
-        values, rows = table.to_numpy(float), self.look_back
+        values, rows = table.to_numpy(float), self.rows_needed
         values = np.concatenate([np.full((rows, values.shape[1]), np.nan), values])
         read = last[:, None] + 1 + np.arange(rows + self._count_later_rows)
         stamps = table.index.to_numpy("datetime64[s]")
@@ -338,7 +338,7 @@ class ForecastModel(MeterFiles):
             "task": self.study.task.settings,
             "output": "kWh per interval",
         }
-        program = program_of(self, client, row, self.look_back, self._widths(client, model))
+        program = program_of(self, client, row, self.rows_needed, self._widths(client, model))
         export(Path(path), program, self._count_later_rows, about)
 
     @property
@@ -358,13 +358,13 @@ class ForecastModel(MeterFiles):
         assembled = assemble(frame[self.reading_columns].reindex(stamps), self.columns)
         settings = self.study.windows, self.scalings[client]
         dataset = build_later(client, assembled, *settings, fills_lags=fills_lags)
-        if len(known_rows) < self.look_back:
+        if len(known_rows) < self.rows_needed:
             log.warning(
                 "%s: a forecast reads the last %d readings, and the files have %d; the last one "
                 "stands for those that are missing",
-                *(client, self.look_back, len(known_rows)),
+                *(client, self.rows_needed, len(known_rows)),
             )
-        reach = dataset.look_back if early else self.look_back
+        reach = dataset.look_back if early else self.rows_needed
         needed_rows = min(reach, max(len(known_rows), dataset.look_back))
         last = np.arange(needed_rows - 1, len(known_rows))
         last = last[dataset.is_readable[last]]
@@ -508,7 +508,7 @@ class ForecastModel(MeterFiles):
         if not forecasts.empty:
             self._report_gaps(table, forecasts, client)
             first = int(table.index.searchsorted(forecasts["made_at"].min()))
-            self._report_outside(table[max(0, first - self.look_back + 1) :].loc[since:], client)
+            self._report_outside(table[max(0, first - self.rows_needed + 1) :].loc[since:], client)
 
     def _report_gaps(self, table: pd.DataFrame, forecasts: pd.DataFrame, client: str) -> None:
         """Report that lags of forecasts are in a gap."""
@@ -520,7 +520,7 @@ class ForecastModel(MeterFiles):
             log.warning(
                 "%s: some of the last %d readings that a forecast reads are in a gap; the last one "
                 "stands for those that are missing",
-                *(client, self.look_back),
+                *(client, self.rows_needed),
             )
 
     def _report_outside(self, table: pd.DataFrame, client: str) -> None:

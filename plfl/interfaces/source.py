@@ -24,7 +24,7 @@ CC_BY = "https://spdx.org/licenses/CC-BY-4.0"
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The origin of data: what they are, where they come from, and under which licence."""
 
     label: str
@@ -49,7 +49,7 @@ class Source(Algorithm):
 
     examples: ClassVar[str] = "loads"
     """The kind of its examples, in one word. A task names the kind that it needs alike."""
-    origin: ClassVar[Origin]
+    provenance: ClassVar[Provenance]
     """The origin of the data."""
     blocks: ClassVar[Mapping[str, type[Section]]] = {}
     """Blocks of keys that a source of a plug-in adds to `data`, by name. Sources that share a block

@@ -40,9 +40,9 @@ class Task(Selectable):
     """Whether all models are scored on the same windows: slow, so local ones at the end only."""
     has_labels: ClassVar[bool] = False
     """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
-    selection: ClassVar[str]
+    choosing_score: ClassVar[str]
     """The score, smaller is better, whose mean on validation chooses hyperparameters and cells."""
-    own_selection: ClassVar[str]
+    own_choosing_score: ClassVar[str]
     """The score, smaller is better, by which a client chooses among its own models; finite if and
     only if all predictions are."""
 

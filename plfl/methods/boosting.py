@@ -180,9 +180,9 @@ class Boosting(Method):
 
     def _count_shared(self, f: Federation, t: int) -> int:
         """The number of shared trees after round t."""
-        if f.shared.all():
+        if f.shared_mask.all():
             return t
-        return min(t, f.layout.shapes["body.value"][1]) if f.shared.any() else 0
+        return min(t, f.layout.shapes["body.value"][1]) if f.shared_mask.any() else 0
 
     def without_server(self, f: Federation, clients: Tensor) -> TrainInstructions:
         return self._instructions(f, None, clients, f.x0[None])
@@ -192,7 +192,7 @@ class Boosting(Method):
     ) -> TrainInstructions:
         watch = partial(self._watch, f, state, t - 1) if 0 < t == self._count_shared(f, t) else None
         # A tree reads all windows of a client.
-        steps = f.client_data.windows[clients] / f.settings.batch_size
+        steps = f.client_data.window_counts[clients] / f.settings.batch_size
         routine = Routine(partial(self._grow, state), 0, together=True, watch=watch)
         return TrainInstructions(start, steps=steps, routine=routine)
 
@@ -223,7 +223,7 @@ class Boosting(Method):
         purpose = f"tree/{session.t}"
         with _known_counts(state) as counts:
             losses = grower.add(rows, clients, tree, channel, grows, noise, purpose, counts)
-        session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
+        session.steps = f.client_data.window_counts[session.clients] / f.settings.batch_size
         session.losses = losses.to(session.steps) * session.steps
         return RoutineResult(rows.to(session.start))
 
@@ -237,7 +237,7 @@ class Boosting(Method):
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
         """Trees of clients that join after the rounds, if the others have own ones, too."""
-        if f.method is self or f.shared.all():
+        if f.method is self or f.shared_mask.all():
             return None
         leaf_limit = f.layout.shapes["head.value"][1]
         number = leaf_limit if self.own is None else min(self.own, leaf_limit)

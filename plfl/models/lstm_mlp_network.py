@@ -179,16 +179,16 @@ class LstmMlpNetwork:
         self,
         rows: Tensor,
         kept: Activations,
-        forecast: Tensor,
-        features: dict[str, Tensor],
+        by_output: Tensor,
+        by_feature: dict[str, Tensor],
         out: Tensor,
     ) -> None:
         """Write the gradient of a loss with respect to the models `rows` (S, P) of a forward pass
-        into `out` (S, P). `forecast` and `features` are the gradients of the loss with respect to
-        the forecasts, in their shape, and, if the loss uses them, to `states` and `penultimate` of
-        `kept`."""
+        into `out` (S, P). `by_output` and `by_feature` are the gradients of the loss with respect
+        to the forecasts, in their shape, and, if the loss uses them, to `states` and `penultimate`
+        of `kept`."""
         p, gradient_views = self.layout.views(rows), self.layout.views(out)
-        d = forecast[:, None] if self.outputs == 1 else forecast.mT
+        d = by_output[:, None] if self.outputs == 1 else by_output.mT
         if self.absolute:
             d = d * kept.sums[-1].sign()
         last = len(self.mlp)
@@ -200,10 +200,10 @@ class LstmMlpNetwork:
             torch.bmm(d, kept.inputs[layer].mT, out=gradient_views[f"mlp.{layer}.weight"])
             torch.sum(d, -1, out=gradient_views[f"mlp.{layer}.bias"])
             d = torch.bmm(p[f"mlp.{layer}.weight"].mT, d)
-            if layer == last and "penultimate" in features:
-                d = d + features["penultimate"]
-        if "states" in features:
-            d = d + features["states"]
+            if layer == last and "penultimate" in by_feature:
+                d = d + by_feature["penultimate"]
+        if "states" in by_feature:
+            d = d + by_feature["states"]
         _lstm(p["lstm.weight_hh"], kept, d.view_as(kept.cells), gradient_views)
 
 

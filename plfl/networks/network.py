@@ -107,14 +107,14 @@ class Network(Protocol):
         """The forecasts of models (S, P) in training for `inputs`, `sequence` and `covariates`, and
         what the backward pass needs. `features`: whether the loss reads features, which are then
         fields of the second result, as are `buffers`, if the model has any. `keys`: see
-        `plfl.training.task.Minibatches`."""
+        `plfl.training.work.Minibatches`."""
 
     def backward_pass(
-        self, rows: Tensor, kept: Any, forecast: Tensor, features: TensorsByName, out: Tensor
+        self, rows: Tensor, kept: Any, by_output: Tensor, by_feature: TensorsByName, out: Tensor
     ) -> None:
         """Write the gradient of a loss with respect to the models `rows` of a forward pass into
-        `out` (S, P), given its gradients with respect to the forecasts and, by name, to features in
-        `kept`."""
+        `out` (S, P), given its gradients `by_output`, with respect to the forecasts, and
+        `by_feature`, by name, with respect to features in `kept`."""
 
 
 class Buildable(Protocol):
@@ -351,13 +351,13 @@ class ModuleNetwork:
         self,
         rows: Tensor,
         kept: PassState | RowPasses,
-        forecast: Tensor,
-        features: TensorsByName,
+        by_output: Tensor,
+        by_feature: TensorsByName,
         out: Tensor,
     ) -> None:
-        if features:
-            forecast = torch.cat([forecast, features["penultimate"].mT], -1)
-        gradients = kept.gradients(forecast)
+        if by_feature:
+            by_output = torch.cat([by_output, by_feature["penultimate"].mT], -1)
+        gradients = kept.gradients(by_output)
         for view, gradient in zip(self.layout.views(out).values(), gradients, strict=True):
             view.copy_(gradient)
         out[:, self.layout.buffer_columns] = 0

@@ -256,7 +256,7 @@ def _describe(
             "sha256": sha256(path),
         }
         files[name] = crate.add_file(path, name, properties=about_file)
-    origin = study.data.source_class.origin
+    origin = study.data.source_class.provenance
     licence_fields = {"license": licence(origin.licence)} if origin.licence else {}
     digests: dict[str, str] = {}
     for place in places:

@@ -26,9 +26,9 @@ class LoadTask(Task):
     found on the validation set, see `plfl.tasks.conformal`.
     """
 
-    selection = "mase"
+    choosing_score = "mase"
     # The MASE differs from it only by a factor, but is undefined if the load never changes.
-    own_selection = "mae"
+    own_choosing_score = "mae"
 
     @property
     def shares(self) -> dict[str, float]:

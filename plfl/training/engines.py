@@ -12,7 +12,7 @@ from plfl.layout import KernelForm
 from plfl.networks.network import Network
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 
 log = logging.getLogger(__name__)
 

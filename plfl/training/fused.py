@@ -37,7 +37,7 @@ from plfl.training.native.compile import (
 )
 from plfl.training.native.flags import BUILDS
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask, Minibatches
+from plfl.training.work import LocalWork, Minibatches
 
 log = logging.getLogger(__name__)
 
@@ -104,82 +104,82 @@ class Fused:
     def is_random(self) -> bool:
         return False  # none of the kernel's layers is
 
-    def most_models(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, work: Callable[[], LocalWork]) -> int:
         """See `MODELS_PER_BLOCK`."""
         return MODELS_PER_BLOCK * self.threads
 
-    def train(self, task: LocalTask) -> Tensor:
+    def train(self, work: LocalWork) -> Tensor:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
         MemoryError: there is not enough memory for each thread's copy of a model."""
         rule, steps_taken, loss = (
-            _rule(task.optimiser),
-            _steps_taken(task),
-            task.objective.loss.name,
+            _rule(work.optimiser),
+            _steps_taken(work),
+            work.objective.loss.name,
         )
         if rule is None or steps_taken is None or loss not in _LOSSES:
             feature = "parameters that have taken unequal numbers of steps"
             if loss not in _LOSSES:
                 feature = f"the loss {loss}"
             elif rule is None:
-                feature = task.optimiser.name
+                feature = work.optimiser.name
             leave_to_stacked(feature)
-            return self._stacked.train(task)
-        S, K, B = task.minibatches.starts.shape
-        fresh = task.optimiser.init(task.rows[:1])
+            return self._stacked.train(work)
+        S, K, B = work.minibatches.starts.shape
+        fresh = work.optimiser.init(work.rows[:1])
         # Without a state the kernel begins with zeros.
         if any(x.any() for x in fresh.values()):
-            task = task.with_state()
+            work = work.with_state()
         losses, rules = torch.empty(S, dtype=torch.float64), (_Rule * S)(*[rule] * S)
-        trained_arrays, models = _trained_arrays(task), (S, self._parameters)
+        trained_arrays, models = _trained_arrays(work), (S, self._parameters)
         changed_arrays = {n: self._numbers(x, models) for n, x in trained_arrays.items()}
-        fields = self._step_arguments(task) | self._term_arguments(task) | changed_arrays
+        fields = self._step_arguments(work) | self._change_arguments(work) | changed_arrays
         fields |= {"taken": steps_taken, "losses": losses}
         values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in fields.items()}
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads}
         job = _Training(**sizes, rules=addressof(rules), **values)
-        self._run("plfl_train", job, task.minibatches.starts)
+        self._run("plfl_train", job, work.minibatches.starts)
         for name, x in trained_arrays.items():
             x.copy_(changed_arrays[name])
         return losses
 
-    def _step_arguments(self, task: LocalTask) -> dict[str, Tensor | float]:
+    def _step_arguments(self, work: LocalWork) -> dict[str, Tensor | float]:
         """The arrays and numbers of a task that are about its steps, by the kernel's names."""
-        S, K, B = task.minibatches.starts.shape
-        minibatches, (loss, scale) = task.minibatches, task.objective
+        S, K, B = work.minibatches.starts.shape
+        minibatches, (loss, scale) = work.minibatches, work.objective
         fields: dict[str, Tensor | float] = {
             "starts": self._windows_of(minibatches.starts),
-            "shared": _mask(task.shared, self._parameters),
+            "shared": _mask(work.shared_mask, self._parameters),
             "loss": _LOSSES.index(loss.name),
             "loss_scale": scale,
-            "clip": task.clip or 0.0,
+            "clip": work.clip or 0.0,
         }
         if isinstance(loss, Pinball):
             fields["quantiles"] = len(loss.levels)
             fields["levels"] = torch.tensor(loss.levels, dtype=self.dtype)
         if minibatches.targets is not None:
             fields["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
-        if task.steps is not None:
-            fields["row_steps"] = _steps(task.steps, S, K)
-        if (average := task.tracked_rows.average) is not None:
+        if work.steps is not None:
+            fields["row_steps"] = _steps(work.steps, S, K)
+        if (average := work.tracked_rows.average) is not None:
             fields["averaged"] = average.steps.double().expand(S, 1).contiguous()
             fields["limit"] = average.decay
         return fields
 
-    def _term_arguments(self, task: LocalTask) -> dict[str, Tensor | float]:
-        """As `_step_arguments`, for the terms."""
-        (S, K, B), P, terms = task.minibatches.starts.shape, self._parameters, task.terms
+    def _change_arguments(self, work: LocalWork) -> dict[str, Tensor | float]:
+        """As `_step_arguments`, for the changes."""
+        (S, K, B), P, changes = work.minibatches.starts.shape, self._parameters, work.changes
         fields: dict[str, Tensor | float] = {}
-        if terms.pull is not None:
-            fields["pull"] = self._numbers(terms.pull, (P,))
-        if terms.constant is not None:
-            fields["constant"] = self._numbers(terms.constant, (S, P))
-        if terms.step_offset is not None:
-            fields["step_offset"] = self._numbers(terms.step_offset, (S, P))
-        if terms.frozen is not None:
-            fields["frozen"] = _mask(terms.frozen, P)
-        if terms.by_feature is not None:
-            layer, width = self._layer(terms.features)
-            fields["by_feature"] = self._numbers(terms.by_feature, (S, K, width, B))
+        if changes.pull is not None:
+            fields["pull"] = self._numbers(changes.pull, (P,))
+        if changes.constant is not None:
+            fields["constant"] = self._numbers(changes.constant, (S, P))
+        if changes.step_offset is not None:
+            fields["step_offset"] = self._numbers(changes.step_offset, (S, P))
+        if changes.frozen is not None:
+            fields["frozen"] = _mask(changes.frozen, P)
+        if changes.by_feature is not None:
+            layer, width = self._layer(changes.layer)
+            fields["by_feature"] = self._numbers(changes.by_feature, (S, K, width, B))
             fields["layer"] = layer
         return fields
 
@@ -212,8 +212,8 @@ class Fused:
         """The inputs of row s's last layer for the windows `starts[s]`, computed by `Stacked`."""
         return self._stacked.penultimate(rows, starts)
 
-    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
-        """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`."""
+    def hidden_features(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
+        """Features (S, K, W, B) of each row for its minibatches, see `Engine.hidden_features`."""
         (S, K, B), (number, width) = minibatches.starts.shape, self._layer(layer)
         features = torch.empty((S, K, width, B), dtype=self.dtype)
         models = self._numbers(rows, (S, self._parameters))
@@ -274,11 +274,11 @@ def _rows_at(table: RowTable, rows: NDArray[np.int64]) -> NDArray[np.float32]:
     return filled
 
 
-def _trained_arrays(task: LocalTask) -> dict[str, Tensor]:
+def _trained_arrays(work: LocalWork) -> dict[str, Tensor]:
     """The tensors of a task that the kernel changes, by the kernel's names."""
-    tracked = task.tracked_rows
-    tensors = {"theta": task.rows}
-    tensors |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
+    tracked = work.tracked_rows
+    tensors = {"theta": work.rows}
+    tensors |= {_KERNEL_STATE[name]: x for name, x in work.moments.state.items()}
     if tracked.average is not None:
         tensors["average"] = tracked.average.rows
     if tracked.gradients is not None:
@@ -300,14 +300,16 @@ def _steps(steps: Tensor, row_count: int, most_steps: int) -> Tensor:
     return steps.to(torch.int64).contiguous()
 
 
-def _steps_taken(task: LocalTask) -> Tensor | None:
+def _steps_taken(work: LocalWork) -> Tensor | None:
     """Steps (S, 2) that led to the state of the shared and of the other parameters of each row;
     None if they differ within one of the two."""
-    steps_taken = task.moments.steps.to(torch.int64).expand(len(task.rows), -1)
+    steps_taken = work.moments.steps.to(torch.int64).expand(len(work.rows), -1)
     if steps_taken.shape[1] == 1:
         return steps_taken.expand(-1, 2).contiguous()
     parts = [
-        part for mask in (task.shared, ~task.shared) if (part := steps_taken[:, mask]).shape[1]
+        part
+        for mask in (work.shared_mask, ~work.shared_mask)
+        if (part := steps_taken[:, mask]).shape[1]
     ]
     if any((part != part[:, :1]).any() for part in parts):
         return None

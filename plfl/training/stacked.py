@@ -18,7 +18,7 @@ from plfl.data.computed import RowTable, kept_rows
 from plfl.data.examples import Examples
 from plfl.networks.network import Network
 from plfl.training.gpu import Graphs, Step, make_convolutions_exact, memory_of
-from plfl.training.task import STANDING_OPTIMISER, LocalTask, Minibatches, sums
+from plfl.training.work import STANDING_OPTIMISER, LocalWork, Minibatches, sums
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,8 @@ def comparable(
     the largest one.
 
     `templates`: inputs of `Network.forward_pass` with the sizes and type of the training, but any
-    number of rows; `features`: those that the loss reads, see `Engine.features_of`; empty: none.
+    number of rows; `features`: those that the loss reads, see `Engine.hidden_features`; empty:
+    none.
     """
     largest_size = sizes[-1]
     random = torch.Generator().manual_seed(0)
@@ -162,13 +163,13 @@ class Stacked:
     def is_random(self) -> bool:
         return self.network.is_random
 
-    def most_models(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, work: Callable[[], LocalWork]) -> int:
         """Several stacks, or as many as fit into the memory of a GPU."""
-        return 4 * self.sizes[-1] if self.memory is None else self._sizes_in_memory(task())[1]
+        return 4 * self.sizes[-1] if self.memory is None else self._sizes_in_memory(work())[1]
 
-    def _sizes_in_memory(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
+    def _sizes_in_memory(self, work: LocalWork) -> tuple[tuple[int, ...], int]:
         """Sizes of stacks that fit into the memory, and the models that fit, by a measured step."""
-        templates = self.inputs(task.minibatches.starts[:1, 0])
+        templates = self.inputs(work.minibatches.starts[:1, 0])
         if not self.network.can_stack(self.sizes[0], *templates):
             return ROW_BY_ROW, self.sizes[-1]
         if self.memory is None:
@@ -176,20 +177,20 @@ class Stacked:
 
         def step(size: int) -> None:
             copies = torch.zeros(size, dtype=torch.int64, device=self.device)
-            Stack(self, task.select(copies), True).take_step()
+            Stack(self, work.select(copies), True).take_step()
 
-        parts = (task.minibatches, task.terms, task.tracked_rows)
+        parts = (work.minibatches, work.changes, work.tracked_rows)
         field_names = [
             name for part in parts for name, value in vars(part).items() if value is not None
         ]
-        form = (task.optimiser.name, task.minibatches.starts.shape[-1], *field_names)
+        form = (work.optimiser.name, work.minibatches.starts.shape[-1], *field_names)
         return self.memory.sizes_in_memory("a local step", form, self.sizes, step)
 
-    def train(self, task: LocalTask) -> Tensor:
-        fresh = not task.moments.steps.any()
+    def train(self, work: LocalWork) -> Tensor:
+        fresh = not work.moments.steps.any()
         losses = []
-        for rows, size in split(len(task.rows), self.stack_sizes(task)):
-            part = stack = task.select(rows)
+        for rows, size in split(len(work.rows), self.stack_sizes(work)):
+            part = stack = work.select(rows)
             if size > len(part.rows):
                 numbers = torch.arange(size, device=self.device)
                 stack = part.select(numbers.clamp(max=len(part.rows) - 1))
@@ -199,10 +200,10 @@ class Stacked:
                     target.copy_(source[: len(target)])
         return torch.cat(losses)
 
-    def stack_sizes(self, task: LocalTask) -> tuple[int, ...]:
+    def stack_sizes(self, work: LocalWork) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
-        layer, (fitting, _) = task.terms.features, self._sizes_in_memory(task)
-        minibatches = task.minibatches
+        layer, (fitting, _) = work.changes.layer, self._sizes_in_memory(work)
+        minibatches = work.minibatches
         kind = (minibatches.starts.shape[-1], layer, fitting)
         if fitting == ROW_BY_ROW:
             return ROW_BY_ROW
@@ -267,25 +268,25 @@ class Stacked:
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        features = []
+        hidden_features = []
         for s, windows in enumerate(starts):
             row, parts = rows[s : s + 1], []
             for block in windows.split(FEATURE_WINDOWS):
                 _, state = self.network.forward_pass(row, *self.inputs(block[None]), features=True)
                 parts.append(state.penultimate[0].mT)
-            features.append(torch.cat(parts))
-        return features
+            hidden_features.append(torch.cat(parts))
+        return hidden_features
 
     @torch.inference_mode()
-    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
+    def hidden_features(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         all_columns = torch.ones_like(rows[0], dtype=torch.bool)
-        task = LocalTask.fresh(STANDING_OPTIMISER, rows, minibatches, all_columns).with_terms(
-            features=layer
+        work = LocalWork.fresh(STANDING_OPTIMISER, rows, minibatches, all_columns).with_changes(
+            layer=layer
         )
-        features = []
-        for block, size in split(len(rows), self.stack_sizes(task)):
+        hidden_features = []
+        for block, size in split(len(rows), self.stack_sizes(work)):
             numbers = torch.arange(block.start, block.start + size, device=self.device)
-            stack = task.select(numbers.clamp(max=block.stop - 1))
+            stack = work.select(numbers.clamp(max=block.stop - 1))
             minibatches_of_stack, steps = stack.minibatches, []
             for k in range(1, minibatches_of_stack.starts.shape[1] + 1):
                 inputs, keys = (
@@ -294,33 +295,35 @@ class Stacked:
                 )
                 _, state = self.network.forward_pass(stack.rows, *inputs, features=True, keys=keys)
                 steps.append(getattr(state, layer)[: block.stop - block.start])
-            features.append(torch.stack(steps, 1))
-        return torch.cat(features)
+            hidden_features.append(torch.stack(steps, 1))
+        return torch.cat(hidden_features)
 
 
 class Stack:
     """The rows of a task while they are trained."""
 
-    def __init__(self, engine: Stacked, task: LocalTask, is_fresh: bool):
+    def __init__(self, engine: Stacked, work: LocalWork, is_fresh: bool):
         """`is_fresh`: no optimiser has taken any steps yet."""
-        self.engine, self.task, self.y = engine, task.with_state(), task.rows
-        self.buffers = task.rows[:, :0]
+        self.engine, self.work, self.y = engine, work.with_state(), work.rows
+        self.buffers = work.rows[:, :0]
         """The buffers (S, Q) after the last forward pass."""
-        self.terms = terms = task.terms
-        self.start = task.rows.clone()
-        self.g = torch.empty_like(task.rows)
-        if task.tracked_rows.gradients is not None:
-            task.tracked_rows.gradients.zero_()
-        self.steps_before = 0 if is_fresh else task.moments.steps
-        S, K, _ = task.minibatches.starts.shape
-        self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
-        self.counts: list[int] = [K] * S if task.steps is None else self.steps.tolist()
-        pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
+        self.changes = changes = work.changes
+        self.start = work.rows.clone()
+        self.g = torch.empty_like(work.rows)
+        if work.tracked_rows.gradients is not None:
+            work.tracked_rows.gradients.zero_()
+        self.steps_before = 0 if is_fresh else work.moments.steps
+        S, K, _ = work.minibatches.starts.shape
+        self.steps = torch.full((S,), K, device=engine.device) if work.steps is None else work.steps
+        self.counts: list[int] = [K] * S if work.steps is None else self.steps.tolist()
+        pull = work.optimiser.proximal * work.shared_mask + (
+            0 if changes.pull is None else changes.pull
+        )
         self.pull = pull if pull.any() else None
         self.targets = (
-            engine.targets_of(task.minibatches.starts)
-            if task.minibatches.targets is None
-            else task.minibatches.targets.to(engine.dtype)
+            engine.targets_of(work.minibatches.starts)
+            if work.minibatches.targets is None
+            else work.minibatches.targets.to(engine.dtype)
         )
         self.repeat = engine.repeat if self._is_recordable else None
 
@@ -328,7 +331,7 @@ class Stack:
     def _is_recordable(self) -> bool:
         """Whether a GPU can record a step: each row's own random numbers, and rows that train one
         after the other, are not the same work in every step."""
-        engine, starts = self.engine, self.task.minibatches.starts
+        engine, starts = self.engine, self.work.minibatches.starts
         if engine.repeat is None or engine.is_random:
             return False
         return engine.network.can_stack(len(self.y), *engine.inputs(starts[:1, 0]))
@@ -360,38 +363,38 @@ class Stack:
 
     def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
         """Take step `k`, from 1; the losses (S,) of its minibatches."""
-        task, terms, y, g = self.task, self.terms, self.y, self.g
-        losses, optimiser = self._gradient(k), task.optimiser
-        if (gradients := task.tracked_rows.gradients) is not None:
+        work, changes, y, g = self.work, self.changes, self.y, self.g
+        losses, optimiser = self._gradient(k), work.optimiser
+        if (gradients := work.tracked_rows.gradients) is not None:
             gradients.add_(g if active is None else g * active[:, None])
         if self.pull is not None:
             g += self.pull * (y - self.start)
-        if terms.constant is not None:
-            g += terms.constant
+        if changes.constant is not None:
+            g += changes.constant
         optimiser.decay_weights(y, g)
-        with _undo_inactive(active, y, task.moments.state) as (rows, moments):
+        with _undo_inactive(active, y, work.moments.state) as (rows, moments):
             optimiser.step(rows, g, moments, self.steps_before + k)
-            if terms.step_offset is not None:
-                rows += terms.step_offset
-            if terms.frozen is not None:
-                rows.copy_(torch.where(terms.frozen, self.start, rows))
+            if changes.step_offset is not None:
+                rows += changes.step_offset
+            if changes.frozen is not None:
+                rows.copy_(torch.where(changes.frozen, self.start, rows))
             if self.engine.network.has_buffers:
                 rows[:, self.engine.network.layout.buffer_columns] = self.buffers
-        if task.tracked_rows.average is not None:
-            task.tracked_rows.average.advance(y, k, active)
+        if work.tracked_rows.average is not None:
+            work.tracked_rows.average.advance(y, k, active)
         return losses
 
     def _gradient(self, k: int | Tensor) -> Tensor:
         """Losses (S,) of the minibatches of step `k`, from 1, and their gradients into `g`."""
-        network, minibatches, terms, g = (
+        network, minibatches, changes, g = (
             self.engine.network,
-            self.task.minibatches,
-            self.terms,
+            self.work.minibatches,
+            self.changes,
             self.g,
         )
-        (loss, scale), clip = self.task.objective, self.task.clip
+        (loss, scale), clip = self.work.objective, self.work.clip
         inputs = self.engine.inputs(_select_step(minibatches.starts, k))
-        targets, reads = _select_step(self.targets, k), terms.by_feature is not None
+        targets, reads = _select_step(self.targets, k), changes.by_feature is not None
         keys = _select_keys(minibatches, k)
         outputs, state = network.forward_pass(self.y, *inputs, features=reads, keys=keys)
         if network.has_buffers:
@@ -399,12 +402,12 @@ class Stack:
         losses = loss.evaluate(outputs, targets).flatten(1)
         by_output = loss.slope(outputs, targets) * (scale / losses.shape[1])
         by_feature = {}
-        if terms.by_feature is not None:
-            by_feature[terms.features] = _select_step(terms.by_feature, k)
+        if changes.by_feature is not None:
+            by_feature[changes.layer] = _select_step(changes.by_feature, k)
         network.backward_pass(self.y, state, by_output, by_feature, g)
         if clip is not None:
-            if terms.frozen is not None:
-                g.masked_fill_(terms.frozen, 0)
+            if changes.frozen is not None:
+                g.masked_fill_(changes.frozen, 0)
             g *= (clip / (sums(g * g).sqrt() + CLIP_EPSILON)).clamp(max=1)
         return losses.mean(1) * scale
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from plfl.config.sections import Data, Windows
 from plfl.data.sources import digests
 from plfl.interfaces.annotations import Study
-from plfl.interfaces.source import CC_BY, Counts, Origin, Receipt, Source
+from plfl.interfaces.source import CC_BY, Counts, Provenance, Receipt, Source
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
 from plfl_images.data import cifar, digits
@@ -111,7 +111,7 @@ class Digits(Images):
     """Handwritten digits, which scikit-learn contains; see `plfl_images.data.digits`."""
 
     name = "digits"
-    origin = Origin(
+    provenance = Provenance(
         "handwritten digits (scikit-learn)",
         "measured: handwritten digits (scikit-learn)",
         CC_BY,
@@ -123,7 +123,7 @@ class Digits(Images):
         return digits.read()
 
 
-CIFAR = Origin(
+CIFAR = Provenance(
     "CIFAR",
     "measured: photographs of the Tiny Images collection with labels (CIFAR)",
 )
@@ -133,7 +133,7 @@ class Cifar10(Images):
     """Colour images of ten classes; see `plfl_images.data.cifar`."""
 
     name = "cifar10"
-    origin = replace(CIFAR, label="CIFAR-10")
+    provenance = replace(CIFAR, label="CIFAR-10")
     classes, channels, side = 10, 3, 32
     sizes = Counts(50_000, 10_000)
 
@@ -149,7 +149,7 @@ class Cifar100(Cifar10):
     """The same images in a hundred classes."""
 
     name = "cifar100"
-    origin = replace(CIFAR, label="CIFAR-100")
+    provenance = replace(CIFAR, label="CIFAR-100")
     classes = 100
 
 

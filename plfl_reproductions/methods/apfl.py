@@ -67,7 +67,7 @@ class APFL(FedOpt):
     def broadcast(
         self, f: Federation, state: APFLState, t: int, clients: Tensor
     ) -> TrainInstructions:
-        from plfl.training.task import sums
+        from plfl.training.work import sums
 
         instructions = super().broadcast(f, state, t, clients)
         K = f.settings.local_steps if self.steps is None else self.steps

@@ -133,8 +133,8 @@ class FaFed(FedOpt):
         def run(session: Session) -> RoutineResult:
             y = session.start.clone()
             m_i, v_i = (f.full(rows[session.among]).clone() for rows in (m, v))
-            size = torch.where(f.shared, eta / self._root(v_i), eta)
-            y_before = torch.where(f.shared, y + last_eta / self._root(v_i) * m_i, y)
+            size = torch.where(f.shared_mask, eta / self._root(v_i), eta)
+            y_before = torch.where(f.shared_mask, y + last_eta / self._root(v_i) * m_i, y)
             for k in range(K):
                 active_rows = session.stepping_clients(k)
                 g, old = (
@@ -145,9 +145,9 @@ class FaFed(FedOpt):
                     m_i[i].sub_(old[i]).mul_(1 - self.a).add_(g[i])
                     v_i[i].mul_(self.beta).addcmul_(g[i], g[i], value=1 - self.beta)
                     y_before[i] = y[i]
-                    y[i].addcmul_(size[i], torch.where(f.shared, m_i[i], g[i]), value=-1)
+                    y[i].addcmul_(size[i], torch.where(f.shared_mask, m_i[i], g[i]), value=-1)
             # The server takes the last step of the shared parameters.
-            rows = torch.where(f.shared, y_before, y)
+            rows = torch.where(f.shared_mask, y_before, y)
             return RoutineResult(rows, kept={"m_i": m_i[:, f.columns], "v_i": v_i[:, f.columns]})
 
         return TrainInstructions(x, routine=Routine(run, minibatches=K))

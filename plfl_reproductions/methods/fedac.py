@@ -96,7 +96,7 @@ class FedAC(Method):
 
     def _embedding_mask(self, f: Federation) -> Tensor:
         """Mask (d_s,) of the embedding."""
-        return torch.from_numpy(f.layout.mask(self.embedding)).to(f.x0.device)[f.shared]
+        return torch.from_numpy(f.layout.mask(self.embedding)).to(f.x0.device)[f.shared_mask]
 
     def broadcast(
         self, f: Federation, state: FedACState, t: int, clients: Tensor

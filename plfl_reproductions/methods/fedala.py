@@ -83,7 +83,7 @@ class FedALA(FedOpt):
         return shared if self.subset == "shared" else head_mask(layout, self.subset)
 
     def init(self, f: Federation) -> FedALAState:
-        width = int(self._subset(f.shared.cpu().numpy(), f.layout).sum())
+        width = int(self._subset(f.shared_mask.cpu().numpy(), f.layout).sum())
         return FedALAState(
             W=f.local.new_ones(len(f.local), width), rounds=torch.zeros_like(f.everyone)
         )
@@ -93,7 +93,7 @@ class FedALA(FedOpt):
     ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         K = f.settings.local_steps if self.steps is None else self.steps
-        mask = self._subset(f.shared.cpu().numpy(), f.layout)
+        mask = self._subset(f.shared_mask.cpu().numpy(), f.layout)
         subset = torch.from_numpy(mask).to(f.local.device)
 
         def run(session: Session) -> RoutineResult:

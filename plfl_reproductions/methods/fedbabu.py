@@ -64,16 +64,16 @@ class FedBABU(FedOpt):
         return torch.from_numpy(head_mask(layout, self.head)).to(rows.device)
 
     def init(self, f: Federation) -> MethodState:
-        head = self._head(f.shared, f.layout)
+        head = self._head(f.shared_mask, f.layout)
         f.local[:, head] = f.draw(f.seed)[head]  # even with `federation.initial: local`
         return super().init(f)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
-        return replace(instructions, steps=self.steps, frozen=self._head(f.shared, f.layout))
+        return replace(instructions, steps=self.steps, frozen=self._head(f.shared_mask, f.layout))
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
-        head = self._head(f.shared, f.layout)
+        head = self._head(f.shared_mask, f.layout)
         frozen = {"all": None, "head": ~head, "body": head}[self.tune]
         step_limit = self.most_steps
         return f.client_data.fine_tuned(

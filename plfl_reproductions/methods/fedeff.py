@@ -63,7 +63,7 @@ class FedEff(FedOpt):
             fast_clients = everyone[epoch == steps]
             rows = f.local[fast_clients]
             f.local[fast_clients] = f.client_data.train(
-                rows, fast_clients, f.client_opt, 0, steps, f.shared
+                rows, fast_clients, f.client_opt, 0, steps, f.shared_mask
             )
         f.charge(everyone, epoch)
         D = f.local[:, f.columns] - f.x0
@@ -75,12 +75,12 @@ class FedEff(FedOpt):
         """Local steps (N,) of an epoch of each client."""
         if self.epoch_steps is not None:
             return f.everyone * 0 + self.epoch_steps
-        passes = f.client_data.windows / f.settings.batch_size
+        passes = f.client_data.window_counts / f.settings.batch_size
         return passes.ceil().to(f.everyone.dtype)
 
     def _weights(self, f: Federation, clients: Tensor) -> Tensor:
         """Weights n_i / n (n,) of `clients`, by their training windows."""
-        windows = f.client_data.windows[clients]
+        windows = f.client_data.window_counts[clients]
         return windows / windows.sum()
 
     def common_epochs(self, t: int) -> Fraction:

@@ -58,8 +58,8 @@ class FedRep(FedOpt):
         head = max(0, K - body) if self.head_steps is None else self.head_steps
 
         def run(session: Session) -> RoutineResult:
-            rows = session.train(session.start, 0, head, frozen=f.shared)
-            return RoutineResult(session.train(rows, head, body, frozen=~f.shared))
+            rows = session.train(session.start, 0, head, frozen=f.shared_mask)
+            return RoutineResult(session.train(rows, head, body, frozen=~f.shared_mask))
 
         instructions.routine = Routine(run, minibatches=head + body)
         return instructions

@@ -78,7 +78,7 @@ class Ifca(ClusterMethod):
 
     def init(self, f: Federation) -> ClusterState:
         seeds = stream(f.seed, "/ifca", 0).integers(2**32, size=self.clusters - 1).tolist()
-        other_starts = [f.draw(seed)[f.shared] for seed in seeds]
+        other_starts = [f.draw(seed)[f.shared_mask] for seed in seeds]
         self.open(f, torch.stack([f.x0, *other_starts]))
         return ClusterState(torch.full_like(f.everyone, -1))
 

@@ -83,7 +83,7 @@ class Moon(FedOpt):
                 penalty = self.mu * terms.mean(1)
                 session.losses += penalty if active_rows is None else penalty * active_rows
                 by_feature = self.mu / terms.shape[1] * slopes[:, None]
-                y.train(k, active_rows, features=self.features, by_feature=by_feature)
+                y.train(k, active_rows, layer=self.features, by_feature=by_feature)
             return RoutineResult(y.rows)
 
         instructions.routine = Routine(run, minibatches=K, work=1 + 2 * FORWARD)

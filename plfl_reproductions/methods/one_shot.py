@@ -47,7 +47,9 @@ class OneShot(ClusterMethod):
         equal, steps = f.client_data.equal_steps, self.alone * f.client_data.steps(f.everyone)
         most_steps = int(steps[0]) if equal else steps
         models = f.models(f.everyone, start)
-        f.local = f.client_data.train(models, f.everyone, f.client_opt, 0, most_steps, f.shared)
+        f.local = f.client_data.train(
+            models, f.everyone, f.client_opt, 0, most_steps, f.shared_mask
+        )
         theta, _ = f.channel.send("up", f.everyone, f.local[:, f.columns])
         f.charge(f.everyone, steps)
         cluster = k_means(f, f.everyone, theta, self.clusters)

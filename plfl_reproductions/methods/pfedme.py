@@ -63,7 +63,7 @@ class PFedMe(FedOpt):
                 near = {"pull": lam, "constant": lam * (theta - w)}
                 theta = session.train(theta, r, 1, repeats=K, **near)
                 w = torch.lerp(w, theta, self.eta * self.lam)
-            return RoutineResult(theta, shared=w[:, f.columns])
+            return RoutineResult(theta, shared_values=w[:, f.columns])
 
         instructions.routine = Routine(run, minibatches=R)
         return instructions

@@ -21,8 +21,8 @@ from tests.helpers.engine_cases import (
     TERMS,
     make_dataset,
     make_task,
+    with_changes,
     with_covariates,
-    with_terms,
 )
 from tests.helpers.every_algorithm import CLIENTS, DATASET, METHODS, SERVERS, make_study
 from tests.helpers.modules import (
@@ -65,7 +65,7 @@ def test_every_optimiser(optimiser):
 
 @pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids=str)
 def test_every_term(terms):
-    agree(SMALL, with_terms(make_task(SMALL, OPTIMISERS[0], dtype=torch.float32), terms))
+    agree(SMALL, with_changes(make_task(SMALL, OPTIMISERS[0], dtype=torch.float32), terms))
 
 
 @pytest.mark.parametrize(

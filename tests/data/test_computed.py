@@ -17,7 +17,7 @@ from plfl.models.mlp import Mlp
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused
 from plfl.training.stacked import Stacked
-from plfl.training.task import Minibatches
+from plfl.training.work import Minibatches
 from tests.helpers.engine_cases import CPU, make_task
 from tests.helpers.meter_models import RECIPE
 from tests.helpers.tasks import changed

@@ -211,7 +211,7 @@ def test_no_method_stumbles_over_clients_that_diverge(method: str) -> None:
     grid = {"client_opt": ["sgdm" if method == "fedadc_dm" else "sgd"], "sharing": ["P1", "P2"]}
     diverging = {"sgd": {"lr": 1e30}, "sgdm": {"lr": 1e30, "momentum": 0.5, "dampening": 0.5}}
     always = {"join": 1, "max_delay": 0} if method.startswith("cc_") else {}
-    study = tiny.find_method(method, grid=grid, client_opt=diverging, method=always)
+    study = tiny.study_of_method(method, grid=grid, client_opt=diverging, method=always)
     (table,) = records(study, str(study.cells[0]))
     trained = table[table["split"] == "train"]
     assert set(trained["round"]) == {1, 2, 3}

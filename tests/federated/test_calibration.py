@@ -101,11 +101,11 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
     for limit in (None, 1e-3):
         settings = TWO_CLIENTS.settings.model_copy(update={"clip": limit})
         data = ClientData(TWO_CLIENTS.dataset, TWO_CLIENTS.engine, settings, 10)
-        f = SimpleNamespace(client_data=data, settings=settings, client_opt=sgd, shared=HEAD)
+        f = SimpleNamespace(client_data=data, settings=settings, client_opt=sgd, shared_mask=HEAD)
         session = Session(f, TWO_CLIENTS.engine, 1, everyone, rows, 1)  # type: ignore[arg-type]
         steps = [
             data.gradients(rows, everyone, 1, 1),
-            data.train(rows, everyone, sgd, 1, 1) - rows,
+            data.train(rows, everyone, sgd, 1, 1, HEAD) - rows,
             session.train(rows, 0, 1) - rows,
             data.fine_tuned(rows, sgd, 1, frozen=~HEAD, most_steps=1) - rows,
         ]

@@ -20,7 +20,7 @@ def test_bytes_of_the_paper(patterns, both_ways):
     mask = torch.from_numpy(PAPER.mask(patterns))
     channel = Channel(int(mask.sum()), client_count=12)
     everyone = torch.arange(12)
-    if channel.shared:
+    if channel.shared_count:
         rows = torch.zeros(12, PAPER.width)[:, mask]
         channel.send("down", everyone, rows)
         channel.send("up", everyone, rows)
@@ -47,14 +47,14 @@ def test_parameters_and_extras_are_counted(shared, clients, arrays, scalars):
 
 @pytest.mark.parametrize("shape", [(2, 11), (2, 9), (3, 10), (20,)])
 def test_only_the_shared_parameters_of_those_present_may_cross(shape):
-    channel = Channel(shared=10, client_count=4)
+    channel = Channel(shared_count=10, client_count=4)
     with naming(ValueError, "10 shared", "2 clients"):
         channel.send("up", torch.tensor([0, 3]), torch.zeros(shape))
     assert not channel.close_round()["bytes_up"].any()
 
 
 def test_what_arrives_is_a_copy():
-    channel = Channel(shared=3, client_count=2)
+    channel = Channel(shared_count=3, client_count=2)
     x, own = torch.zeros(3), torch.zeros(2, 3)
     same, _ = channel.send("down", torch.arange(2), x.expand(2, -1))
     other, _ = channel.send("up", torch.arange(2), own)

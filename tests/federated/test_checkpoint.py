@@ -26,7 +26,7 @@ def accepted(method: str) -> Study:
         "opt_state": "reset" if methods.available()[method].own_steps else "keep",
         "keep": "last" if method == "knn_per" else "best",
     }
-    return tiny.find_method(method, federation=federation)
+    return tiny.study_of_method(method, federation=federation)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_private_training_resumes_with_the_same_noise_draws_and_bound(tmp_path
 def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
     federation = {"rounds": 5, "evaluate_every": 5, "simulation": {"availability": 0.1}}
     grid = {"client_opt": ["sgd"], "seeds": list(range(6))}
-    study = tiny.find_method("fedopt", grid=grid, federation=federation)
+    study = tiny.study_of_method("fedopt", grid=grid, federation=federation)
     found = resumed(study, DATASET, tmp_path, after=4).values()
     saved = [len(result.records.query("round < 4")) for result in found]
     assert 0 in saved

@@ -50,7 +50,7 @@ def test_steps_are_equal_only_among_clients_whose_windows_are_known() -> None:
     settings = FederationSettings(rounds=1, local_epochs=1, batch_size=1)
     data = QuadraticData(Q2, settings, 0, [20, torch.nan])
     assert data.equal_steps
-    data.windows = torch.tensor([20.0, 40.0], dtype=torch.float64)
+    data.window_counts = torch.tensor([20.0, 40.0], dtype=torch.float64)
     assert not data.equal_steps
 
 
@@ -80,7 +80,7 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
 
     def look(f: Federation) -> None:
         f.client_data.settings = FederationSettings(batch_size=1, local_epochs=2)
-        f.client_data.windows = torch.tensor([2.0, 5.0], dtype=torch.float64)
+        f.client_data.window_counts = torch.tensor([2.0, 5.0], dtype=torch.float64)
         f.state.m.fill_(3.0)
         steps = f.client_data.steps(f.everyone)
         offset = method.broadcast(f, f.state, 2, f.everyone).step_offset
@@ -114,7 +114,7 @@ def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[An
         client_data=TWO_CLIENTS,
         settings=TWO_CLIENTS.settings.model_copy(update=settings),
         client_opt=Sgd(lr=0.4),
-        shared=HEAD,
+        shared_mask=HEAD,
     )
     engine: Any = SimpleNamespace(train=keep)
     return Session(f, engine, t, EVERYONE, ROWS, minibatches), tasks

@@ -92,7 +92,7 @@ def test_every_optimiser_is_tested() -> None:
 
 def scheduled(method: str = "fedopt", client_opt: str = "adam", **schedule: Any) -> Study:
     federation = {"rounds": 4, "evaluate_every": 1, "schedule": schedule}
-    return tiny.find_method(method, grid={"client_opt": [client_opt]}, federation=federation)
+    return tiny.study_of_method(method, grid={"client_opt": [client_opt]}, federation=federation)
 
 
 @pytest.mark.parametrize("client_opt", ["adam", "adamams", "adamw", "prox", "sgd", "sgdm"])

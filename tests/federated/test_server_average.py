@@ -96,7 +96,7 @@ def test_an_interrupted_training_goes_on_with_the_same_average(tmp_path: Path) -
 def test_it_is_scored_and_kept_as_the_global_model() -> None:
     models = {}
     for decay in (None, 0.5):
-        study = tiny.find_method("fedopt", federation={"server_ema": decay})
+        study = tiny.study_of_method("fedopt", federation={"server_ema": decay})
         (result,) = train(study, study.cells, tiny.dataset()).values()
         scores = result.records.query("split == 'test' and round == 3").set_index("model")["mase"]
         models[decay] = result.models["global"], scores["global"].tolist()
@@ -107,4 +107,4 @@ def test_it_is_scored_and_kept_as_the_global_model() -> None:
 @pytest.mark.parametrize("method", ["fedac", "fedamp", "fedfomo"])
 def test_methods_without_a_server_model_that_lasts_are_refused(method):
     with naming(ConfigError, method, "federation.server_ema"):
-        tiny.find_method(method, federation={"server_ema": 0.5})
+        tiny.study_of_method(method, federation={"server_ema": 0.5})

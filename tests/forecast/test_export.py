@@ -48,7 +48,7 @@ def exported(model: ForecastModel) -> onnxruntime.InferenceSession:
     assert about["client"] == "a" and about["columns"] == model.columns
     windows = model.study.windows
     is_known = any(isinstance(covariate, KnownFuture) for covariate in windows.covariates)
-    rows = model.look_back + (windows.farthest if is_known else 0)
+    rows = model.rows_needed + (windows.farthest if is_known else 0)
     assert about["readings"] == ["windows", rows, len(model.columns)]
     return session
 
@@ -212,4 +212,4 @@ def test_a_program_that_would_have_to_know_the_date_is_refused() -> None:
 
 def program_of(model: ForecastModel, module: nn.Module) -> Program:
     scaling = model.scalings["a"]
-    return Program(model, scaling, ScaledNetwork(model, scaling, module), model.look_back).eval()
+    return Program(model, scaling, ScaledNetwork(model, scaling, module), model.rows_needed).eval()

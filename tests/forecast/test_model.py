@@ -71,10 +71,10 @@ def test_lags_before_the_readings_count_as_the_last_load(caplog: pytest.LogCaptu
     write_models_of(make_study(windows=RECIPE, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
     # The last reading, and those back to two before the one a week before the target.
-    assert loaded.look_back == 7 * 96 - 4 + 2 + 1
+    assert loaded.rows_needed == 7 * 96 - 4 + 2 + 1
     readings = loaded.read(Path("meters/a.csv"))
     whole = loaded.predict(readings, "a")
-    one = loaded.predict(readings[-loaded.look_back :], "a")
+    one = loaded.predict(readings[-loaded.rows_needed :], "a")
     np.testing.assert_allclose(one["forecast"], whole["forecast"].iloc[-1:], rtol=1e-6)
     assert "those that are missing" not in caplog.text
     short = loaded.predict(readings[-670:], "a")
@@ -130,7 +130,7 @@ def test_earlier_forecasts_that_nobody_wants_are_not_made(
 def test_only_what_a_forecast_reads_is_reported(model, caplog):
     readings = model.read(Path("meters/a.csv"))[:300].copy()
     # The first of the forecasts for times after the last reading is made some rows before it.
-    count = model.look_back + model.study.windows.look_ahead - 1
+    count = model.rows_needed + model.study.windows.look_ahead - 1
     readings.iloc[len(readings) - count - 1, 0] = 99.0
     with caplog.at_level(logging.WARNING):
         model.predict_next(readings, "a")

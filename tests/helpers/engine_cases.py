@@ -27,7 +27,7 @@ from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.task import Average, LocalTask, Minibatches
+from plfl.training.work import Average, LocalWork, Minibatches
 from plfl_reproductions.models.linear import Linear
 from plfl_reproductions.models.tcn import Tcn
 from tests.helpers.tasks import changed
@@ -74,24 +74,24 @@ def make_task(
     size: int = 4,
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
-) -> LocalTask:
+) -> LocalWork:
     """`steps` minibatches of `size` random windows for each of `rows` models, drawn by `seed`."""
     generator = torch.Generator().manual_seed(seed)
     models = torch.stack([network.initial(seed + s) for s in range(rows)]).to(dtype)
     slopes = [name for name in network.layout.names if name.endswith("slope")]
     shared = torch.from_numpy(network.layout.mask(["body", *slopes]))
     starts = torch.randint(0, 200, (rows, steps, size), generator=generator)
-    return LocalTask.fresh(optimiser, models, Minibatches(starts), shared)
+    return LocalWork.fresh(optimiser, models, Minibatches(starts), shared)
 
 
 FEATURES = ["penultimate", "states"]
 """Features by which a further term in the loss has a gradient. Not all models have them."""
 
 
-def draw_terms(task: LocalTask, seed: int = 1) -> dict[str, Any]:
-    """Terms of a task, drawn at random."""
+def draw_changes(work: LocalWork, seed: int = 1) -> dict[str, Any]:
+    """Changes of local work, drawn at random."""
     generator = torch.Generator().manual_seed(seed)
-    rows, starts = task.rows, task.minibatches.starts
+    rows, starts = work.rows, work.minibatches.starts
     S, K, _ = starts.shape
 
     def normal(shape: Iterable[int]) -> Tensor:
@@ -115,20 +115,20 @@ def draw_terms(task: LocalTask, seed: int = 1) -> dict[str, Any]:
     }
 
 
-TERMS = [*draw_terms(make_task(SMALL, Adam()))]
+TERMS = [*draw_changes(make_task(SMALL, Adam()))]
 
 
-def with_terms(task: LocalTask, names: Iterable[str]) -> LocalTask:
-    """A task with terms of these names, or with a gradient by these features."""
-    drawn_terms, names = draw_terms(task), set(names)
+def with_changes(work: LocalWork, names: Iterable[str]) -> LocalWork:
+    """Work with changes of these names, or with a gradient by these features."""
+    drawn_terms, names = draw_changes(work), set(names)
     terms = {name: drawn_terms[name] for name in names.difference(FEATURES)}
     for features in names.intersection(FEATURES):
-        S, K, B = task.minibatches.starts.shape
+        S, K, B = work.minibatches.starts.shape
         width = {"penultimate": SMALL.mlp[-1], "states": SMALL.look_back * SMALL.hidden}[features]
         random = torch.Generator().manual_seed(2)
-        by_feature = 0.02 * torch.randn(S, K, width, B, generator=random).to(task.rows)
-        terms |= {"features": features, "by_feature": by_feature}
-    return changed(task, **terms)
+        by_feature = 0.02 * torch.randn(S, K, width, B, generator=random).to(work.rows)
+        terms |= {"layer": features, "by_feature": by_feature}
+    return changed(work, **terms)
 
 
 BUILT_IN: list[Any] = [*clients.available().values()]

@@ -18,7 +18,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.task import LocalTask, Minibatches
+from plfl.training.work import LocalWork, Minibatches
 
 ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": nn.functional.mse_loss,
@@ -68,10 +68,10 @@ class Reference:
         self.dataset = dataset
         self.is_random = network.is_random
 
-    def most_models(self, task: Callable[[], LocalTask]) -> int:
+    def most_models(self, task: Callable[[], LocalWork]) -> int:
         return 1
 
-    def train(self, task: LocalTask) -> Tensor:
+    def train(self, task: LocalWork) -> Tensor:
         task = task.with_state()
         goes_on = task.moments.state and task.moments.steps.any()
         assert not goes_on, "PyTorch's optimisers begin with fresh moments"
@@ -103,7 +103,7 @@ class Reference:
         return [self.module.features(inputs[0], "penultimate") for inputs in inputs_by_row]
 
     @torch.inference_mode()
-    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
+    def hidden_features(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         features = []
         for k in range(minibatches.starts.shape[1]):
             inputs_by_row = self._placed(rows, list(minibatches.starts[:, k]))
@@ -123,16 +123,16 @@ class Reference:
 class _Row:
     """One row of a task while it is trained."""
 
-    def __init__(self, engine: Reference, task: LocalTask, s: int):
+    def __init__(self, engine: Reference, task: LocalWork, s: int):
         self.engine, self.task, self.s, self.module = engine, task, s, engine.module
         self.parameters: list[nn.Parameter] = list(self.module.parameters())
         self._place(task.rows[s].clone())
         self.start = task.rows[s].clone()
         self.steps = len(task.minibatches.starts[s]) if task.steps is None else int(task.steps[s])
         self.optimiser = optimiser(task.optimiser, self.parameters)
-        self.terms = terms = task.terms
-        own_pull = 0 if terms.pull is None else terms.pull
-        self.pull = task.optimiser.proximal * task.shared + own_pull
+        self.changes = changes = task.changes
+        own_pull = 0 if changes.pull is None else changes.pull
+        self.pull = task.optimiser.proximal * task.shared_mask + own_pull
 
     def train(self) -> float:
         """Take all steps; the mean loss of their minibatches."""
@@ -142,18 +142,18 @@ class _Row:
 
     def _step(self, k: int) -> float:
         """Take step `k`, from 1; the loss of its minibatch."""
-        task, terms, s, y = self.task, self.terms, self.s, self._parameters()
+        task, changes, s, y = self.task, self.changes, self.s, self._parameters()
         loss, g = self._gradient(y, k)
         if task.tracked_rows.gradients is not None:
             task.tracked_rows.gradients[s] += g
         g += self.pull * (y - self.start)
-        if terms.constant is not None:
-            g += terms.constant[s]
+        if changes.constant is not None:
+            g += changes.constant[s]
         y = self._updated(y, g, task.optimiser, k)
-        if terms.step_offset is not None:
-            y = y + terms.step_offset[s]
-        if terms.frozen is not None:
-            y = torch.where(terms.frozen, self.start, y)
+        if changes.step_offset is not None:
+            y = y + changes.step_offset[s]
+        if changes.frozen is not None:
+            y = torch.where(changes.frozen, self.start, y)
         self._place(y)
         if (average := task.tracked_rows.average) is not None:
             mean, steps_taken = average.rows[s], float(average.steps[s]) + k
@@ -178,7 +178,7 @@ class _Row:
     def _gradient(self, y: Tensor, k: int) -> tuple[float, Tensor]:
         """Loss of the model with parameters `y` (P,) on minibatch `k`, from 1, and the gradient
         (P,)."""
-        terms, engine, (loss, scale) = self.terms, self.engine, self.task.objective
+        changes, engine, (loss, scale) = self.changes, self.engine, self.task.objective
         minibatches, s = self.task.minibatches, self.s
         starts = minibatches.starts[s, k - 1]
         self._place(y)
@@ -190,15 +190,15 @@ class _Row:
             targets = minibatches.targets[s, k - 1].to(engine.dtype)
         mean = oracle(output, targets) if oracle else loss.evaluate(output, targets).mean()
         total = whole_loss = scale * mean
-        if terms.by_feature is not None:
-            features = self.module.features(inputs[0], terms.features)
-            whole_loss = total + (features.mT * terms.by_feature[s, k - 1]).sum()
+        if changes.by_feature is not None:
+            features = self.module.features(inputs[0], changes.layer)
+            whole_loss = total + (features.mT * changes.by_feature[s, k - 1]).sum()
         whole_loss.backward()
         grads = [p.grad.flatten() for p in self.parameters if p.grad is not None]
         gradient = torch.cat(grads)
         if self.task.clip is not None:
-            if terms.frozen is not None:
-                gradient[terms.frozen] = 0
+            if changes.frozen is not None:
+                gradient[changes.frozen] = 0
             clipped = nn.Parameter(torch.empty_like(gradient))
             clipped.grad = gradient
             nn.utils.clip_grad_norm_(clipped, self.task.clip)

@@ -22,7 +22,7 @@ from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask, Minibatches
+from plfl.training.work import LocalWork, Minibatches
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
 
@@ -45,7 +45,7 @@ class Quadratic(Stacked):
     def most_models(self, task: Any) -> int:
         return 1000
 
-    def stack_sizes(self, task: LocalTask) -> tuple[int, ...]:
+    def stack_sizes(self, task: LocalWork) -> tuple[int, ...]:
         return (len(task.rows),)
 
     def inputs(self, starts: Tensor) -> Any:
@@ -82,13 +82,13 @@ class QuadraticData(ClientData):
     """The clients of a `Quadratic`: their data are their numbers."""
 
     def __init__(
-        self, problem: Quadratic, settings: FederationSettings, seed: int, windows: Sequence[float]
+        self, problem: Quadratic, settings: FederationSettings, seed: int, window_counts: Sequence[float]
     ):
         self.problem, self.engine = problem, problem
         self.settings, self.seed = settings, seed
         self.task = Forecast()
         self.names = [f"client {i}" for i in range(len(problem.a))]
-        self.windows = torch.tensor(windows, dtype=torch.float64)
+        self.window_counts = torch.tensor(window_counts, dtype=torch.float64)
 
     def targets(self, starts: Tensor) -> Tensor:
         return self.problem.c[starts]
@@ -108,7 +108,7 @@ class QuadraticData(ClientData):
         return Minibatches(windows), torch.full((len(clients),), steps)
 
     def losses(
-        self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
+        self, rows: Tensor, clients: Tensor, t: int = 0, most_windows: int | None = None
     ) -> Tensor:
         return self.problem.losses(rows, clients)
 

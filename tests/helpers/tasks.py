@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
-from plfl.training.task import LocalTask
+from plfl.training.work import LocalWork
 
 
-def changed(task: LocalTask, **values: Any) -> LocalTask:
+def changed(task: LocalWork, **values: Any) -> LocalWork:
     """The task with other `values` of its fields, or of those of its parts.
 
     `behind` are the steps that its moments have behind them.
@@ -20,19 +20,19 @@ def changed(task: LocalTask, **values: Any) -> LocalTask:
         task = replace(task, moments=replace(task.moments, steps=values.pop("behind")))
     own_fields = {field.name for field in fields(task)} & values.keys()
     task = replace(task, **{name: values.pop(name) for name in own_fields})
-    for name in ("minibatches", "moments", "terms", "tracked_rows"):
+    for name in ("minibatches", "moments", "changes", "tracked_rows"):
         part = getattr(task, name)
         inner = {field.name for field in fields(part)} & values.keys()
         task = replace(task, **{name: replace(part, **{n: values.pop(n) for n in inner})})
     return replace(task, objective=task.objective._replace(**values))
 
 
-def copied(task: LocalTask, rows: Any = slice(None)) -> LocalTask:
+def copied(task: LocalWork, rows: Any = slice(None)) -> LocalWork:
     """The work of some rows, as copies."""
     return task.select(rows).map(torch.clone)
 
 
-def in_double(task: LocalTask) -> LocalTask:
+def in_double(task: LocalWork) -> LocalWork:
     """A copy in double precision."""
 
     def double(values: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def in_double(task: LocalTask) -> LocalTask:
     return task.map(double)
 
 
-def everything(task: LocalTask) -> dict[str, Tensor]:
+def everything(task: LocalWork) -> dict[str, Tensor]:
     """All that a training changes, with a row for each model."""
     tracked = task.tracked_rows
     rows_by_name = {"rows": task.rows}

@@ -50,7 +50,7 @@ CLOCK = {"join": 0.7, "max_delay": 1, "steps": [1, 6]}
 QUICK |= dict.fromkeys(("cc_fedadagrad", "cc_fedadam", "cc_fedams"), CLOCK)
 
 
-def find_method(name: str, **blocks: Any) -> Study:
+def study_of_method(name: str, **blocks: Any) -> Study:
     """A `study` of one method, under P2, that trains quickly."""
     grid = {
         "method": [name],

@@ -16,7 +16,7 @@ from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.interfaces.method import Sizes
 from plfl.training.stacked import Stacked
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 from plfl_images.classify import Classify
 from plfl_images.evaluation import CommonEvaluator, distinct
 from tests.helpers.image_studies import make_images, make_study, train_cell

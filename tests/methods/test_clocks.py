@@ -16,7 +16,7 @@ from torch import Tensor
 from plfl.federated.federation import Federation
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl.training.task import LocalTask
+from plfl.training.work import LocalWork
 from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad
 from plfl_reproductions.methods.cc_fedadam import CCFedAdam
 from plfl_reproductions.methods.cc_fedams import CCFedAMS
@@ -33,7 +33,7 @@ class Given(Quadratic):
         super().__init__([0, 0], [0, 0], [1])
         self.updates = iter(updates)
 
-    def train(self, task: LocalTask) -> Tensor:
+    def train(self, task: LocalWork) -> Tensor:
         given = torch.tensor(next(self.updates), dtype=torch.float64)
         task.rows.add_(given[:, None])
         return torch.zeros(len(task.rows), dtype=torch.float64)

@@ -145,10 +145,12 @@ def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch
     """Half of the clients compare the models, each with its own personal part."""
     seen, losses, own = set(), QuadraticData.losses, torch.tensor([[1.0], [2], [3], [4]]).double()
 
-    def watched(self: Any, rows: Any, clients: Any, t: int = 0, windows: int | None = None) -> Any:
-        seen.add((t, windows))
+    def watched(
+        self: Any, rows: Any, clients: Any, t: int = 0, most_windows: int | None = None
+    ) -> Any:
+        seen.add((t, most_windows))
         assert torch.equal(rows[:, 1:], own[clients])
-        return losses(self, rows, clients, t, windows)
+        return losses(self, rows, clients, t, most_windows)
 
     def made(f: Federation) -> None:
         f.local[:, 1:] = own

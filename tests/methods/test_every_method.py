@@ -201,7 +201,7 @@ def on_the_forecaster(name: str, client_opt: str) -> tuple[Study, dict[Cell, Cel
     """Two cells of a method that train in one job."""
     grid = {"client_opt": [client_opt], "seeds": [1, 2]}
     federation = {"participation": 0.67, "rounds": 4}
-    study = tiny.find_method(name, grid=grid, federation=federation)
+    study = tiny.study_of_method(name, grid=grid, federation=federation)
     return study, train(study, study.cells, DATASET)
 
 
@@ -257,7 +257,7 @@ def test_on_the_forecaster(name: str) -> None:
 def test_every_engine_takes_the_steps_of_a_routine(name, monkeypatch):
     """As PyTorch takes them for one model after the other."""
     grid, settings = {"client_opt": ["sgd"]}, {"federation": {"evaluate_every": 1}}
-    study = tiny.find_method(name, grid=grid, client_opt={"sgd": {"lr": 0.05}}, **settings)
+    study = tiny.study_of_method(name, grid=grid, client_opt={"sgd": {"lr": 0.05}}, **settings)
     engines: list[Any] = [Reference, Stacked, *([] if unavailable_reason() else [Fused])]
     expected: pd.DataFrame | None = None
     for engine in engines:

@@ -65,7 +65,9 @@ def test_the_loss_of_a_round_is_the_mean_over_all_minibatches():
     losses = {}
     for method, options in (("fedopt", {}), ("fedrep", {"head_steps": 3, "body_steps": 2})):
         still, federation = {"adam": {"lr": 1e-12}}, {"local_steps": 5, "rounds": 2}
-        study = tiny.find_method(method, client_opt=still, method=options, federation=federation)
+        study = tiny.study_of_method(
+            method, client_opt=still, method=options, federation=federation
+        )
         (result,) = train(study, study.cells, tiny.dataset()).values()
         losses[method] = result.records.query("split == 'train'")["loss"].to_numpy()
     np.testing.assert_allclose(losses["fedrep"], losses["fedopt"], rtol=1e-5)
@@ -113,7 +115,7 @@ def test_fewer_steps_for_one_method_are_fewer_steps(method):
     tables = []
     for whole, own in ((3, None), (4, 3)):
         federation = {"local_steps": whole}
-        study = tiny.find_method(method, federation=federation, method={"steps": own})
+        study = tiny.study_of_method(method, federation=federation, method={"steps": own})
         (result,) = train(study, study.cells, tiny.dataset()).values()
         tables.append(result.records)
     pd.testing.assert_frame_equal(*tables)
@@ -128,7 +130,7 @@ def test_all_horizons_have_the_same_neighbours_and_weights():
     both = np.stack([FOLLOWED, 10 * FOLLOWED + 1], 1)
     (found,) = neighbours_mean(STORE, both, query, 3, KnnPer().exponents)
     assert found.tolist() == pytest.approx([1.8769070891, 19.769070891], rel=1e-9)
-    study = tiny.find_method("knn_per", windows={"horizons": 3})
+    study = tiny.study_of_method("knn_per", windows={"horizons": 3})
     for result in train(study, study.cells, build(tiny.tables(), study.windows)).values():
         assert np.isfinite(result.records.query("split == 'test'")["mae"]).all()
 
@@ -142,7 +144,7 @@ def test_validation_windows_are_no_neighbours_when_the_share_of_the_memory_is_ch
         return neighbours_mean(store, targets, queries, *rest)
 
     monkeypatch.setattr(knn_per, "neighbours_mean", spy)
-    study = tiny.find_method("knn_per", windows={"history": 1})
+    study = tiny.study_of_method("knn_per", windows={"history": 1})
     train(study, study.cells, build(tiny.tables(), study.windows))
     assert min(nearest[::2]) > 0
 
@@ -152,7 +154,7 @@ def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
     assert np.isfinite(far).all()
     tables = {}
     for name in ("fedopt", "knn_per"):
-        study = tiny.find_method(name, grid={"sharing": ["P2", "P3"]})
+        study = tiny.study_of_method(name, grid={"sharing": ["P2", "P3"]})
         for cell, result in train(study, study.cells, tiny.dataset()).items():
             tables[name, cell.sharing] = result.records.query("split == 'validation'")
             found = {*(result.models or {})}
@@ -184,14 +186,14 @@ def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
 def test_refusals(method, blocks, expected):
     grid = {"refused": "error"} | blocks.get("grid", {})
     with naming(ConfigError, expected):
-        tiny.find_method(method, **(blocks | {"grid": grid}))
+        tiny.study_of_method(method, **(blocks | {"grid": grid}))
 
 
 def test_schemes_that_do_not_work_are_skipped_unless_all_are():
-    both = tiny.find_method("fedrep", grid={"sharing": ["P1", "P2"]})
+    both = tiny.study_of_method("fedrep", grid={"sharing": ["P1", "P2"]})
     assert {cell.sharing for cell in both.cells} == {"P2"}
     with pytest.raises(ConfigError, match="fedrep does not work with any of the sharing schemes"):
-        tiny.find_method("fedrep", grid={"sharing": ["P1"]})
+        tiny.study_of_method("fedrep", grid={"sharing": ["P1"]})
 
 
 WIDTH = 4

@@ -136,10 +136,10 @@ def test_fedadc_plus_by_hand(variant):
 class Watched(Quadratic):
     """Quadratics whose features are all 1, but that remember of which models they were read."""
 
-    def features_of(self, rows, minibatches, which):
+    def hidden_features(self, rows, minibatches, which):
         assert which == "penultimate"
         self.read = [*getattr(self, "read", []), rows.clone()]
-        return super().features_of(rows, minibatches, which)
+        return super().hidden_features(rows, minibatches, which)
 
 
 def watched(**options):
@@ -197,7 +197,7 @@ def test_a_round_is_that_of_the_papers_loss(features):
     """With eleven steps, against PyTorch's own layers, loss and gradients."""
     given = {"grid": {"client_opt": ["sgd"]}, "client_opt": {"sgd": {"lr": 0.1}}}
     given |= {"federation": {"local_steps": 11}, "method": {"features": features}}
-    study, data = tiny.find_method("moon", **given), tiny.dataset()
+    study, data = tiny.study_of_method("moon", **given), tiny.dataset()
     network, cell = network_of(study, data.shape), study.cells[0]
     engine = Stacked(network, data, torch.device("cpu"), torch.float64)
     clients = ClientData(data, engine, study.federation, cell.seed)

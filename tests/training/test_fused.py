@@ -37,8 +37,8 @@ from tests.helpers.engine_cases import (
     TERMS_AND_OPTIMISERS,
     make_dataset,
     make_task,
+    with_changes,
     with_covariates,
-    with_terms,
 )
 from tests.helpers.engine_cases import OPTIMISERS as ALL_OPTIMISERS
 from tests.helpers.oracle import Reference
@@ -196,9 +196,9 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
     oracle.train(exact)
     taken = torch.full((5, 1), 3.0, dtype=torch.float64)
     if kept == "the personal part":
-        taken = torch.where(ours.shared, 0, taken)
+        taken = torch.where(ours.shared_mask, 0, taken)
         for x in [*ours.moments.state.values(), *exact.moments.state.values()]:
-            x[:, ours.shared] = 0
+            x[:, ours.shared_mask] = 0
     ours, exact = changed(ours, behind=taken), changed(exact, behind=taken)
     engine.train(ours)
     oracle.train(exact)
@@ -210,7 +210,7 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
 @pytest.mark.parametrize(("terms", "optimiser"), TERMS_AND_OPTIMISERS)
 def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     data = make_dataset(SMALL)
-    ours = with_terms(make_float_task(SMALL, optimiser), terms)
+    ours = with_changes(make_float_task(SMALL, optimiser), terms)
     begun, theirs = everything(copied(ours)), copied(ours)
     loss = Fused(SMALL, data, CPU).train(ours)
     expected = Reference(SMALL, data, CPU).train(theirs)
@@ -219,8 +219,8 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     for name, values in everything(theirs).items():
         origin = torch.zeros_like(values) if name == "gradients" else begun[name]
         assert error(found[name], values, origin) < 1e-5, name
-    if ours.terms.frozen is not None:
-        frozen = ours.terms.frozen
+    if ours.changes.frozen is not None:
+        frozen = ours.changes.frozen
         assert torch.equal(ours.rows[:, frozen], begun["rows"][:, frozen])
 
 
@@ -228,7 +228,7 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
 @pytest.mark.parametrize("which", FEATURES)
 def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
     """Also where a minibatch does not fill the lanes of its last group."""
-    fresh = with_terms(make_float_task(SMALL, SgdMomentum(lr=0.1), size=size), [which])
+    fresh = with_changes(make_float_task(SMALL, SgdMomentum(lr=0.1), size=size), [which])
     every_set_agrees(fresh, SMALL, make_dataset(SMALL))
     theirs = Reference(SMALL, make_dataset(SMALL), CPU)
     for engine in (
@@ -236,7 +236,7 @@ def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
         Stacked(SMALL, make_dataset(SMALL), CPU),
     ):
         found, expected = (
-            one.features_of(fresh.rows, fresh.minibatches, which) for one in (engine, theirs)
+            one.hidden_features(fresh.rows, fresh.minibatches, which) for one in (engine, theirs)
         )
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -246,7 +246,7 @@ def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
     fresh, data = (
-        with_terms(make_float_task(PAPER, optimiser, rows=7, size=20), terms),
+        with_changes(make_float_task(PAPER, optimiser, rows=7, size=20), terms),
         make_dataset(PAPER),
     )
     whole = copied(fresh)
@@ -327,7 +327,7 @@ def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
 
 def test_arrays_of_another_size_are_refused():
     engine, whole = Fused(SMALL, make_dataset(SMALL), CPU), make_float_task(SMALL, Adam())
-    read = with_terms(whole, ["states"])
+    read = with_changes(whole, ["states"])
     for wrong in (
         changed(whole, rows=whole.rows[:, 1:]),
         changed(whole, starts=whole.minibatches.starts.repeat(2, 1, 1)),
@@ -335,10 +335,10 @@ def test_arrays_of_another_size_are_refused():
         changed(whole, constant=whole.rows[:1]),
         changed(whole, pull=whole.rows),
         changed(whole, targets=whole.rows),
-        changed(whole, frozen=whole.shared[1:]),
-        changed(whole, shared=whole.shared[1:]),
+        changed(whole, frozen=whole.shared_mask[1:]),
+        changed(whole, shared_mask=whole.shared_mask[1:]),
         changed(whole, steps=torch.tensor([1, 6, 1])),
-        changed(read, by_feature=read.terms.by_feature[:, 1:]),
+        changed(read, by_feature=read.changes.by_feature[:, 1:]),
     ):
         with pytest.raises(ValueError, match="are needed, not"):
             engine.train(wrong)
@@ -372,7 +372,7 @@ def test_any_depth_window_and_batch_agrees_with_autograd(hidden, shape, relative
 
 @pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
 def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
-    fresh = with_terms(mlp_task(MODEL, optimiser, loss="mse"), ["pull", "frozen"])
+    fresh = with_changes(mlp_task(MODEL, optimiser, loss="mse"), ["pull", "frozen"])
     every_set_agrees(fresh, MODEL, with_covariates(), 2e-5)
 
 

@@ -26,8 +26,8 @@ from tests.helpers.engine_cases import (
     TERMS,
     make_dataset,
     make_task,
+    with_changes,
     with_covariates,
-    with_terms,
 )
 from tests.helpers.tasks import changed, copied, everything
 
@@ -105,7 +105,7 @@ def replayed(network, whole):
 
 @pytest.mark.parametrize("terms", [*([term] for term in (*TERMS, *FEATURES)), TERMS], ids=str)
 def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
-    replayed(SMALL, with_terms(make_task(SMALL, OPTIMISERS[0]), terms))
+    replayed(SMALL, with_changes(make_task(SMALL, OPTIMISERS[0]), terms))
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)

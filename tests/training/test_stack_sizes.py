@@ -14,7 +14,7 @@ from plfl.networks.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training import stacked
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.work import LocalWork
 from tests.helpers.elsewhere import THERE, elsewhere
 from tests.helpers.engine_cases import CPU, SMALL, make_dataset, make_task, with_covariates
 from tests.helpers.modules import MODELS, MODULE_SHAPE, Convolution, model_of_class
@@ -35,8 +35,8 @@ def windows(network: Network) -> Dataset:
     return found
 
 
-def work(network: Network, rows: int) -> LocalTask:
-    whole: LocalTask = make_task(network, Adam(), rows=rows, steps=2, size=16, dtype=torch.float32)
+def work(network: Network, rows: int) -> LocalWork:
+    whole: LocalWork = make_task(network, Adam(), rows=rows, steps=2, size=16, dtype=torch.float32)
     return whole
 
 

@@ -25,8 +25,8 @@ from tests.helpers.engine_cases import (
     TERMS_AND_OPTIMISERS,
     make_dataset,
     make_task,
+    with_changes,
     with_covariates,
-    with_terms,
 )
 from tests.helpers.oracle import Reference
 from tests.helpers.tasks import changed, copied, everything
@@ -55,7 +55,7 @@ PLAIN = [([], optimiser) for optimiser in OPTIMISERS + DECAYING]
 def test_stacked_agrees_with_reference(optimiser, terms):
     data = make_dataset(SMALL)
     fresh = make_task(SMALL, optimiser, rows=3, steps=4, seed=len(terms))
-    ours, theirs = (with_terms(changed(fresh, rows=fresh.rows.clone()), terms) for _ in range(2))
+    ours, theirs = (with_changes(changed(fresh, rows=fresh.rows.clone()), terms) for _ in range(2))
     ours = changed(ours, state=optimiser.init(ours.rows))
     loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
     expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
@@ -104,7 +104,7 @@ def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
         SHAPE._replace(outputs=outputs, covariates=4 if model in OTHER_MODELS else 0)
     )
     data = with_covariates()
-    fresh = with_terms(make_task(network, AdamW()), TERMS)
+    fresh = with_changes(make_task(network, AdamW()), TERMS)
     # Errors on either side of Huber's bound.
     fresh = changed(fresh, loss=loss, targets=4 * fresh.minibatches.targets)
     ours, theirs = copied(fresh), copied(fresh)

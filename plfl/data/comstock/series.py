@@ -23,7 +23,7 @@ from plfl.base.text import count_in_words
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
-from plfl.data.examples import ExampleTables
+from plfl.data.examples import SeriesTables
 
 INTERVAL = 15
 """Minutes between load timestamps. They mark the end of the interval, in EST for every state."""
@@ -70,7 +70,7 @@ class Building:
     """The constant features."""
 
 
-def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTables:
+def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> SeriesTables:
     """The series of buildings from a store in the folder `root`, by name (the id).
 
     Returns:
@@ -103,7 +103,7 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
             parts.append(join(place, weather, stamps, data.comstock.join, building.county))
         return pd.concat(parts, axis=1).assign(**building.static)
 
-    return ExampleTables(by_name, table)
+    return SeriesTables(by_name, table)
 
 
 def join(

@@ -11,16 +11,16 @@ from plfl.base.files import remove_temporary_files
 from plfl.base.keys import Key
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
-from plfl.data.examples import ExampleTables
+from plfl.data.examples import SeriesTables
 from plfl.data.sources import LoadSource
-from plfl.interfaces.source import CC_BY, Origin, Receipt
+from plfl.interfaces.source import CC_BY, Provenance, Receipt
 
 
 class ComstockSource(LoadSource):
     """The public bucket of NREL's ComStock."""
 
     name = "comstock"
-    origin = Origin(
+    provenance = Provenance(
         "NREL ComStock, simulated (EnergyPlus)",
         "simulated with EnergyPlus, not measured: NREL's End-Use Load Profiles for the U.S. "
         "Building Stock (ComStock)",
@@ -77,7 +77,7 @@ class ComstockSource(LoadSource):
         files = self.bring(data, state, self.buildings(data, state))
         return {"source": data.source, "files": files}
 
-    def series(self, data: Data, state: str) -> ExampleTables:
+    def series(self, data: Data, state: str) -> SeriesTables:
         from plfl.data.comstock import series
 
         return series.read(self.root(data), data, state, self._ids(data, state))

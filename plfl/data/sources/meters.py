@@ -9,14 +9,14 @@ from plfl.base import DataFrame
 from plfl.config.sections import Data
 from plfl.data import meters
 from plfl.data.sources import LoadSource, digests
-from plfl.interfaces.source import Origin, Receipt
+from plfl.interfaces.source import Provenance, Receipt
 
 
 class MetersSource(LoadSource):
     """Files of your own meters."""
 
     name = "meters"
-    origin = Origin("own meters", "readings of the owner's meters")
+    provenance = Provenance("own meters", "readings of the owner's meters")
     blocks_read = ("meters",)
 
     def clients(self, data: Data, state: str) -> list[str]:

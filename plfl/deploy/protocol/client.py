@@ -279,8 +279,8 @@ class DeployedClient:
 
     def _evaluate(self, message: Message) -> Reply:
         f = self._federation_at(message)
-        received_rows = f.global_models if f.has_global and not f.channel.shared else None
-        if f.channel.shared:
+        received_rows = f.global_models if f.has_global and not f.channel.shared_count else None
+        if f.channel.shared_count:
             sent_row = arrays_as_rows(message.arrays)[0]
             received_rows = f.models(f.everyone, sent_row[None].to(f.local.device))
         evaluation = self.trainer.evaluator.score(f, received_rows)
@@ -301,7 +301,7 @@ class DeployedClient:
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
         model_widths = {model: widths for model, widths in widths.items() if model in models}
-        about = describe(self.study, self.cell, self.trainer.series, model_widths)
+        about = describe(self.study, self.cell, self.trainer.series_dataset, model_widths)
         with private(self.folder / self._run[0] / CLIENT_MODEL_FILE) as temporary:
             write_models_in_place(temporary, models, about)
 
@@ -316,7 +316,7 @@ class DeployedClient:
             self._round = wanted_round
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
             self._f.channel = ClientChannel(
-                self._f.channel.shared, 1, self._f.channel.coder, secrets
+                self._f.channel.shared_count, 1, self._f.channel.coder, secrets
             )
             if self._f.privacy is not None:
                 self._f.privacy.client_normals = draw_own_system_noise

@@ -36,7 +36,7 @@ from plfl.federated.secure.encryption import Secrets, SystemSecrets
 from plfl.federated.secure.sums import SumClient
 from plfl.federated.secure.updates import CROWD_BYTES, Crowd
 from plfl.study import Study
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 
 _ABOUT = "plfl"
 _HEADER = 8
@@ -183,12 +183,12 @@ class ServerChannel(Channel):
 
     def __init__(
         self,
-        shared: int,
+        shared_count: int,
         client_count: int,
         coder: Coder | None = None,
         secrets: Secrets | None = None,
     ):
-        super().__init__(shared, client_count, coder, secrets)
+        super().__init__(shared_count, client_count, coder, secrets)
         self.outbox: dict[int, Rows] = {}
         self.inbox: dict[int, Rows] = {}
         self.masked_sum: MaskedSum | None = None
@@ -248,14 +248,14 @@ class NoEngine:
 class Roster(ClientData):
     """The server's knowledge of the clients: their names and their numbers of training windows.
 
-    `windows` (N,) is NaN for a client that has not joined yet.
+    `window_counts` (N,) is NaN for a client that has not joined yet.
     """
 
     def __init__(self, names: Sequence[str], study: Study, seed: int):
         self.engine = cast(Engine, NoEngine())
         self.settings, self.seed, self.task = study.federation, seed, study.task
         self.names, self._study = list(names), study
-        self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
+        self.window_counts = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
     def public_values(self, row_count: int) -> NDArray[np.float64]:
         data = self._study.data
@@ -275,7 +275,7 @@ def remove_client_knowledge(f: Federation) -> ServerChannel:
     """
     secrets = None if f.channel.secrets is None else SystemSecrets()
     clients = len(f.client_data.names)
-    f.channel = channel = ServerChannel(f.channel.shared, clients, f.channel.coder, secrets)
+    f.channel = channel = ServerChannel(f.channel.shared_count, clients, f.channel.coder, secrets)
     f.local.fill_(torch.nan)
     f.moments.rows.clear()
     f.average = None

@@ -80,7 +80,7 @@ from plfl.federated.secure.sums import PUBLIC_KEYS_BYTES, SEALED_BYTES, DropoutE
 from plfl.federated.secure.updates import Crowd, fewest_staying
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
-from plfl.training.task import Engine
+from plfl.training.work import Engine
 
 log = logging.getLogger(__name__)
 
@@ -169,9 +169,9 @@ class DeployedServer:
         connected = self.members.list_connected(self.message("join"))
         self.clock.observe(connected, self.names)
         for name, windows in self.members.windows.items():
-            f.client_data.windows[self.names.index(name)] = windows
+            f.client_data.window_counts[self.names.index(name)] = windows
         self.recorder.epochs_per_step = (
-            self.study.federation.batch_size / f.client_data.windows.numpy()
+            self.study.federation.batch_size / f.client_data.window_counts.numpy()
         )
 
         def report(finished: list[Round]) -> None:
@@ -306,7 +306,10 @@ class DeployedServer:
         before any has sent its update, or nobody's can be told."""
         names = [*messages]
         clients = torch.tensor([self.names.index(name) for name in names])
-        server, fields = SumServer(SystemSecrets(), "", len(names)), sum_fields(f.channel.shared)
+        server, fields = (
+            SumServer(SystemSecrets(), "", len(names)),
+            sum_fields(f.channel.shared_count),
+        )
         degree = server.neighbours.shape[1]
         crowd = Crowd(len(names), float(f.weights_of_sum.nansum()))
         # 1. The public keys of all clients.
@@ -422,7 +425,7 @@ class DeployedServer:
             trial_cohort.f.channel = end
             trial_cohort.close()
 
-        shared = cohort.f.channel.shared
+        shared = cohort.f.channel.shared_count
         expected = expected_messages(attempt, shared, len(self.names), trial_cohort.f.channel.coder)
         size, size_limit = (
             sum(row.nbytes for row in expected),
@@ -445,7 +448,7 @@ class DeployedServer:
 
     def _evaluate(self, f: Federation) -> Evaluation:
         """The scores of all connected clients, which score their models."""
-        server_rows = f.server_rows if f.channel.shared else None
+        server_rows = f.server_rows if f.channel.shared_count else None
         messages = {
             name: self.message(
                 "evaluate",

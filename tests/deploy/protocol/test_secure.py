@@ -167,7 +167,7 @@ def test_only_keys_shares_and_masks_cross(tmp_path: Path) -> None:
 
     deployed.loopback.forged = noted
     deployed.run()
-    width = deployed.server.channel.shared
+    width = deployed.server.channel.shared_count
     assert sizes == {PUBLIC_KEYS_BYTES, 4 * SEALED_BYTES, 4 * width + 4, 4 * SHARE_BYTES}
     assert len({*arrays}) == len(arrays) == 5 * 4 * 3
 

@@ -183,7 +183,7 @@ def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_
     expected = again.records[there].reset_index(drop=True)
     pd.testing.assert_frame_equal(records, expected, check_exact=True)
     assert records.loc[records["split"] != "train", "mase"].notna().all()
-    windows = f.client_data.windows
+    windows = f.client_data.window_counts
     assert windows.unique().numel() == len(NAMES)
     expected = (windows[:, None] * getattr(f.state, own)).sum(0) / windows.sum()
     torch.testing.assert_close(getattr(f.state, mean).double(), expected, atol=1e-7, rtol=1e-5)

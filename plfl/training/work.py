@@ -121,7 +121,7 @@ class Moments(RowTensors):
 
 
 @dataclass(frozen=True)
-class Terms(RowTensors):
+class StepChanges(RowTensors):
     """What a method changes in the local steps."""
 
     parameter_fields = frozenset({"pull", "frozen"})
@@ -137,8 +137,8 @@ class Terms(RowTensors):
     by_feature: Tensor | None = None
     """(S, K, W, B), the gradient of a further term in the loss by the `features` of the model. The
     losses that an engine returns are without the term."""
-    features: str = ""
-    """Which features, see `Engine.features_of`."""
+    layer: str = ""
+    """Which features, see `Engine.hidden_features`."""
 
 
 @dataclass(frozen=True)
@@ -152,19 +152,19 @@ class TrackedRows(RowTensors):
 
 
 @dataclass(frozen=True)
-class LocalTask(RowTensors):
+class LocalWork(RowTensors):
     """The work of one round for S models that share a ClientOpt. Every local step is: gradient of
     the mean loss + proximal and `pull` terms + `constant`, through the optimiser, then
-    `step_offset`; see `Terms`."""
+    `step_offset`; see `StepChanges`."""
 
-    parameter_fields = frozenset({"shared"})
+    parameter_fields = frozenset({"shared_mask"})
 
     optimiser: ClientOpt
     rows: Tensor
     """Models (S, P) at the start of the round; trained in place."""
     minibatches: Minibatches
     moments: Moments
-    shared: Tensor
+    shared_mask: Tensor
     """Mask (P,) of the shared parameters, on which the proximal term acts."""
     objective: Objective = SQUARED_ERROR
     """The loss of outputs and targets, and its factor."""
@@ -172,7 +172,7 @@ class LocalTask(RowTensors):
     """Largest norm of a minibatch gradient over the parameters that are trained; None: any."""
     steps: Tensor | None = None
     """Steps (S,) that each row takes, at most K; None: K."""
-    terms: Terms = Terms()
+    changes: StepChanges = StepChanges()
     tracked_rows: TrackedRows = TrackedRows()
 
     @classmethod
@@ -181,20 +181,20 @@ class LocalTask(RowTensors):
         optimiser: ClientOpt,
         rows: Tensor,
         minibatches: Minibatches,
-        shared: Tensor,
+        shared_mask: Tensor,
         moments: dict[str, Tensor] | None = None,
-    ) -> LocalTask:
+    ) -> LocalWork:
         """Plain steps of a fresh optimiser on `rows`, in place, with new `moments` if None."""
         moments = optimiser.init(rows) if moments is None else moments
         no_steps = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
-        return cls(optimiser, rows, minibatches, Moments(moments, no_steps), shared)
+        return cls(optimiser, rows, minibatches, Moments(moments, no_steps), shared_mask)
 
-    def with_terms(self, **terms: Any) -> LocalTask:
-        """This task with other `Terms`, by name."""
-        return replace(self, terms=replace(self.terms, **terms))
+    def with_changes(self, **changes: Any) -> LocalWork:
+        """This work with other `StepChanges`, by name."""
+        return replace(self, changes=replace(self.changes, **changes))
 
-    def with_state(self) -> LocalTask:
-        """This task with a fresh state where it has none."""
+    def with_state(self) -> LocalWork:
+        """This work with a fresh state where it has none."""
         if self.moments.state:
             return self
         moments = replace(self.moments, state=self.optimiser.init(self.rows))
@@ -210,17 +210,17 @@ class LocalTask(RowTensors):
             tensors.append(tracked.gradients)
         return tensors
 
-    def select(self, index: slice | Tensor) -> LocalTask:
-        """The task of some rows: views for a slice, copies for a tensor of indices."""
+    def select(self, index: slice | Tensor) -> LocalWork:
+        """The work of some rows: views for a slice, copies for a tensor of indices."""
         steps_before = self.moments.steps.expand(len(self.rows), -1)
         whole_task = replace(self, moments=replace(self.moments, steps=steps_before))
         return whole_task.map(lambda rows: rows[index])
 
     @classmethod
-    def concat(cls, tasks: Sequence[LocalTask]) -> LocalTask:
-        """One task for the rows of all `tasks`, which are otherwise equal."""
-        first, *other_tasks = tasks
-        return first.map(lambda *parts: torch.cat(parts), *other_tasks) if other_tasks else first
+    def concat(cls, parts: Sequence[LocalWork]) -> LocalWork:
+        """One work for the rows of all `parts`, which are otherwise equal."""
+        first, *other_parts = parts
+        return first.map(lambda *rows: torch.cat(rows), *other_parts) if other_parts else first
 
 
 class Engine(Protocol):
@@ -234,11 +234,11 @@ class Engine(Protocol):
         """Whether its model draws random numbers in training, for which it needs
         `Minibatches.keys`."""
 
-    def most_models(self, task: Callable[[], LocalTask]) -> int:
-        """Most models to train in one call, given what makes the task of one of them. More would
+    def most_models(self, work: Callable[[], LocalWork]) -> int:
+        """Most models to train in one call, given what makes the work of one of them. More would
         take more memory and be no faster."""
 
-    def train(self, task: LocalTask) -> Tensor:
+    def train(self, work: LocalWork) -> Tensor:
         """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -248,7 +248,7 @@ class Engine(Protocol):
         """The inputs (W, D) of row s's last layer for its W windows `starts[s]`. Only of models
         that have features (`Model.features`)."""
 
-    def features_of(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
+    def hidden_features(self, rows: Tensor, minibatches: Minibatches, layer: str) -> Tensor:
         """Features (S, K, W, B) of each row for its K minibatches, as training computes them:
         `states`, the W hidden states of the LSTM, or `penultimate`, the inputs of the last layer.
         """
