@@ -206,7 +206,7 @@ def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) 
                 if isinstance(baseline, Public) and baseline.file is None:
                     with collect_problems(problems):
                         baseline.choose_unseen(dataset)
-            has_minibatches = variant.model.only_method is None
+            has_minibatches = not variant.model.grows_trees
             for view in dataset.views if has_minibatches else ():
                 role = " as a new client (`history` of a sharing scheme)" if view == "new" else ""
                 with collect_problems(problems):

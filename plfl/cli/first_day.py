@@ -187,7 +187,7 @@ def read(
         names = None if meters.join_files or len(files) == 1 else {f: client_name(f) for f in files}
         with progress_bar("read", "step") as progress:
             exports = read_exports(
-                *(files, meters, interval, names, progress), largest=LARGEST_LOADS[options.kind]
+                files, meters, interval, names, progress, largest=LARGEST_LOADS[options.kind]
             )
         if problem := zone_problem(exports, meters) or place_problem(exports, meters):
             raise DataError(problem)

@@ -183,8 +183,14 @@ def _write_study_of_exports(
         holidays = None if options.holidays is None else holidays_of(options.holidays)
         with progress_bar("read", "step") as progress:
             exports_read, study = first_study.recognise(
-                *(exports, meters, progress, options.ahead or "day", kind, holidays),
-                *(options.origins, shlex.join(["plfl", *options.words])),
+                exports,
+                meters,
+                progress,
+                lead_time=options.ahead or "day",
+                kind=kind,
+                holidays=holidays,
+                origins=options.origins,
+                command=shlex.join(["plfl", *options.words]),
             )
         first_study.write(path, study)
     except ConfigError as error:

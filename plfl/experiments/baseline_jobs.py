@@ -99,8 +99,13 @@ def write_group(
     earlier = arrays.load(common, lambda content: _handed_over(content, dataset, members))
     own_dataset = dataset.select(members)
     tables = evaluate(
-        *(state, own_dataset, keys.fit_settings, study.task),
-        *(keys.further, keys.leave_out, earlier),
+        state,
+        own_dataset,
+        keys.fit_settings,
+        study.task,
+        additional=keys.further,
+        leave_out=keys.leave_out,
+        earlier=earlier,
     )
     packed = pack(keys, tables.fitted_baselines, tables.widths, len(members))
     for table, path in zip((tables.scores, tables.forecasts, tables.errors), files, strict=False):

@@ -33,7 +33,7 @@ def local_steps(study: Study, sharing: str = "") -> int:
     """Local steps of a client in a round of a sharing scheme. With `federation.local_epochs`, those
     of a client with the number of windows that its source assumes."""
     f = study.federation
-    if study.model.only_method:
+    if study.model.grows_trees:
         return 1  # a tree
     if f.local_epochs is None:
         return f.local_steps
@@ -61,7 +61,7 @@ def stack_of(study: Study) -> str:
     if compute.stack != "auto":
         return compute.stack
     has_gpu = DRIVER.exists() and not version("torch").endswith("+cpu")
-    if not first_variant.model.only_method and (
+    if not first_variant.model.grows_trees and (
         compute.device == "cuda" or (compute.device == "auto" and has_gpu)
     ):
         return "study"

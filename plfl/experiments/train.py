@@ -290,7 +290,10 @@ class _Training:
             evaluation = training.examine(trial.method, scored_as == last)
         if not training.has_joining_clients:
             recorder.record_training(
-                *(t, finished.participants, finished.training_losses, finished.local_steps),
+                t,
+                finished.participants,
+                finished.training_losses,
+                finished.local_steps,
                 traffic,
                 finished.times if takes_time(self.settings.simulation) else None,
             )

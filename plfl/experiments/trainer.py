@@ -48,7 +48,7 @@ class Trainer:
         data = (self.dataset if dataset is None else dataset).divide_by_seed(seed)
         study, task = self.study, self.task
         settings = settings or study.federation
-        has_minibatches = study.model.only_method is None
+        has_minibatches = not study.model.grows_trees
         return ClientData(
             data,
             self.engine,
@@ -96,7 +96,7 @@ class Trainer:
 
 def place_computation(study: Study) -> Compute:
     """How the jobs of a study use this machine: trees grow on the CPU."""
-    device = "cpu" if study.model.only_method else study.compute.device
+    device = "cpu" if study.model.grows_trees else study.compute.device
     return study.compute.model_copy(update={"device": device})
 
 

@@ -89,10 +89,10 @@ def workload(study: Study) -> pd.DataFrame:
                 for c in study.channel.chains
             )
             both_ways: float = bytes_up + bytes_down
-            if study.channel.secure and sent_lengths and not study.model.only_method:
+            if study.channel.secure and sent_lengths and not study.model.grows_trees:
                 numbers = sum(sent_lengths)
                 both_ways += sum(sum_bytes(clients, numbers)) - 4 * numbers
-            if study.model.only_method:  # each tree crosses once, and more than its numbers
+            if study.model.grows_trees:  # each tree crosses once, and more than its numbers
                 both_ways /= f.rounds
                 if study.channel.secure and sent_lengths:
                     both_ways = _masked_tree(study, clients)
@@ -261,7 +261,7 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     total = SECONDS_AROUND * len(study.variants) + seconds_of_public(study)
     for label, variant in study.variants.items():
         counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
-        read = counts.train if variant.model.only_method else variant.federation.batch_size
+        read = counts.train if variant.model.grows_trees else variant.federation.batch_size
         evaluations = works[label]["evaluations"].sum() * counts.held_out / 3 / read
         steps = works[label]["client_steps"].sum() + evaluations
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)

@@ -112,7 +112,7 @@ class Federation:
     """Parameters (P,) that the server and, but for `federation.initial: local`, every client start
     from."""
     shared_mask: Tensor = field(init=False)
-    """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
+    """Mask (P,) of the parameters that cross the channel: see `Method.shared_mask`."""
     local: Tensor = field(init=False)
     """Models (N, P) as the clients last left them. Personal parameters exist only here."""
     server: ServerState = field(init=False)
@@ -146,45 +146,70 @@ class Federation:
         self.shared_mask[self.layout.buffer_columns] = False  # whatever a method says
         self.local = self._draw_local()
         self.server = ServerState(server_opt, self.x0, len(names))
-        shared = self.shared_mask.cpu()
-        lengths = [int(shared[columns].sum()) for columns in self.layout.slices.values()]
-        coder = None
-        if channel_settings and channel_settings.is_coded and any(lengths):
-            streams = self.client_data.streams
-            coder = Coder(channel_settings, filter(None, lengths), self.x0, len(names), streams)
-        secrets = None
-        if channel_settings and channel_settings.secure:
-            check_installed()
-            secrets = SimulatedSecrets(self.seed)
-        self.channel = Channel(sum(lengths), len(names), coder, secrets)
+        self.channel = self._make_channel(channel_settings)
         self.clock = Clock(settings.simulation, names, self.seed)
         rule = RULES[settings.selection if self.channel.shared_count else "uniform"]
-        share, rounds = settings.participation, settings.rounds
-        self.selection = Selection(self.seed, names, share, rule, rounds=rounds)
-        if self.channel.shared_count and settings.privacy.clip is not None:
-            self.privacy = Privacy(settings, len(names), self.seed, self.x0, size)
-        self.adds_masked = secrets is not None and not self.method.adds_numbers
-        if self.adds_masked and self.privacy is not None:
-            # Too little noise is reported before training.
-            crowd = Crowd(int(self.privacy.participants), self.privacy.clients)
-            UpdateGrid(self.privacy.noise_of_sum(1, names)).check(crowd)
+        self.selection = Selection(
+            self.seed, names, settings.participation, rule, rounds=settings.rounds
+        )
+        self._protect_updates(size)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared_count:
             self.state = self.method.init(self)
             if rule.needs_labels:
-                has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
-                (received_labels,) = self.channel.send_extras("up", self.everyone, [has_label])
-                self.selection.labels = received_labels.cpu().numpy()
-                self.selection.draw(0)  # an impossible selection is reported before training
+                self._tell_labels()
             self.clock.wait_for_all(self.channel.traffic)
+        self._make_averages()
+        if settings.keep == "best":
+            self.best = Best(self.local)
+
+    def _make_channel(self, channel_settings: ChannelSettings | None) -> Channel:
+        """The channel, with its codecs and the secrets of its masks, if the study has them."""
+        client_count = len(self.client_data.names)
+        shared = self.shared_mask.cpu()
+        lengths = [int(shared[columns].sum()) for columns in self.layout.slices.values()]
+        coder = None
+        if channel_settings and channel_settings.is_coded and any(lengths):
+            coder = Coder(
+                channel_settings,
+                filter(None, lengths),
+                self.x0,
+                client_count,
+                self.client_data.streams,
+            )
+        secrets = None
+        if channel_settings and channel_settings.secure:
+            check_installed()
+            secrets = SimulatedSecrets(self.seed)
+        return Channel(sum(lengths), client_count, coder, secrets)
+
+    def _protect_updates(self, size: int | None) -> None:
+        """Set what bounds and hides single updates: noise on their sum, and masks."""
+        settings, names = self.settings, self.client_data.names
+        if self.channel.shared_count and settings.privacy.clip is not None:
+            self.privacy = Privacy(settings, len(names), self.seed, self.x0, size)
+        self.adds_masked = self.channel.secrets is not None and not self.method.adds_numbers
+        if self.adds_masked and self.privacy is not None:
+            # Too little noise is reported before training.
+            crowd = Crowd(int(self.privacy.participants), self.privacy.clients)
+            UpdateGrid(self.privacy.noise_of_sum(1, names)).check(crowd)
+
+    def _tell_labels(self) -> None:
+        """Tell the server which labels each client has, by which it selects participants."""
+        has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
+        (received_labels,) = self.channel.send_extras("up", self.everyone, [has_label])
+        self.selection.labels = received_labels.cpu().numpy()
+        self.selection.draw(0)  # an impossible selection is reported before training
+
+    def _make_averages(self) -> None:
+        """Begin the averages of the clients' models and of the server's parameters."""
+        settings = self.settings
         if settings.ema is not None:
             no_steps = torch.zeros_like(self.moments.steps)
             self.average = Average(self.local.clone(), no_steps, settings.ema)
         if settings.server_ema is not None and self.channel.shared_count:
             steps = self.initial.new_zeros(1).double()
             self.server_average = Average(self.server.x.clone(), steps, settings.server_ema)
-        if settings.keep == "best":
-            self.best = Best(self.local)
 
     @property
     def settings(self) -> FederationSettings:

@@ -111,8 +111,18 @@ class TreeGrower:
                     for k in client_group
                 ]
                 numbers = [clients[k] for k in client_group] if channel else None
-                settings = self._bins, self.leaves, self.rate, loss, channel, numbers, noise
-                grown = grow(parts, *settings, purpose=f"{purpose}/{o}", counts=counts)
+                grown = grow(
+                    parts,
+                    self._bins,
+                    self.leaves,
+                    self.rate,
+                    loss,
+                    channel,
+                    numbers=numbers,
+                    noise=noise,
+                    purpose=f"{purpose}/{o}",
+                    counts=counts,
+                )
                 self._write(rows[client_group.start : client_group.stop], tree, o, grown.text)
                 for k, window_leaves in grown.leaves.items():
                     leaves[client_group[k]][o] = window_leaves
@@ -136,8 +146,16 @@ class TreeGrower:
         )
         for o, (loss, _) in enumerate(self.losses):
             part = ClientWindows(x, np.zeros(len(x)))
-            settings = self._bins, self.leaves, self.rate, loss, channel
-            grown = grow([part], *settings, windows=windows, counts=counts)
+            grown = grow(
+                [part],
+                self._bins,
+                self.leaves,
+                self.rate,
+                loss,
+                channel,
+                windows=windows,
+                counts=counts,
+            )
             self._write(row, tree, o, grown.text)
 
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:

@@ -56,7 +56,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
     shared = study.plan.layout.mask(study.plan.schemes.patterns[model.cell.sharing])
     is_all_shared = study.plan.layout.is_whole(shared)
     trained_parameters = np.ones_like(shared) if is_all_shared else ~shared
-    if study.model.only_method:  # a mean of trees is no tree, and own trees are no start
+    if study.model.grows_trees:  # a mean of trees is no tree, and own trees are no start
         empty = network_of(study, study.plan.window_shape).initial(0).numpy()
         start, trained_parameters = np.where(shared, model.models["global"][0], empty), ~shared
     dataset = build_later(client, table, study.windows, scaling, are_for_training=True)
@@ -146,7 +146,7 @@ class OwnSteps:
     def _numbers(self) -> list[int]:
         """The numbers of passes to try; of trees, those that are a meter's own."""
         study = self.trainer.study
-        if not study.model.only_method:
+        if not study.model.grows_trees:
             return [*PASSES]
         is_own = self.is_trained[study.plan.layout.mask(["head"])].all()
         leaf_limit = study.plan.layout.shapes["head.value"][1] if is_own else 0

@@ -68,7 +68,8 @@ class ForecastWindows(NamedTuple):
 
 @dataclass(frozen=True)
 class ForecastModel(MeterFiles):
-    """The models of a cell's clients after its last round, with all that a forecast needs."""
+    """The models of a cell's clients after its last round, or a fitted baseline, with all that a
+    forecast needs."""
 
     @property
     def rows_needed(self) -> int:
@@ -272,7 +273,7 @@ class ForecastModel(MeterFiles):
         weeks = len(table) * self.interval / MINUTES_PER_WEEK
         adapted, passes = adapt_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
-            unit = "own tree" if self.study.model.only_method else "epoch"
+            unit = "own tree" if self.study.model.grows_trees else "epoch"
             training_text = f"{count_in_words(passes, unit)}, chosen on the last fifth"
             adaptation = training_text if passes else "used as received"
             age = f"{weeks:.1f} weeks" if weeks >= 2 else f"{7 * weeks:.1f} days"
@@ -362,7 +363,9 @@ class ForecastModel(MeterFiles):
             log.warning(
                 "%s: a forecast reads the last %d readings, and the files have %d; the last one "
                 "stands for those that are missing",
-                *(client, self.rows_needed, len(known_rows)),
+                client,
+                self.rows_needed,
+                len(known_rows),
             )
         reach = dataset.look_back if early else self.rows_needed
         needed_rows = min(reach, max(len(known_rows), dataset.look_back))
@@ -520,7 +523,8 @@ class ForecastModel(MeterFiles):
             log.warning(
                 "%s: some of the last %d readings that a forecast reads are in a gap; the last one "
                 "stands for those that are missing",
-                *(client, self.rows_needed),
+                client,
+                self.rows_needed,
             )
 
     def _report_outside(self, table: pd.DataFrame, client: str) -> None:
@@ -533,7 +537,12 @@ class ForecastModel(MeterFiles):
                 log.warning(
                     "%s: %d of %d readings of %s are outside the range of its training, %.4g to "
                     "%.4g, the first at %s",
-                    *(client, is_outside.sum(), len(is_outside), name, low, high),
+                    client,
+                    is_outside.sum(),
+                    len(is_outside),
+                    name,
+                    low,
+                    high,
                     self.local_time(table.index[int(is_outside.argmax())], client),
                 )
 

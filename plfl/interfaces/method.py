@@ -1,6 +1,6 @@
 """A method: what an algorithm adds to a round of federated learning, as one class in one file.
 
-This file is all that the author of a method has to read; docs/add-an-algorithm.md shows one. Only
+Its author reads this file and `plfl.federated.instructions`; docs/add-an-algorithm.md shows one.
 `broadcast` and `aggregate` are required. A method describes local training in a `TrainInstructions`
 and acts on the shared parameters only; if nothing is shared, only `without_server` is called.
 

@@ -38,6 +38,8 @@ class Model(Selectable):
     features: ClassVar[tuple[str, ...]] = ()
     """The features of the model that a loss can compare: the hidden states of the LSTM at all times
     (`states`), or the inputs of the last layer (`penultimate`)."""
+    grows_trees: ClassVar[bool] = False
+    """Whether a round adds a tree, on the CPU and from all windows, in place of local steps."""
     only_method: ClassVar[str | None] = None
     """The only method that can train it; None: any but those that train a single model."""
     only_target: ClassVar[str | None] = None

@@ -34,8 +34,11 @@ from plfl.base.lazy import torch
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import MethodState, Sizes
 from plfl.methods.fedopt import FedOpt
+from plfl.tasks.metrics import best_share
 
 Numbers = NDArray[np.float64]
+SHARE_STEPS = 100
+"""λ is one of 0, 0.01, …, 1: that with the least mean absolute error of λ y_k + (1 − λ) ŷ."""
 
 
 class KnnPer(FedOpt):
@@ -87,7 +90,7 @@ class KnnPer(FedOpt):
                     (apart, np.ones_like(apart)), features[1:], strict=True
                 )
             ]
-            share = best_share(near[0], outputs[0], targets[1])
+            share = best_share(near[0], outputs[0], targets[1], SHARE_STEPS)
             mixtures.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
         return mixtures
 
@@ -124,10 +127,3 @@ def neighbours_mean(
     weights = weights.reshape(*weights.shape, *[1] * (targets.ndim - 1))
     means: Numbers = (weights * targets[neighbours]).sum(1) / weights.sum(1)
     return means
-
-
-def best_share(near: Numbers, outputs: Numbers, targets: Numbers) -> float:
-    """λ of the grid 0, 0.01, …, 1 with the least mean absolute error of λ y_k + (1 − λ) ŷ."""
-    grid = np.arange(101) / 100
-    errors = [np.abs(share * near + (1 - share) * outputs - targets).mean() for share in grid]
-    return float(grid[int(np.argmin(errors))])

@@ -25,6 +25,7 @@ class Trees(Model):
 
     name = "trees"
     label = "Trees"
+    grows_trees = True
     only_method = "boosting"
     only_target = "change"
     head_patterns = ("head.*",)

@@ -13,7 +13,7 @@ from zipfile import BadZipFile, ZipFile
 from plfl.base.errors import PlflError
 from plfl.base.text import list_names
 from plfl.data.sources import read_receipt
-from plfl.pipeline.jobs import claim_results
+from plfl.pipeline.jobs import lock_results
 from plfl.public.models import read_file
 from plfl.results.checksums import CHECKSUMS_FILE, changed_tables, fault_of
 from plfl.study import Study
@@ -26,7 +26,7 @@ def remove_damaged(study: Study) -> str:
     if not study.paths.results.is_dir():
         return ""
     try:
-        claim_results(study)
+        lock_results(study)
     except PlflError:
         return ""
     faults = dict(_faults(study))

@@ -29,7 +29,7 @@ from plfl.study import Study
 log = logging.getLogger(__name__)
 
 _LOCKS: dict[Path, FileLock] = {}
-"""The locks of results that this process has claimed."""
+"""The locks of results that this process has locked."""
 _ANSWER = re.compile(r'<p class="lead"><strong>.*?</strong> .*?\.(?=\s|</p>)')
 """The first two sentences of the answer on a page."""
 
@@ -82,7 +82,7 @@ def variant_of_job(study: Study, wildcards: Any) -> Study:
     return study
 
 
-def claim_results(study: Study) -> None:
+def lock_results(study: Study) -> None:
     """Keep other Snakemake processes away from the results of the study until this process ends.
     This replaces Snakemake's own locks, which remain when Snakemake is killed. PlflError: another
     Snakemake runs the study, or the folder cannot be written."""
@@ -93,10 +93,10 @@ def claim_results(study: Study) -> None:
         atexit.register(_LOCKS[file].release)
 
 
-def claim(study: Study) -> None:
-    """Claim the results of the study, and remove temporary files of killed jobs. PlflError: see
-    `claim_results`, or the folder of the figures cannot be written."""
-    claim_results(study)
+def prepare_results(study: Study) -> None:
+    """Lock the results of the study, and remove temporary files of killed jobs. PlflError: see
+    `lock_results`, or the folder of the figures cannot be written."""
+    lock_results(study)
     for folder in (study.paths.results, study.paths.figures):
         remove_temporary_files(folder)
     # Fail now rather than after the training.

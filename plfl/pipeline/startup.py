@@ -7,7 +7,7 @@ from typing import Any
 from plfl.base.errors import PlflError, Problem
 from plfl.config.error_messages import read
 from plfl.pipeline import screen
-from plfl.pipeline.jobs import claim, replacement_warning, results_message
+from plfl.pipeline.jobs import prepare_results, replacement_warning, results_message
 from plfl.study import Study
 from plfl.study.checks.claims import left_out_claims
 
@@ -67,7 +67,7 @@ def begin_jobs(study: Study) -> None:
     """Claim the folders of a study and show its progress from now on; WorkflowError if that
     fails."""
     try:
-        claim(study)
+        prepare_results(study)
     except PlflError as error:
         raise screen.refusal_of(error) from None
     screen.say(replacement_warning(study))

@@ -178,8 +178,11 @@ def _digests(
     data = {state: sha256(path) for state, path in datasets.items()}
     return {
         cell: digest(
-            *(str(cell), study.plan.settings(cell), training_code(study, [cell])),
-            *(data[cell.state], *engine),
+            str(cell),
+            study.plan.settings(cell),
+            training_code(study, [cell]),
+            data[cell.state],
+            *engine,
         )
         for cell in cells
     }

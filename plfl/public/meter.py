@@ -33,6 +33,7 @@ from plfl.public.inputs import (
 )
 from plfl.public.models import PUBLIC_LEVELS, PublicModel
 from plfl.public.training import TreeSizes, fit
+from plfl.tasks.metrics import best_share
 
 MEDIAN_LEVELS = (0.5,)
 """The level of a single forecast."""
@@ -244,9 +245,9 @@ class _Forecaster:
             own_loads = self._own_loads(self._fit_own(end - TESTED_HOURS), tested)
             median = public[:, 1].copy()
             for half in halves:
-                weight = _weight(own_loads[~half], median[~half], truth[~half])
+                weight = _own_weight(own_loads[~half], median[~half], truth[~half])
                 public[half] += (weight * (own_loads - median)[half])[:, None]
-            weight = _weight(own_loads, median, truth)
+            weight = _own_weight(own_loads, median, truth)
             own_next = self._own_loads(self._fit_own(end), future)
             quantiles += weight * (own_next - quantiles[:, 1])[:, None]
         parts = self.readings.divide(future.last, future.lead, quantiles)
@@ -326,13 +327,9 @@ class _Forecaster:
         return table[table["truth"].notna() & table["forecast"].notna()]
 
 
-def _weight(own_loads: Floats, public: Floats, truth: Floats) -> float:
+def _own_weight(own_loads: Floats, public: Floats, truth: Floats) -> float:
     """The weight of own forecasts, in tenths, with the least error; 0 without windows."""
-    if not len(truth):
-        return 0.0
-    weights = np.arange(11) / 10
-    errors = [np.abs(w * own_loads + (1 - w) * public - truth).mean() for w in weights]
-    return float(weights[int(np.argmin(errors))])
+    return best_share(own_loads, public, truth, 10) if len(truth) else 0.0
 
 
 def _factor(parts: Floats, truth: Floats) -> float:

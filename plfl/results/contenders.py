@@ -197,8 +197,8 @@ class TrainedContender(_SingleContender):
 
     @property
     def sends_open_sums(self) -> bool:
-        grows_trees = self.study.model.only_method is not None and self.crosses != "nothing"
-        return grows_trees and not self.study.channel.secure
+        sends_sums = self.study.model.grows_trees and self.crosses != "nothing"
+        return sends_sums and not self.study.channel.secure
 
     @property
     def bytes_down(self) -> float:

@@ -54,8 +54,8 @@ class Contest:
 
     def error(self, number: int) -> float:
         """The test error of a side, mean over clients and seeds."""
-        score_sets = [pair[number].forecaster for pair in self.pairs]
-        return pool(score_sets).effect if pool(score_sets).scored_differences else np.nan
+        side = pool([pair[number].forecaster for pair in self.pairs])
+        return side.effect if side.scored_differences else np.nan
 
     def mean(self, number: int, score: str) -> float:
         """A score of a side, mean over clients and seeds (see `Contender.mean`)."""

@@ -44,7 +44,7 @@ def best_baselines(tables: Tables) -> dict[str, str]:
 
 def contender_in_use(variant: Variant, state: str, name: str = words.IN_USE) -> Mixture | None:
     """What is in use in a state; None if nothing has a score."""
-    (forecaster, *_) = [*select(variant.scores["local"][state], sharing=name), None]
+    forecaster = next(iter(select(variant.scores["local"][state], sharing=name)), None)
     return Mixture(variant, forecaster) if forecaster else None
 
 

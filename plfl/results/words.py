@@ -14,7 +14,9 @@ from plfl.optimizers import client as client_opts
 from plfl.optimizers import server as server_opts
 from plfl.study import Study
 from plfl.study.axes import Axis, parse_place
-from plfl.study.checks.claims import USE_NAMES, WHOLE_KINDS
+from plfl.study.checks.claims import IN_USE as IN_USE
+from plfl.study.checks.claims import IN_USE_ALONE as IN_USE_ALONE
+from plfl.study.checks.claims import WHOLE_KINDS
 
 
 def client_label(name: str) -> str:
@@ -77,7 +79,6 @@ _KINDS = {
     LOCAL: "the best without a federation",
     RAW: "the best on the raw data of all {client_word}s",
 }
-IN_USE, IN_USE_ALONE = USE_NAMES
 USE_WORDS = {IN_USE: "in use", IN_USE_ALONE: "in use without a federation"}
 """What is in use, in tables."""
 _USES = {

@@ -113,7 +113,7 @@ def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[
 
 
 def count(base: Candidate, search: Search) -> int:
-    """The number of combinations that `candidates` returns without `trials`."""
+    """The number of combinations that `candidates` returns without `most_trials`."""
     return int(np.prod([len(values) for values in _find_axes(base, search).values()]))
 
 

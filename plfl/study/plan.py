@@ -54,7 +54,7 @@ def depends_on_seed(keys: StudyKeys, method: str) -> bool:
     everyone_trains = federation.participation == simulation.availability == 1
     if not everyone_trains or simulation.dropout or getattr(algorithm, "noise", 0):
         return True
-    return keys.model.only_method is None
+    return not keys.model.grows_trees
 
 
 @dataclass(frozen=True, eq=False)  # a study, which keeps its plan, is equal if its keys are

@@ -25,6 +25,14 @@ def rmse(truth: Floats, forecast: Floats) -> float:
     return float(np.sqrt(np.square(truth - forecast).mean()))
 
 
+def best_share(one: Floats, other: Floats, truth: Floats, steps: int) -> float:
+    """The share of the forecasts `one` in a mean with the `other` that has the least mean absolute
+    error, out of 0, 1/steps, …, 1; the least of equally good ones."""
+    shares = np.arange(steps + 1) / steps
+    errors = [np.abs(share * one + (1 - share) * other - truth).mean() for share in shares]
+    return float(shares[int(np.argmin(errors))])
+
+
 def ratio(error: float, scale: float) -> float:
     """An error in units of `scale`; NaN if that is zero."""
     return error / scale if scale > 0 else float("nan")

@@ -82,7 +82,11 @@ class QuadraticData(ClientData):
     """The clients of a `Quadratic`: their data are their numbers."""
 
     def __init__(
-        self, problem: Quadratic, settings: FederationSettings, seed: int, window_counts: Sequence[float]
+        self,
+        problem: Quadratic,
+        settings: FederationSettings,
+        seed: int,
+        window_counts: Sequence[float],
     ):
         self.problem, self.engine = problem, problem
         self.settings, self.seed = settings, seed

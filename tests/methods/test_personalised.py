@@ -25,10 +25,11 @@ from plfl.methods import knn_per
 from plfl.methods.ditto import Ditto
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning
-from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
+from plfl.methods.knn_per import SHARE_STEPS, KnnPer, neighbours_mean
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl.tasks.metrics import best_share
 from plfl_reproductions.methods.apfl import APFL
 from plfl_reproductions.methods.fedala import FedALA
 from plfl_reproductions.methods.fedamp import FedAMP
@@ -361,6 +362,6 @@ def test_the_forecasts_and_shares_of_knn_per(kernel: Any, seed: int) -> None:
     expected = [reference.neighbours(store, targets, q, k, scale, squared) for q in queries]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     outputs = y + rng.normal(size=20)
-    share = best_share(found, outputs, y)
+    share = best_share(found, outputs, y, SHARE_STEPS)
     errors = [np.abs(s * found + (1 - s) * outputs - y).mean() for s in np.linspace(0, 1, 101)]
     assert errors[round(100 * share)] == pytest.approx(min(errors), abs=1e-12)

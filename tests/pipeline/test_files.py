@@ -12,7 +12,7 @@ from plfl.base import shipped
 from plfl.base.errors import PlflError
 from plfl.base.files import hold
 from plfl.pipeline.damage import remove_damaged
-from plfl.pipeline.jobs import claim, replacement_warning, results_message
+from plfl.pipeline.jobs import prepare_results, replacement_warning, results_message
 from plfl.public.models import MeterKind, file_of
 from plfl.report import page
 from plfl.study import Study
@@ -84,7 +84,7 @@ def test_damaged_files_go_only_where_nobody_else_works_from_then_on(here: Path) 
     assert f"{file}: it is damaged" in remove_damaged(study) and not file.exists()
     with naming(PlflError, "is claimed"):  # until the jobs begin, too
         hold(lock_file, busy="is claimed")
-    claim(study)
+    prepare_results(study)
 
 
 def test_the_end_of_a_study_says_what_its_page_answers(

@@ -17,7 +17,8 @@ from plfl.study.axes import Axis, parse_place
 
 WHOLE_KINDS = ("best federation", "best alone", "best on raw data")
 """Names in claims of all forecasters of a kind: clients exchange models, nothing, raw data."""
-USE_NAMES = ("in use", "in use alone")
+IN_USE, IN_USE_ALONE = "in use", "in use alone"
+USE_NAMES = (IN_USE, IN_USE_ALONE)
 """Names in claims of what `plfl forecast` uses for each client, and of what it would use if clients
 exchanged nothing."""
 

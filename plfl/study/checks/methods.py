@@ -41,7 +41,7 @@ def check_combinations(
 
 def check_engine(compute: Compute, model: Model) -> Iterator[Problem]:
     """Report a device on which the model cannot grow."""
-    if compute.device == "cuda" and model.only_method:
+    if compute.device == "cuda" and model.grows_trees:
         yield Problem(
             Key("compute.device"), f"the model {model.name} grows on the CPU", "set cpu or auto"
         )
