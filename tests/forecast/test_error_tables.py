@@ -166,7 +166,7 @@ def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(joined.leads, whole.leads)
     pd.testing.assert_frame_equal(joined.sums, whole.sums)
     shown = sum_of_meters(shorter, totals, "naive_day")
-    assert shown["made_at"].min() == shorter.stamps[bounds[1, 2] + shorter.rows_needed - 1]
+    assert shown["made_at"].min() == shorter.stamps[bounds[1, 2] + shorter.look_back - 1]
 
 
 @pytest.mark.parametrize("history", [None, 2])
