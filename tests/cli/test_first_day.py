@@ -210,8 +210,10 @@ def test_stamps_in_utc_are_taken_for_the_clock_of_the_days_and_a_line_says_so(
     assert line in invoke("forecast", path, "--kind", "homes").err
     assert line in invoke("init", "meters", path).out
     assert line not in invoke("init", "meters", path, "--timezone", "UTC", "--name", "utc").out
-    for zone in ("UTC", "Europe/Paris"):
-        assert "UTC" not in invoke("forecast", path, "--kind", "homes", "--timezone", zone).err
+    forecast = ("forecast", path, "--kind", "homes", "--timezone")
+    assert "UTC" not in invoke(*forecast, "UTC").err
+    printed = invoke(*forecast, "Europe/Paris").err
+    assert line not in printed and "whole days of UTC, not of Europe/Paris" in printed
 
 
 def test_a_hole_of_a_week_is_no_load(invoke: Callable) -> None:

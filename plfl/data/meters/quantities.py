@@ -71,7 +71,7 @@ _FED_IN = re.compile(
 _METER_OF_BOTH = re.compile(r"^.*\bimport\w*/export\w*\b[^-–:]*[-–:]\s*(?=\w)", re.IGNORECASE)
 """The name of a meter of both directions, before that of one: `Import/Export Meter - Import`."""
 _NESTED = re.compile(r"[^\s.]+(?:\.[^\s.]+)*\.(\w+)")
-"""The name of a value in blocks, such as `offPeak.cost`, and its own key."""
+"""The name of a value in blocks, such as offPeak.cost, and its own key."""
 _UNITS = {unit.lower() for unit in LOAD_UNITS}
 _COMPOUNDS = tuple(
     word

@@ -14,4 +14,4 @@ if any(word.endswith("flower-supernode") for word in sys.orig_argv):
 
     _now = date.now
     date.now = lambda: _now() + timedelta(seconds=SHIFT)
-    time.sleep = lambda seconds: _sleep(min(seconds, 0.5))
+    time.sleep = lambda seconds: _sleep(min(float(seconds), 0.5))
