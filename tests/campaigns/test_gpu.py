@@ -104,7 +104,9 @@ def test_modules_as_their_users_write_them(name, monkeypatch):
     """On a GPU other random numbers are drawn than on a CPU, but the same each time."""
     both, single = (user_study(name, schemes) for schemes in (["P1", "P2"], ["P1"]))
     data = tiny.dataset()
-    first, second, alone = (trained(of, GPU, monkeypatch, data) for of in (both, both, single))
+    first, second, alone = (
+        trained(study, GPU, monkeypatch, data) for study in (both, both, single)
+    )
     for cell, records in first.items():
         pd.testing.assert_frame_equal(records, second[cell], check_exact=True)
     for cell, records in alone.items():

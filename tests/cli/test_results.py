@@ -22,8 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     data = {"states": ["NY"], "clients": 12}
     rounds = {"rounds": 2, "evaluate_every": 1}
-    of = config(data=data, grid={"client_opt": ["adam"]}, federation=rounds)
-    write(folder, of | {"claims": [{"better": "P2", "than": "P1"}]}, level, noise=0.001)
+    study = config(data=data, grid={"client_opt": ["adam"]}, federation=rounds)
+    write(folder, study | {"claims": [{"better": "P2", "than": "P1"}]}, level, noise=0.001)
     return folder
 
 

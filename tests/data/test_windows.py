@@ -329,10 +329,10 @@ def test_a_series_that_does_not_reach_over_the_test_set_is_refused() -> None:
 
 
 def test_origins_are_an_axis() -> None:
-    of = tiny.study(data={"origins": {"last": "2018-09-30", "count": 3, "step": 13}})
+    study = tiny.study(data={"origins": {"last": "2018-09-30", "count": 3, "step": 13}})
     days = "2018-04-01", "2018-07-01", "2018-09-30"
-    assert list(of.variants) == [f"origins={day}" for day in days]
-    assert [one.data.origin_date for one in of.variants.values()] == of.data.origin_dates
+    assert list(study.variants) == [f"origins={day}" for day in days]
+    assert [one.data.origin_date for one in study.variants.values()] == study.data.origin_dates
     both = tiny.study(
         data={"origins": ["2018-04-01", "2018-07-01"]}, grid={"windows.history": [1, 4]}
     )

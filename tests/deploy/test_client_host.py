@@ -54,9 +54,9 @@ def test_it_is_that_of_the_source(study, folder):
 
 
 def test_who_is_not_in_the_study_gets_nothing(study, folder):
-    of = study()
+    own_study = study()
     with naming(ConfigError, "'7'", "101"):
-        client_host.series(of, of.cells[0], "7", folder)
+        client_host.series(own_study, own_study.cells[0], "7", folder)
 
 
 def put(table: pd.DataFrame, folder) -> None:
@@ -67,8 +67,12 @@ def test_a_table_of_the_owner_is_used_whatever_is_asked_for(study, folder, tmp_p
     own = assemble(series() * 7, list(FEATURE_UNITS))
     put(own, folder)
     (tmp_path / "meters" / f"{NAME}.csv").unlink()
-    for of in (study(), study({"unit": "Wh"}), study(source="comstock", features=[*own.columns])):
-        pd.testing.assert_frame_equal(read(of, folder), own, check_freq=False)
+    for own_study in (
+        study(),
+        study({"unit": "Wh"}),
+        study(source="comstock", features=[*own.columns]),
+    ):
+        pd.testing.assert_frame_equal(read(own_study, folder), own, check_freq=False)
     assert [path.name for path in folder.iterdir()] == ["series.parquet"]
 
 
@@ -84,10 +88,10 @@ def test_a_table_of_the_owner_is_used_whatever_is_asked_for(study, folder, tmp_p
     ],
 )
 def test_a_table_of_the_owner_with_wrong_rows_is_refused(study, folder, damaged, word):
-    of = study(features=["load", "temperature"])
+    own_study = study(features=["load", "temperature"])
     put(damaged(series()), folder)
     with naming(DataError, "series.parquet", word):
-        read(of, folder)
+        read(own_study, folder)
 
 
 def test_a_table_of_the_owner_that_is_no_table_is_refused(study, folder):
@@ -107,16 +111,16 @@ class Homes:
 
 
 def test_names_of_a_source_need_not_be_numbers(study, folder, monkeypatch):
-    of = study(source="sample")
+    own_study = study(source="sample")
     monkeypatch.setattr(client_host.sources, "source_of", lambda data: Homes())
     monkeypatch.setattr(client_host.agreement, "roster", lambda study, cell: ["home a", "home b"])
-    table = client_host.series(of, of.cells[0], "home b", folder)
+    table = client_host.series(own_study, own_study.cells[0], "home b", folder)
     pd.testing.assert_frame_equal(table, series() * 2)
 
 
 @pytest.mark.parametrize("data", [{}, {"source": "sample"}])
 def test_a_table_of_the_owner_has_to_have_what_the_study_names(study, folder, data):
     put(series()[["load"]], folder)
-    of = study(features=["load", "weekday", "temperature"], **data)
+    own_study = study(features=["load", "weekday", "temperature"], **data)
     with naming(DataError, "series.parquet", "weekday, temperature", "data.features"):
-        read(of, folder)
+        read(own_study, folder)

@@ -25,12 +25,12 @@ NAME = NAMES[0]
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """A finished federation, with a file of the first client's readings."""
     tmp_path = tmp_path_factory.mktemp("deployed")
-    of = study(
+    own_study = study(
         data={"features": ["load", "temperature"]},
         windows={"look_ahead": 1, "horizons": 3},
         task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]},
     )
-    deployment = Deployment(of, by_split(of)["P2"], tmp_path)
+    deployment = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
     deployment.run()
     tables()[NAME].rename_axis("timestamp").to_csv(tmp_path / "readings.csv")
     return deployment

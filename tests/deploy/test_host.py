@@ -20,12 +20,12 @@ METHODS = ["fedopt", "scaffold", "feddyn"]
 @pytest.mark.parametrize("method", METHODS)
 def test_no_personal_number_leaves(method, tmp_path):
     """Every number that a client's state holds of its personal part is searched for as bytes."""
-    of = study(
+    own_study = study(
         grid={"method": [method]},
         federation={"rounds": 2, "opt_state": "keep", "evaluate_every": 1},
     )
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    shared = of.plan.layout.mask(of.plan.schemes.patterns["P2"])
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
+    shared = own_study.plan.layout.mask(own_study.plan.schemes.patterns["P2"])
     numbers_by_part = {name: set() for name in ("shared", "personal")}
 
     def collect(summary):
@@ -55,8 +55,8 @@ def numbers(values: np.ndarray) -> set[bytes]:
 
 
 def test_no_load_leaves(tmp_path):
-    of = study(federation={"rounds": 1})
-    deployed = Deployment(of, by_split(of)["P1"], tmp_path)
+    own_study = study(federation={"rounds": 1})
+    deployed = Deployment(own_study, by_split(own_study)["P1"], tmp_path)
     deployed.run()
     sent = b"".join(deployed.loopback.crossed_messages)
     for client in deployed.loopback.clients.values():
@@ -68,8 +68,8 @@ def test_no_load_leaves(tmp_path):
 
 
 def test_files_are_for_their_user_alone(tmp_path):
-    of = study(federation={"rounds": 2})
-    Deployment(of, by_split(of)["P2"], tmp_path).run()
+    own_study = study(federation={"rounds": 2})
+    Deployment(own_study, by_split(own_study)["P2"], tmp_path).run()
     for name in NAMES:
         (folder,) = (tmp_path / name).glob("*/")
         kept = {path.name for path in folder.iterdir()}

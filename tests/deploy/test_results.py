@@ -20,16 +20,16 @@ def deployed(tmp_path_factory):
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
     from plfl.deploy import server_app
 
-    of = study(federation={"rounds": 2, "evaluate_every": 1})
+    own_study = study(federation={"rounds": 2, "evaluate_every": 1})
     folder = tmp_path_factory.mktemp("deployed")
-    deployment = Deployment(of, by_split(of)["P2"], folder / "run")
+    deployment = Deployment(own_study, by_split(own_study)["P2"], folder / "run")
     deployment.loopback.is_lost = lambda name, message: (
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
     result = deployment.server.run()
-    place = folder / narrow_study(of, deployment.cell).paths.results
+    place = folder / narrow_study(own_study, deployment.cell).paths.results
     server_app.write_results(
-        of, deployment.cell, result, deployment.server.members.descriptions, place
+        own_study, deployment.cell, result, deployment.server.members.descriptions, place
     )
     return place, result.records
 
@@ -52,12 +52,12 @@ def test_a_deployment_in_which_nobody_was_scored_is_saved(tmp_path):
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
     from plfl.deploy import server_app
 
-    of = study(federation={"rounds": 2, "evaluate_every": 1})
-    deployment = Deployment(of, by_split(of)["P2"], tmp_path)
+    own_study = study(federation={"rounds": 2, "evaluate_every": 1})
+    deployment = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
     deployment.loopback.is_lost = lambda name, message: message.about["kind"] == "evaluate"
     result = deployment.server.run()
     described = deployment.server.members.descriptions
-    server_app.write_results(of, deployment.cell, result, described, tmp_path / "results")
+    server_app.write_results(own_study, deployment.cell, result, described, tmp_path / "results")
     tables = Tables(tmp_path / "results")
     assert len(tables.records(["loss"])) == 2 * 2 * len(NAMES)
     assert tables.summary.empty
@@ -65,9 +65,9 @@ def test_a_deployment_in_which_nobody_was_scored_is_saved(tmp_path):
 
 def test_a_deployed_study_can_be_deployed_again():
     listed = {state: [int(name) for name in NAMES] for state in ("XX", "YY")}
-    of = study(data={"states": list(listed), "buildings": listed})
-    for cell in of.cells:
-        once = narrow_study(of, cell)
+    own_study = study(data={"states": list(listed), "buildings": listed})
+    for cell in own_study.cells:
+        once = narrow_study(own_study, cell)
         saved = Study.parse(once.model_dump(mode="json"), "study.json")
         assert saved == once
         assert deployable(saved, None, "study.json") == cell

@@ -31,8 +31,8 @@ def study(**blocks: Any) -> Study:
     "blocks", [{}, {"task": {"name": "quantiles"}}, {"task": {"conformal": "personal"}}]
 )
 def test_groups_give_the_results_of_all_clients(blocks: dict[str, Any]) -> None:
-    of, data = study(**blocks), tiny.dataset()
-    task, keys = of.task, of.baselines
+    own_study, data = study(**blocks), tiny.dataset()
+    task, keys = own_study.task, own_study.baselines
     whole = evaluate("XX", data, keys.fit_settings, task, keys.further)
     found = evaluate_in_groups("XX", data, keys, task, threads=2, size=2)
     for name in ("scores", "forecasts", "errors"):
@@ -52,8 +52,8 @@ def test_a_baseline_that_fails_for_one_group_fails_for_all(monkeypatch: pytest.M
         return fits(self, dataset, *others)
 
     monkeypatch.setattr(Ridge, "fit", fit)
-    of, data = study(), tiny.dataset()
-    results = evaluate_in_groups("XX", data, of.baselines, of.task, size=2)
+    own_study, data = study(), tiny.dataset()
+    results = evaluate_in_groups("XX", data, own_study.baselines, own_study.task, size=2)
     scores = results.scores.set_index("baseline")
     assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
     lacking = "RuntimeError: there are no forecasts of ridge"

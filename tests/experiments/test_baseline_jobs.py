@@ -64,10 +64,10 @@ def assert_equal(found: tuple[Any, ...], wanted: tuple[Any, ...], folder: Path) 
 
 @pytest.mark.parametrize("blocks", [{}, {"task": {"name": "quantiles", "conformal": "personal"}}])
 def test_jobs_write_the_same_bytes(blocks: dict[str, Any], tmp_path: Path) -> None:
-    of = study(**blocks)
-    assert [len(group) for group in groups_of(of, "XX")] == [2, 1]
-    found = run_jobs(of, tmp_path)
-    assert_equal(found, evaluate_all(of, "XX", tmp_path / "dataset"), tmp_path)
+    own_study = study(**blocks)
+    assert [len(group) for group in groups_of(own_study, "XX")] == [2, 1]
+    found = run_jobs(own_study, tmp_path)
+    assert_equal(found, evaluate_all(own_study, "XX", tmp_path / "dataset"), tmp_path)
     totals = Totals.from_arrays(found[-1])
     assert totals is not None and totals.clients.max() == 3
 
@@ -85,8 +85,8 @@ def test_a_baseline_that_fails_fails_for_all(
         return fits(self, dataset, *others)
 
     monkeypatch.setattr(Ridge, "fit", fit)
-    of = study()
-    scores = run_jobs(of, tmp_path)[0].set_index("baseline")
+    own_study = study()
+    scores = run_jobs(own_study, tmp_path)[0].set_index("baseline")
     assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
     lacking = "RuntimeError: there are no forecasts of ridge"
     assert set(scores.loc["combined_received", "failed"]) == {lacking}
@@ -100,8 +100,8 @@ class Reader(LightgbmStacked):
 
 
 def test_what_reads_more_than_evaluated_windows_is_evaluated_in_one_job() -> None:
-    of = study()
-    assert count_groups(of, "XX") == 2
-    further = [*of.baselines.further, Reader(models=2, of=["lightgbm_federated"])]
-    keys = of.baselines.model_copy(update={"further": further})
-    assert count_groups(of.model_copy(update={"baselines": keys}), "XX") == 1
+    own_study = study()
+    assert count_groups(own_study, "XX") == 2
+    further = [*own_study.baselines.further, Reader(models=2, of=["lightgbm_federated"])]
+    keys = own_study.baselines.model_copy(update={"further": further})
+    assert count_groups(own_study.model_copy(update={"baselines": keys}), "XX") == 1

@@ -24,7 +24,7 @@ from tests.helpers.tiny import study as load_study
 @pytest.mark.parametrize(("model", "operations"), [("cnn44", 0.0511e9), ("resnet18_gn", 1.1109e9)])
 def test_models_of_images_cost_their_operations(model: str, operations: float) -> None:
     """Operations per image from an independent count."""
-    of = Study.parse(
+    study = Study.parse(
         {
             "data": {"source": "cifar100" if model == "resnet18_gn" else "cifar10", "states": ["c"]}
             | {"clients": 100},
@@ -36,8 +36,8 @@ def test_models_of_images_cost_their_operations(model: str, operations: float) -
         },
         "test",
     )
-    assert cost_of_step(of) == pytest.approx(50 * operations / PAPER_STEP, rel=2e-3)
-    assert local_steps(of) == 20
+    assert cost_of_step(study) == pytest.approx(50 * operations / PAPER_STEP, rel=2e-3)
+    assert local_steps(study) == 20
 
 
 def test_loads_cost_what_the_paper_s_model_costs() -> None:
@@ -72,8 +72,8 @@ def test_short_trainings_and_those_on_a_gpu_are_one_job(monkeypatch, tmp_path):
     ("stack", "cells"), [("study", 16), ("state", 8), ("sharing", 4), ("cell", 2)]
 )
 def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
-    of = two_scheme_study(states=["XX", "YY"], stack=stack)
-    assert side_by_side(of) == cells * of.data.most_clients
+    study = two_scheme_study(states=["XX", "YY"], stack=stack)
+    assert side_by_side(study) == cells * study.data.most_clients
 
 
 @pytest.mark.parametrize("study", [load_study(), make_image_study()], ids=["loads", "images"])

@@ -85,7 +85,7 @@ def plain(
 
 @pytest.mark.parametrize(("data", "begins"), [(ORIGIN["data"], "2018-01-22"), ({}, "2018-02-19")])
 def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_have(data, begins):
-    of = study(
+    own_study = study(
         data=data,
         grid={
             "method": ["fine_tuning", "ditto", "apfl", "knn_per"],
@@ -100,7 +100,7 @@ def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_h
         readings = tables()
         for table in readings.values():
             table.loc[table.index < begins, "load"] **= factor
-        results = train(of, of.cells, build_dataset(of, readings))
+        results = train(own_study, own_study.cells, build_dataset(own_study, readings))
         found.append(pd.concat([result.records for result in results.values()]))
     columns = ["split", "model", "client", "method", "loss", "mase", "hyperparameters"]
     pd.testing.assert_frame_equal(*(table[columns] for table in found))
@@ -110,17 +110,17 @@ def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_h
 @pytest.mark.parametrize("sharing", ["P1", "P3"])
 def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of_it(sharing):
     rounds = [1, 3, 6]
-    of = study(grid={"sharing": [sharing]}, tuning={"search": {"federation.rounds": rounds}})
-    data, results = trained(of)
+    own_study = study(grid={"sharing": [sharing]}, tuning={"search": {"federation.rounds": rounds}})
+    data, results = trained(own_study)
     errors = []
     for n in rounds:
-        both = plain(of, data, n, [1, 2], sharing)
+        both = plain(own_study, data, n, [1, 2], sharing)
         scored = [
             r.records[(r.records["round"] == n) & (r.records["model"] == "local")] for r in both
         ]
         errors.append(np.mean([t[t["split"] == "validation"]["mase"].mean() for t in scored]))
     best = rounds[int(np.argmin(errors))]
-    again = plain(of, data.refit(), best, [1, 2], sharing)
+    again = plain(own_study, data.refit(), best, [1, 2], sharing)
     for found, wanted in zip(results.values(), again, strict=True):
         table = wanted.records
         test = table[
@@ -138,13 +138,13 @@ def test_without_a_validation_set_the_choice_is_made_in_the_training_set() -> No
     """Rates are chosen on its last fifth; the chosen one trains on all of it."""
     rates = [0.001, 0.01, 0.1]
     windows = {"history": None, "split": [0.8, 0, 0.2]}
-    of = study(
+    own_study = study(
         data={"origins": []},
         windows=windows,
         grid={"sharing": ["P1"]},
         tuning={"search": {"client_opt.adam.lr": rates}},
     )
-    data, results = trained(of)
+    data, results = trained(own_study)
     assert data.view.bounds[0].tolist() == [0, 1344 - 268, 1344, 1680]
     errors = {}
     for rate in rates:
@@ -169,12 +169,12 @@ def test_without_a_validation_set_the_choice_is_made_in_the_training_set() -> No
 )
 def test_the_validation_curve_of_the_choice_is_kept(every, tried, scored):
     """`evaluate_every` holds within the history, too. Test scores are of the last round alone."""
-    of = study(
+    own_study = study(
         grid={"sharing": ["P1"], "seeds": [1]},
         federation=STEPS | {"rounds": 6, "evaluate_every": every},
         tuning={"search": {"federation.rounds": tried}} if tried else {},
     )
-    data, results = trained(of)
+    data, results = trained(own_study)
     (table,) = (result.records for result in results.values())
     trained_for = int(table.loc[table["split"] == "train", "round"].max())
     expected = {t for t in scored if t < trained_for} | {6}
@@ -182,7 +182,7 @@ def test_the_validation_curve_of_the_choice_is_kept(every, tried, scored):
     assert set(validation["round"]) == expected
     assert set(table.loc[table["split"] == "test", "round"]) == {6}
     if trained_for > 2 and every:
-        (short,) = plain(of, data, 2, [1], "P1")
+        (short,) = plain(own_study, data, 2, [1], "P1")
         errors = [
             t[(t["split"] == "validation") & (t["round"] == 2)] for t in (table, short.records)
         ]
@@ -190,8 +190,8 @@ def test_the_validation_curve_of_the_choice_is_kept(every, tried, scored):
 
 
 def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
-    of = study(grid={"sharing": ["unseen"], "seeds": [1]})
-    data, results = trained(of)
+    own_study = study(grid={"sharing": ["unseen"], "seeds": [1]})
+    data, results = trained(own_study)
     (found,) = results.values()
     whole = data.with_view("whole").refit()
     for unseen in ([0, 2], [1, 3]):
@@ -199,7 +199,7 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
         p1 = study(grid={"sharing": ["P1"], "seeds": [1]})
         (members,) = plain(p1, whole.select(others), 6, [1], "P1")
         assert members.models is not None
-        evaluator = Trainer.for_study(of, data.refit()).evaluator
+        evaluator = Trainer.for_study(own_study, data.refit()).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.evaluate(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
@@ -217,62 +217,67 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
 def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(data) -> None:
     """With an origin, the others train twice: at last on all readings before it."""
     schemes = {"P1": ["*"], "new": {"join": "unseen", "turns": 2, "history": 1}}
-    of = study(
+    own_study = study(
         data=data,
         windows={"history": None},
         sharing=schemes,
         grid={"sharing": ["P1", "new"], "seeds": [1]},
     )
-    dataset, results = trained(of)
+    dataset, results = trained(own_study)
     short = study(data=data, windows={"history": 1}, grid={"sharing": ["P1"]})
     week = build_dataset(short, tables())
     found = next(result for cell, result in results.items() if cell.sharing == "new")
     for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
-        members = plain(of, dataset.refit().select(np.array(others)), 6, [1], "P1")[0]
+        members = plain(own_study, dataset.refit().select(np.array(others)), 6, [1], "P1")[0]
         assert members.models is not None
-        evaluator = Trainer.for_study(of, week).evaluator
+        evaluator = Trainer.for_study(own_study, week).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.evaluate(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
         for name in dataset.clients[late].tolist():
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)
-    assert of.plan.schemes.for_new == {"new": 1}
-    assert of.plan.schemes.federated_schemes == ["P1"]
-    assert (words.find_kind(of, "P1"), words.find_kind(of, "new")) == (words.FEDERATION, "")
-    assert words.describe_shared(of, "new") == "a new meter with 1 week of readings"
+    assert own_study.plan.schemes.for_new == {"new": 1}
+    assert own_study.plan.schemes.federated_schemes == ["P1"]
+    assert (words.find_kind(own_study, "P1"), words.find_kind(own_study, "new")) == (
+        words.FEDERATION,
+        "",
+    )
+    assert words.describe_shared(own_study, "new") == "a new meter with 1 week of readings"
 
 
 def test_own_steps_of_late_clients_train_no_second_federation() -> None:
     search = {"federation.rounds": [2, 6], "method.fine_tuning.most_steps": [1, 8]}
-    of = study(
+    own_study = study(
         grid={"sharing": ["unseen"], "method": ["fine_tuning"], "seeds": [1]},
         method={"fine_tuning": {"epochs": 20}},
         tuning={"search": search},
     )
-    _, results = trained(of)
+    _, results = trained(own_study)
     (found,) = results.values()
     assert last(found, "test") != last(found, "test", "global")
     assert set(found.records["trials"]) == {4}
 
 
 def test_raw_data_train_one_model_for_all() -> None:
-    of = study(grid={"sharing": ["raw"], "seeds": [1]})
-    _, results = trained(of)
+    own_study = study(grid={"sharing": ["raw"], "seeds": [1]})
+    _, results = trained(own_study)
     (found,) = results.values()
     assert last(found, "test") == last(found, "test", "global")
     own = found.records[(found.records["split"] == "train") & (found.records["model"] == "local")]
     assert own["extras_up"].tolist() == [4 * 2 * 168] * 4
     exchanged = own[["bytes_up", "bytes_down"]].to_numpy().sum()
-    assert 1e6 * workload(of)["megabytes"].sum() == pytest.approx(exchanged)
+    assert 1e6 * workload(own_study)["megabytes"].sum() == pytest.approx(exchanged)
 
 
 def test_federations_of_a_size_do_not_hear_of_each_other() -> None:
-    of = study(data=ORIGIN["data"] | {"federations": 2}, grid={"sharing": ["P1"], "seeds": [1]})
-    data, results = trained(of)
+    own_study = study(
+        data=ORIGIN["data"] | {"federations": 2}, grid={"sharing": ["P1"], "seeds": [1]}
+    )
+    data, results = trained(own_study)
     (found,) = results.values()
     assert found.models is not None
     for some in data.federations():
-        alone = plain(of, data.refit().select(some), 6, [1], "P1")[0]
+        alone = plain(own_study, data.refit().select(some), 6, [1], "P1")[0]
         names = data.clients[some].tolist()
         assert alone.models is not None
         np.testing.assert_array_equal(found.models["local"][some], alone.models["local"])

@@ -49,8 +49,8 @@ def study(model: dict[str, Any], **blocks: Any) -> Study:
 
 def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: Path) -> None:
     grid = {"method": METHODS, "sharing": ["P2"], "refused": "skip"}
-    of = study(guide["model"], grid=grid)
-    whole = resumed(of, DATASET, tmp_path / "checkpoint", after=3)
+    own_study = study(guide["model"], grid=grid)
+    whole = resumed(own_study, DATASET, tmp_path / "checkpoint", after=3)
     assert {cell.method for cell in whole} >= {"fedopt", "fedgkd", "ifca", "fedac"}
     for result in whole.values():
         tested = result.records.query("split == 'test'")
@@ -58,13 +58,13 @@ def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: 
 
 
 def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) -> None:
-    of = study(guide["model"])
-    layout = network_of(of, DATASET.shape).layout
-    assert of.plan.parameters(["head"]) == [n for n in layout.names if n.startswith("head.")]
-    results = train(of, of.cells, DATASET)
-    sent = workload(of).set_index("sharing")["megabytes"]
+    own_study = study(guide["model"])
+    layout = network_of(own_study, DATASET.shape).layout
+    assert own_study.plan.parameters(["head"]) == [n for n in layout.names if n.startswith("head.")]
+    results = train(own_study, own_study.cells, DATASET)
+    sent = workload(own_study).set_index("sharing")["megabytes"]
     for cell, result in results.items():
-        shared = int(layout.mask(of.sharing[cell.sharing]).sum())
+        shared = int(layout.mask(own_study.sharing[cell.sharing]).sum())
         trained = result.records.query("split == 'train' and round == 1 and model == 'local'")
         assert set(trained["bytes_up"]) == {4 * shared}
         assert sent[cell.sharing] == pytest.approx(2 * 3 * 3 * 4 * shared / 1e6)
@@ -72,20 +72,26 @@ def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) 
 
 
 def test_the_guides_example_agrees_with_autograd(guide, monkeypatch):
-    scores, of = [], study(guide["model"], federation={"loss": "huber"})
+    scores, own_study = [], study(guide["model"], federation={"loss": "huber"})
     engines: list[Any] = [Stacked, Reference]
     for engine in engines:
-        monkeypatch.setattr(trainer, "make_engine", lambda _, *of, kind=engine: kind(*of, CPU))
-        records = pd.concat([r.records for r in train(of, of.cells, DATASET).values()])
+        monkeypatch.setattr(
+            trainer, "make_engine", lambda _, *of, kind=engine: kind(*own_study, CPU)
+        )
+        records = pd.concat(
+            [r.records for r in train(own_study, own_study.cells, DATASET).values()]
+        )
         scores.append(records[["loss", "mae", "mase"]].to_numpy(float))
     np.testing.assert_allclose(*scores, rtol=2e-3)
 
 
 def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[str, Any]) -> None:
     task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "personal"}
-    of = study(guide["model"], windows={"horizons": 2}, task=task, federation={"rounds": 1})
-    data = build(tiny.tables(), of.windows)
-    records = train(of, of.cells[:1], data)[of.cells[0]].records.query("split == 'test'")
+    own_study = study(guide["model"], windows={"horizons": 2}, task=task, federation={"rounds": 1})
+    data = build(tiny.tables(), own_study.windows)
+    records = train(own_study, own_study.cells[:1], data)[own_study.cells[0]].records.query(
+        "split == 'test'"
+    )
     assert np.isfinite(records[["mase_h4", "mase_h5", "crps", "coverage_80"]]).all(axis=None)
 
 
@@ -94,8 +100,8 @@ def test_losses_differ() -> None:
     for loss in ("mse", "mae", "huber"):
         # Adam does not notice that Huber's loss is half the squared error of small errors.
         grid, federation = {"client_opt": ["sgd"]}, {"loss": loss}
-        of = study({"name": "mlp", "hidden": [4]}, grid=grid, federation=federation)
-        found = train(of, of.cells[:1], DATASET)[of.cells[0]].records
+        own_study = study({"name": "mlp", "hidden": [4]}, grid=grid, federation=federation)
+        found = train(own_study, own_study.cells[:1], DATASET)[own_study.cells[0]].records
         last[loss] = found.query("split == 'test'")["mase"].to_numpy()
     assert not np.allclose(last["mse"], last["mae"])
     assert not np.allclose(last["mse"], last["huber"])

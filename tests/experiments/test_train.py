@@ -183,8 +183,8 @@ def test_the_best_model_of_each_client_is_scored_in_the_last_round(model, ema):
     assert min(rounds) < 6
     # The week that is shown is forecast by the same models.
     weeks = [
-        train(of, [tiny.cell(name, of)], DATASET)[tiny.cell(name, of)].forecasts
-        for of in (last, best)
+        train(study, [tiny.cell(name, study)], DATASET)[tiny.cell(name, study)].forecasts
+        for study in (last, best)
     ]
     pd.testing.assert_series_equal(weeks[0]["global"], weeks[1]["global"])
     assert not weeks[0]["local"].equals(weeks[1]["local"])

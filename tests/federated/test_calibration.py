@@ -130,13 +130,13 @@ def test_what_cannot_be_calibrated(blocks, problem):
 
 
 def test_forecasters_are_calibrated_where_something_is_shared():
-    of = tiny.study(
+    own_study = tiny.study(
         federation={"calibration": {"epochs": 1, "head": "mlp", "variant": "kd"}},
         grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
     )
     without = tiny.study(grid={"client_opt": ["adam"], "server_opt": ["fedavg"]})
-    found, plain = (train(study, of.cells, tiny.dataset()) for study in (of, without))
-    for cell in of.cells:
+    found, plain = (train(study, own_study.cells, tiny.dataset()) for study in (own_study, without))
+    for cell in own_study.cells:
         ours, theirs = (result[cell].records for result in (found, plain))
         local = ours["model"] == "local"
         pd.testing.assert_frame_equal(ours[~local], theirs[~local], check_exact=True)

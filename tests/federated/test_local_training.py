@@ -59,9 +59,9 @@ def test_every_client_takes_the_steps_of_its_own_size(method: str, gradients: in
     """In round 1 a client among others does what it does where all take as many steps."""
     parameters = {"method": {"moon": {"features": "penultimate"}}}
     given = {"data": UNEQUAL, "grid": {"method": [method]}, "hyperparameters": parameters}
-    of = make_study(**given, federation={**EPOCHS, "local_epochs": 1})
-    sizes = [len(part) for part in make_images(of).parts]
-    records = train_cell(of)
+    study = make_study(**given, federation={**EPOCHS, "local_epochs": 1})
+    sizes = [len(part) for part in make_images(study).parts]
+    records = train_cell(study)
     steps = client_rows(records, 1)["steps"] / gradients
     assert steps.tolist() == [n // 3 for n in sizes]
     assert len(set(sizes)) > 3
@@ -155,10 +155,10 @@ def test_a_client_trains_on_the_same_however_many_steps_others_take(order: str) 
 
 
 def test_a_round_continues_the_passes_of_the_one_before() -> None:
-    of = make_study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
+    study = make_study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
     seen: list[np.ndarray[Any, Any]] = []
 
-    data = Trainer.for_study(of, make_images(of)).client_data(0)
+    data = Trainer.for_study(study, make_images(study)).client_data(0)
     for t in (1, 2):
         for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
             drawn = data.minibatch_starts(torch.tensor([i]), t, steps).flatten()
@@ -168,8 +168,8 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
 
 
 def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
-    of = make_study(data=UNEQUAL)
-    trainer = Trainer.for_study(of, make_images(of))
+    study = make_study(data=UNEQUAL)
+    trainer = Trainer.for_study(study, make_images(study))
     data, clients = trainer.client_data(0), torch.arange(3)
     rows = trainer.network.initial(0).repeat(3, 1)
     together = data.gradients(rows, clients, 1, torch.tensor([1, 3, 2]))
@@ -179,8 +179,8 @@ def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
 
 
 def test_gradients_at_the_start_are_those_of_the_minibatches_that_are_not_skipped() -> None:
-    of = make_study()
-    trainer = Trainer.for_study(of, make_images(of))
+    study = make_study()
+    trainer = Trainer.for_study(study, make_images(study))
     data, clients = trainer.client_data(0), torch.arange(3)
     rows = trainer.network.initial(0).repeat(3, 1)
     first, all_three = (steps * data.gradients(rows, clients, 1, steps) for steps in (1, 3))

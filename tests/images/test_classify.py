@@ -86,11 +86,11 @@ def test_the_stacked_engine_agrees_with_pytorch(method, monkeypatch):
 
 
 def test_seeds_have_partitions_of_their_own() -> None:
-    of = make_study(grid={"seeds": [0, 1]})
+    study = make_study(grid={"seeds": [0, 1]})
     alone = make_study(grid={"seeds": [1]})
-    both = train(of, of.cells, make_images(of))
+    both = train(study, study.cells, make_images(study))
     (one,) = train(alone, alone.cells, make_images(alone)).values()
-    pd.testing.assert_frame_equal(both[of.cells[1]].records, one.records)
+    pd.testing.assert_frame_equal(both[study.cells[1]].records, one.records)
     own = one.records.query("split == 'test' and model == 'local'")
     assert len(set(own["own_error"])) > 1
     assert len(set(one.records.query("split == 'test' and model == 'global'")["error"])) == 1
@@ -152,9 +152,9 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
             return [torch.nn.functional.one_hot(each, 10) for each in labels]
 
     monkeypatch.setattr("plfl_images.evaluation.IMAGES_PER_PASS", 7)
-    of = make_study()
-    data = make_images(of)
-    network = trainer.network_of(of, of.plan.window_shape)
+    study = make_study()
+    data = make_images(study)
+    network = trainer.network_of(study, study.plan.window_shape)
     evaluator = CommonEvaluator(data, Knowing(network, data, CPU))
     federation: Any = SimpleNamespace(client_data=SimpleNamespace(dataset=data))
     scores = evaluator.examine(federation, torch.zeros(10, 1), is_last=False).scores

@@ -23,12 +23,12 @@ from tests.helpers.image_studies import make_images, make_study
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     named = Claim(better=["all-fedadc-global"], than=["all-fedopt-global"])
-    of = make_study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1]})
-    of = of.model_copy(update={"claims": [named]})
-    data = make_images(of)
+    study = make_study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1]})
+    study = study.model_copy(update={"claims": [named]})
+    data = make_images(study)
     data.pool.save(folder / "pool.npz")
     cells = {}
-    for cell, result in train(of, of.cells, data).items():
+    for cell, result in train(study, study.cells, data).items():
         cells[cell] = RecordFiles.in_folder(folder, str(cell))
         result.write(cells[cell], "digest")
     baselines = RecordFiles.in_folder(folder, "baselines.of")
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_text(receipt, json.dumps({"source": "digits", "files": {}}))
     pool = {"digits": folder / "pool.npz"}
     files = JobFiles(cells, [baselines], pool, {"digits": receipt})
-    collect(of, files, folder, None, scoring_of(of).collect)
+    collect(study, files, folder, None, scoring_of(study).collect)
     return folder
 
 

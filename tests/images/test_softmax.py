@@ -67,10 +67,10 @@ def test_terms_of_methods(term: Term | None, loss: float, slope: tuple[float, ..
     targets = labels if term is None else task.mix_teacher(term, taught, labels, torch.tensor([1]))
     objective = task.objective("mse", term)
     assert objective.scale == 1
-    z, of = Z[None, None, None], objective.loss
-    assert of.evaluate(z, targets).item() == pytest.approx(loss, abs=5e-11)
+    z, study = Z[None, None, None], objective.loss
+    assert study.evaluate(z, targets).item() == pytest.approx(loss, abs=5e-11)
     if slope is not None:
-        assert of.slope(z, targets).flatten().tolist() == pytest.approx(slope, abs=5e-11)
+        assert study.slope(z, targets).flatten().tolist() == pytest.approx(slope, abs=5e-11)
 
 
 def test_not_true_distillation_with_a_temperature() -> None:

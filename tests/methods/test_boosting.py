@@ -74,9 +74,9 @@ def scores(result: CellResult, model: str = "local") -> float:
 
 @pytest.mark.parametrize(("loss", "objective"), [("mse", "l2"), ("huber", "huber")])
 def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective: str) -> None:
-    of = study(federation={"loss": loss}, grid={"sharing": ["P1"]})
-    models = trained(of)["P1"].models
-    trainer = Trainer.for_study(of, data())
+    own_study = study(federation={"loss": loss}, grid={"sharing": ["P1"]})
+    models = trained(own_study)["P1"].models
+    trainer = Trainer.for_study(own_study, data())
     starts = [data().starts(i, "train") for i in range(3)]
     both = [trainer.engine.inputs(torch.from_numpy(s)[None])[:2] for s in starts]  # type: ignore[attr-defined]
     x = np.concatenate([np.hstack([a[0].flatten(1), b[0]]) for a, b in both])
@@ -94,7 +94,7 @@ def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective:
         first = sum(map(len, starts[:i]))
         expected = alone.predict(x[first : first + len(own)])
         np.testing.assert_allclose(found, expected, atol=1e-5)
-    layout = of.plan.layout
+    layout = own_study.plan.layout
     features = np.concatenate(
         [
             layout.views(torch.from_numpy(models["global"][:1]))[f"{group}.feature"][0, 0]
@@ -132,8 +132,8 @@ def test_each_scheme_shares_its_trees_and_counts_their_bytes() -> None:
 def test_a_client_that_drops_out_scores_the_tree_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    of, everyone = study(grid={"sharing": ["P1"]}), range(3)
-    row = torch.zeros(3, of.plan.layout.width)
+    own_study, everyone = study(grid={"sharing": ["P1"]}), range(3)
+    row = torch.zeros(3, own_study.plan.layout.width)
     quantiles = GrowingClient.leaf_quantiles
 
     def fails(client: GrowingClient, leaves: Any, residuals: Any) -> Any:
@@ -143,7 +143,7 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
 
     def forester() -> TreeGrower:
         return TreeGrower(
-            Trainer.for_study(of, data()).client_data(1), of.plan.layout, 7, 0.3, BINS
+            Trainer.for_study(own_study, data()).client_data(1), own_study.plan.layout, 7, 0.3, BINS
         )
 
     grown = forester()
@@ -158,19 +158,19 @@ def test_noise_has_the_epsilon_of_all_its_sums() -> None:
         method = {"method": {"boosting": {"bins": BINS, "noise": z}}}
         return study(hyperparameters=method, **blocks)
 
-    of = with_noise(30)
-    stated = statements(of).set_index("cell")["epsilon"]
+    own_study = with_noise(30)
+    stated = statements(own_study).set_index("cell")["epsilon"]
     # Four or six trees, each with the sums of all windows, six histograms, and three counts.
     for scheme, count in (("P1", 60), ("P2", 40)):
-        mu, delta = count**0.5 / 30, of.federation.privacy.delta
+        mu, delta = count**0.5 / 30, own_study.federation.privacy.delta
         epsilon = float(next(v for cell, v in stated.items() if f"{scheme}-" in str(cell)))
         # δ(ε) of N(0, 1) and N(μ, 1) by its definition, the integral of max(0, p − e^ε q).
         x = np.linspace(-20, 20, 400_001)
         densities = [np.exp(-((x - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (mu, 0)]
         above = (densities[0] - np.exp(epsilon) * densities[1]).clip(0)
         assert float(above.sum() * (x[1] - x[0])) == pytest.approx(delta, rel=1e-3)
-    assert any("Trees:" in line for line in remarks_outside(of))
-    plain, noisy = trained(study()), trained(of)
+    assert any("Trees:" in line for line in remarks_outside(own_study))
+    plain, noisy = trained(study()), trained(own_study)
     for scheme in ("P1", "P2"):
         assert not np.array_equal(plain[scheme].models["local"], noisy[scheme].models["local"])
     np.testing.assert_array_equal(plain["P3"].models["local"], noisy["P3"].models["local"])
@@ -185,8 +185,8 @@ def test_an_interrupted_training_has_the_same_bits(tmp_path: Path) -> None:
 
 def test_who_drops_out_gets_the_trees_that_it_lacks() -> None:
     absent = {"dropout": 0.4}
-    of = study(federation={"simulation": absent}, grid={"sharing": ["P1"]})
-    result = trained(of)["P1"]
+    own_study = study(federation={"simulation": absent}, grid={"sharing": ["P1"]})
+    result = trained(own_study)["P1"]
     table = result.records.query("split == 'train' and model == 'local'")
     left = table[table["epochs"] < 1]
     assert 0 < len(left) < len(table)
@@ -210,19 +210,19 @@ def test_clients_that_join_later_add_their_own_trees() -> None:
 def test_trees_need_no_minibatch_of_windows() -> None:
     """The key that sets their size has no effect on trees, so that nobody could lower it."""
     split = {"split": [0.15, 0.35, 0.5]}
-    of = study(grid={"sharing": ["P1"]}, windows=split)
-    series = build(tiny.tables(3, 160), of.windows)
-    assert max(len(series.starts(i, "train")) for i in range(3)) < of.federation.batch_size
-    assert np.isfinite(trained(of, series)["P1"].models["local"]).all()
+    own_study = study(grid={"sharing": ["P1"]}, windows=split)
+    series = build(tiny.tables(3, 160), own_study.windows)
+    assert max(len(series.starts(i, "train")) for i in range(3)) < own_study.federation.batch_size
+    assert np.isfinite(trained(own_study, series)["P1"].models["local"]).all()
 
 
 def test_quantiles_and_several_targets_have_trees_of_their_own() -> None:
     windows = {"horizons": 2}
     levels = {"name": "quantiles", "levels": [0.1, 0.5, 0.9]}
     raw = {"windows": WINDOWS | windows, "task": levels, "grid": {"sharing": ["P1"]}}
-    of = study(**raw, federation={"loss": "mse"})
-    assert of.plan.layout.shapes["body.value"] == (6, 4, 7)
-    result = trained(of, data(**windows))["P1"]
+    own_study = study(**raw, federation={"loss": "mse"})
+    assert own_study.plan.layout.shapes["body.value"] == (6, 4, 7)
+    result = trained(own_study, data(**windows))["P1"]
     table = result.records.query("split == 'test'")
     assert (table[table["round"] == 6]["coverage_80"].between(0.4, 1)).all()
 
@@ -230,16 +230,16 @@ def test_quantiles_and_several_targets_have_trees_of_their_own() -> None:
 def test_a_new_meter_adds_own_trees(here: Path) -> None:
     meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
     source = {"source": "meters", "meters": {"timezone": "Etc/GMT+5", **meters}}
-    of = study(data=source, grid={"sharing": ["P2"]})
-    write_models_of(of, Path("m.safetensors"))
+    own_study = study(data=source, grid={"sharing": ["P2"]})
+    write_models_of(own_study, Path("m.safetensors"))
     model, readings = load("m.safetensors"), make_new_meter(rows=96 * 14)
     new = model.adapt(readings, "d", epochs=2)
     (received,), (own,) = new.models["global"], new.models["local"]
-    body = of.plan.layout.mask(["body"])
+    body = own_study.plan.layout.mask(["body"])
     np.testing.assert_array_equal(received[body], model.models["global"][0][body])
     np.testing.assert_array_equal(received[body], own[body])
-    assert not of.plan.layout.views(torch.from_numpy(received[None]))["head.value"].any()
-    assert of.plan.layout.views(torch.from_numpy(own[None]))["head.value"].any()
+    assert not own_study.plan.layout.views(torch.from_numpy(received[None]))["head.value"].any()
+    assert own_study.plan.layout.views(torch.from_numpy(own[None]))["head.value"].any()
     model.adapt(readings, "e")  # with a number that it chooses
 
 

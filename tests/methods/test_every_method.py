@@ -230,7 +230,8 @@ def test_it_sends_what_it_declares(name: str) -> None:
     trained = result.records.query("split == 'train' and model == 'local'")
     for way in ("down", "up"):
         in_round, before = (
-            4 * declared(getattr(method.sends, of), values) for of in (way, f"before_{way}")
+            4 * declared(getattr(method.sends, own_study), values)
+            for own_study in (way, f"before_{way}")
         )
         sent = trained.groupby("round")[f"bytes_{way}"]
         assert sent.first()[1] - before in (in_round, 4 * shared.sum()), way

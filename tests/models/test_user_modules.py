@@ -41,11 +41,11 @@ def trained(part: FoldTraining) -> torch.Tensor:
 @pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])
 @pytest.mark.parametrize("name", BUILDERS)
 def test_training_equals_a_plain_loop(name: str, sharing: str) -> None:
-    of = study(name, [sharing])
-    seed, settings = of.cells[0].seed, of.federation
-    shared = of.plan.parameters(of.plan.schemes.patterns[sharing])
+    own_study = study(name, [sharing])
+    seed, settings = own_study.cells[0].seed, own_study.federation
+    shared = own_study.plan.parameters(own_study.plan.schemes.patterns[sharing])
     _, clients = train_plainly(BUILDERS[name], DATASET, settings, shared, seed)
-    part = part_of(of)
+    part = part_of(own_study)
     found, buffers = trained(part), BUFFERS.get(name, [])
     expected = torch.stack([row_of(module, buffers) for module in clients])
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
@@ -60,14 +60,14 @@ def test_training_equals_a_plain_loop(name: str, sharing: str) -> None:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_an_unseen_client_equals_a_plain_loop(name: str) -> None:
     """It receives the parameters, and its own windows give the statistics of BatchNorm."""
-    of = study(name, ["new"])
-    part = part_of(of)
+    own_study = study(name, ["new"])
+    part = part_of(own_study)
     trained(part)
-    plan, seed = part.fold, of.cells[0].seed
+    plan, seed = part.fold, own_study.cells[0].seed
     members, scored = (data.dataset for data in plan.data(seed))
-    shared = of.plan.parameters(["*"])
-    build, size = BUILDERS[name], of.federation.batch_size
-    server, _ = train_plainly(build, members, of.federation, shared, seed)
+    shared = own_study.plan.parameters(["*"])
+    build, size = BUILDERS[name], own_study.federation.batch_size
+    server, _ = train_plainly(build, members, own_study.federation, shared, seed)
     module = joined(build, server, shared, seed, scored, 0, size, OBSERVED)
     local = torch.from_numpy(part.models(part.federation.method)["local"])
     expected = row_of(module, BUFFERS.get(name, []))
@@ -76,30 +76,32 @@ def test_an_unseen_client_equals_a_plain_loop(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_what_is_sent_are_the_shared_parameters_alone(name: str) -> None:
-    of = study(name, ["P1"])
-    records = train(of, of.cells, DATASET)[of.cells[0]].records
+    own_study = study(name, ["P1"])
+    records = train(own_study, own_study.cells, DATASET)[own_study.cells[0]].records
     sent = set(records.query("split == 'train' and round == 1")["bytes_up"])
     assert sent == {4 * sum(p.numel() for p in BUILDERS[name]().parameters())}
-    assert [*of.plan.layout.buffers] == BUFFERS.get(name, [])
+    assert [*own_study.plan.layout.buffers] == BUFFERS.get(name, [])
 
 
 @pytest.mark.parametrize("name", ["CausalNet", "BranchingNet", "LSTMForecaster"])
 def test_random_layers_do_not_depend_on_the_cells_beside(name: str) -> None:
     both, one = (study(name, schemes) for schemes in (["P2", "P1"], ["P1"]))
     cell = one.cells[0]
-    together, alone = (train(of, of.cells, DATASET)[cell].records for of in (both, one))
+    together, alone = (
+        train(own_study, own_study.cells, DATASET)[cell].records for own_study in (both, one)
+    )
     pd.testing.assert_frame_equal(together, alone)
 
 
 @pytest.mark.parametrize("name", ["CausalNet", "BranchingNet"])
 def test_a_training_resumes_with_its_random_layers_and_buffers(name: str, tmp_path: Path) -> None:
-    of = study(name, ["P2"], federation={"rounds": 3, "opt_state": "keep"})
-    resumed(of, DATASET, tmp_path / "checkpoint", after=2)
+    own_study = study(name, ["P2"], federation={"rounds": 3, "opt_state": "keep"})
+    resumed(own_study, DATASET, tmp_path / "checkpoint", after=2)
 
 
 def test_other_methods_train_them() -> None:
-    of = study("CausalNet", ["P1"], grid={"method": METHODS})
-    results = train(of, of.cells, DATASET)
+    own_study = study("CausalNet", ["P1"], grid={"method": METHODS})
+    results = train(own_study, own_study.cells, DATASET)
     assert {cell.method for cell in results} == {*METHODS}
     for result in results.values():
         assert result.records.query("split == 'test'")["mase"].notna().all()
@@ -121,9 +123,9 @@ def test_what_buffers_cannot_do_is_refused(block: str, keys: dict[str, Any], pro
 def test_a_module_that_cannot_be_traced_is_told_of_in_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    of = study("BranchingNet", ["P1"], federation={"batch_size": 7})
-    network_of(of, DATASET.shape).unstackable.clear()
-    trained(part_of(of))
+    own_study = study("BranchingNet", ["P1"], federation={"batch_size": 7})
+    network_of(own_study, DATASET.shape).unstackable.clear()
+    trained(part_of(own_study))
     (line,) = [record.message for record in caplog.records if "one after" in record.message]
     assert "BranchingNet: its models train one after the other, which takes longer" in line
 
@@ -133,9 +135,9 @@ def test_the_speed_of_random_layers_is_measured() -> None:
 
 
 def test_kept_models_forecast_without_random_layers() -> None:
-    of = study("CausalNet", ["P1"])
-    models = trained(part_of(of))
-    module = network_of(of, DATASET.shape).module(models[0]).eval()
+    own_study = study("CausalNet", ["P1"])
+    models = trained(part_of(own_study))
+    module = network_of(own_study, DATASET.shape).module(models[0]).eval()
     sequence = windows_of(DATASET, DATASET.starts(0, "test"))[0]
     with torch.no_grad():
         first, second = (forecasts(module, sequence) for _ in range(2))

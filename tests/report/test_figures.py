@@ -384,8 +384,8 @@ def test_a_diverged_combination_has_no_score_and_ranks_last(tmp_path: Path) -> N
         return np.nan if cell["client_opt"] == "adam" else 1.0
 
     grid = {"sharing": ["P2"], "client_opt": ["adam", "prox"]}
-    of = constructed(grid=grid, data={"states": ["CA"], "clients": 5})
-    tables = fake_results.write(tmp_path, of, broken)
+    study = constructed(grid=grid, data={"states": ["CA"], "clients": 5})
+    tables = fake_results.write(tmp_path, study, broken)
     table = mase_by_client(tables.study, scores(tables, "local"))
     assert table["P2 Adam"].isna().all() and table["P2 Prox"].notna().all()
     assert rank_methods(table).ranks["P2 Adam"] == 2

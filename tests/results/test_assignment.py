@@ -114,9 +114,9 @@ def test_days_of_validation_are_a_fifth_of_the_history_without_the_test_set(
     content = copy.deepcopy(fake_results.METERS)
     for name, block in blocks.items():
         content[name] = content.get(name, {}) | block
-    of = Study.parse(content, "of")
+    study = Study.parse(content, "of")
     tables = fake_results.write(tmp_path, fake_results.METERS)
-    vars(tables)["study"] = next(iter(of.variants.values()))
+    vars(tables)["study"] = next(iter(study.variants.values()))
     found = _validation_days(tables, "Ost")
     assert found.tolist() == pytest.approx([days] * 3)
 

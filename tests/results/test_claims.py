@@ -121,8 +121,8 @@ def test_a_study_that_diverged_is_undecided() -> None:
 
 
 def test_two_names_of_one_training_are_left_out() -> None:
-    of = paper()
-    forecasters_by_state = scored(of, true, baseline=rival)
+    study = paper()
+    forecasters_by_state = scored(study, true, baseline=rival)
     for forecasters in forecasters_by_state.values():
         # With nothing shared, ProxAdam has nothing to be drawn to.
         adam, proxadam = (
@@ -130,8 +130,8 @@ def test_two_names_of_one_training_are_left_out() -> None:
         )
         for one, other in zip(adam, proxadam, strict=True):
             other.weekly[:] = one.weekly
-    made_up = variant(of, {"local": forecasters_by_state, "global": forecasters_by_state})
-    row = claims.judge_claims(of, [made_up])[0]
+    made_up = variant(study, {"local": forecasters_by_state, "global": forecasters_by_state})
+    row = claims.judge_claims(study, [made_up])[0]
     assert "3 further pairs have equal results" in row["reason"]
 
 
@@ -167,8 +167,8 @@ def methods(tmp_path_factory: pytest.TempPathFactory) -> Variant:
     ids=str,
 )
 def test_claims_about_methods(named: dict[str, Any], verdict: str, methods: Variant) -> None:
-    of = Study.parse(MANY_METHODS | {"claims": [named]}, "methods")
-    found = read(methods.tables.folder, of, [methods])
+    study = Study.parse(MANY_METHODS | {"claims": [named]}, "methods")
+    found = read(methods.tables.folder, study, [methods])
     (row,) = found[found["about"] == "claim"].to_dict("records")
     assert row["verdict"] == verdict, row
     others = found[found["about"] != "claim"]
@@ -202,8 +202,8 @@ def test_a_pair_in_which_only_the_better_side_costs_something_refutes_a_claim(
     claim = {"better": "P2", "than": "P1", "score": "waiting", "each": ["method"]}
     if verdict == "not in this study" and cost["P1"] == 0:
         claim |= {"better": "P2-moon", "than": "P1-moon"}
-    of = Study.parse(MANY_METHODS | {"claims": [claim]}, "methods")
-    (row,) = claims.judge_claims(of, [methods])
+    study = Study.parse(MANY_METHODS | {"claims": [claim]}, "methods")
+    (row,) = claims.judge_claims(study, [methods])
     assert row["verdict"] == verdict, row
 
 
@@ -227,8 +227,8 @@ def test_loads_are_those_of_the_named_states(tmp_path: Path) -> None:
     tables = write(tmp_path, content, spread=1.5)
     in_new_york = tables.clients["state"] == "NY"
     tables.clients.loc[in_new_york, ["mean", "std"]] = np.linspace([1, 1], [2, 2], 12)
-    of = Study.parse(content, "of")
-    found = claims.judge_claims(of, [Variant("", {}, tables)])
+    study = Study.parse(content, "of")
+    found = claims.judge_claims(study, [Variant("", {}, tables)])
     assert [row["verdict"] for row in found] == ["holds", "does not hold"]
 
 
@@ -261,8 +261,8 @@ def test_claims_about_loads_say_what_they_exceed_and_are_about_one_variant() -> 
 )
 def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
     """At most the nominal rate, by simulation; docs/claims.md has longer ones."""
-    of = Study.parse(content | {"claims": PAPER}, "null")
-    found = wrong_verdicts(of, 30, noise=0.1, shock=0.1, between=0.3)
+    study = Study.parse(content | {"claims": PAPER}, "null")
+    found = wrong_verdicts(study, 30, noise=0.1, shock=0.1, between=0.3)
     assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 30, ALPHA)
 
 
@@ -281,13 +281,13 @@ def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
     ],
 )
 def test_claims_are_said_in_words(file: str, said: str) -> None:
-    of = Study.load(ROOT / file)
-    assert any(said in words.word_claim(of, claim) for claim in of.claims)
+    study = Study.load(ROOT / file)
+    assert any(said in words.word_claim(study, claim) for claim in study.claims)
 
 
 def test_a_claim_may_have_words_of_its_own() -> None:
-    of = study()
-    named = of.model_copy(update={"claims": paper().claims})
+    own_study = study()
+    named = own_study.model_copy(update={"claims": paper().claims})
     assert words.word_claim(named, named.claims[1]).startswith(
         "In each state the best cell is PL-FL"
     )
@@ -314,8 +314,8 @@ def test_claims_about_what_the_study_lacks_are_refused() -> None:
 
 def test_a_claim_can_be_about_the_whole_history() -> None:
     claim = {"better": "P1", "than": "P2", "where": {"windows.history": None}}
-    of = Study.parse(config(grid={"windows.history": [1, None]}) | {"claims": [claim]}, "of")
-    assert words.word_claim(of, of.claims[0]).startswith("With the whole history: ")
+    study = Study.parse(config(grid={"windows.history": [1, None]}) | {"claims": [claim]}, "of")
+    assert words.word_claim(study, study.claims[0]).startswith("With the whole history: ")
 
 
 def test_claims_have_scores_of_the_task_and_numbers_of_the_score() -> None:
@@ -344,7 +344,7 @@ def test_claims_have_scores_of_the_task_and_numbers_of_the_score() -> None:
 @pytest.mark.parametrize("states", ["OH", ["CA", "OH"]])
 def test_a_claim_about_a_state_that_the_study_lacks_is_not_judged(states: str | list[str]) -> None:
     claim = {"better": "P2", "than": "P1", "where": {"data.states": states}}
-    of = Study.parse(config() | {"claims": [claim]}, "of")
-    (row,) = claims.judge_claims(of, [])
+    study = Study.parse(config() | {"claims": [claim]}, "of")
+    (row,) = claims.judge_claims(study, [])
     assert row["verdict"] == "not in this study" and "OH" in row["reason"]
     assert row["p"] is None

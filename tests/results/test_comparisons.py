@@ -330,10 +330,10 @@ def plain(
 ) -> Tables:
     """Results with these levels; the last client has no scale."""
     data |= {"states": ["CA"], "clients": clients}
-    of = config(data=data, grid={"client_opt": ["adam"]})
+    study = config(data=data, grid={"client_opt": ["adam"]})
     return fake_results.write(
         folder,
-        of | {"claims": named},
+        study | {"claims": named},
         lambda cell, *_: levels[cell["sharing"]],
         baseline=lambda name: 0.4 if name == "lightgbm_lags" else 2.0,
         constant=clients - 1,

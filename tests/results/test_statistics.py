@@ -228,11 +228,13 @@ def difference(clients: float = 0.1, weeks: float = 0.03, seeds: float = 0.01) -
 
 
 def test_the_recommended_number_decides_with_the_stated_probability() -> None:
-    of = difference()
-    found = re.search(r"With about (\d+) clients \(12 now\)", advice(of, ALPHA))
+    own_study = difference()
+    found = re.search(r"With about (\d+) clients \(12 now\)", advice(own_study, ALPHA))
     assert found
     n, rng = int(found[1]), np.random.default_rng(1)
-    deviations = {name: (part.variance * part.levels) ** 0.5 for name, part in of.parts.items()}
+    deviations = {
+        name: (part.variance * part.levels) ** 0.5 for name, part in own_study.parts.items()
+    }
 
     def study() -> Difference:
         shape = {"clients": (n, 1, 1), "seeds": (1, 4, 1), "weeks": (1, 1, 8)}

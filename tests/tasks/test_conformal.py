@@ -127,11 +127,11 @@ def test_every_client_is_covered_if_its_data_are_exchangeable(
 
 @pytest.mark.parametrize("horizons", [1, 2])
 def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
-    of = study("personal", POINT | {"level": 0.8}, windows={"horizons": horizons})
-    dataset = build(tiny.tables(rows=800), of.windows)
-    (cell,) = of.cells[:1]
-    (result,) = train(of, [cell], dataset).values()
-    evaluator = Trainer.for_study(of, dataset).evaluator
+    own_study = study("personal", POINT | {"level": 0.8}, windows={"horizons": horizons})
+    dataset = build(tiny.tables(rows=800), own_study.windows)
+    (cell,) = own_study.cells[:1]
+    (result,) = train(own_study, [cell], dataset).values()
+    evaluator = Trainer.for_study(own_study, dataset).evaluator
     for i, rows in enumerate(result.models["local"]):
         outputs = evaluator.engine.predict(torch.from_numpy(rows)[None], [evaluator.starts[i]])
         starts = evaluator.starts[i].numpy()
@@ -176,14 +176,16 @@ def test_adaptive_widths_cover_loads_of_another_season():
 def test_adaptive_widths_know_only_the_loads_before_a_forecast():
     """As a loop over time: at each row first the load that ends there is compared with the
     forecasts of it, then the window that ends there gets its interval. Gaps leave windows out."""
-    of, tables = study("adaptive", POINT), tiny.tables(rows=800)
+    own_study, tables = study("adaptive", POINT), tiny.tables(rows=800)
     tables["b"].iloc[[600, 650, 651, 700], 0] = np.nan
-    dataset = build(tables, of.windows)
+    dataset = build(tables, own_study.windows)
     starts = np.concatenate([dataset.starts(1, split) for split in ("validation", "test")])
     loads = np.random.default_rng(2).normal(2, 1, size=(len(starts), 2))
-    widths = of.task.conformal_widths(dataset, 1, loads[: len(dataset.starts(1, "validation"))])
+    widths = own_study.task.conformal_widths(
+        dataset, 1, loads[: len(dataset.starts(1, "validation"))]
+    )
     assert widths.shape == (2, 2, 1)
-    found = of.task.widen(dataset, 1, starts, loads, widths)
+    found = own_study.task.widen(dataset, 1, starts, loads, widths)
     now, steps = dataset.view.scale[1] * widths[..., 0]
     window_at = {int(row): w for w, row in enumerate(dataset.persistence_rows(starts))}
     used: dict[int, list[float]] = {}
@@ -202,12 +204,12 @@ def test_adaptive_widths_know_only_the_loads_before_a_forecast():
 
 
 def test_widths_leave_the_quantiles_in_order():
-    of = study("personal")
-    dataset = build(tiny.tables(rows=800), of.windows)
+    own_study = study("personal")
+    dataset = build(tiny.tables(rows=800), own_study.windows)
     quantiles = np.sort(random.normal(size=(50, 2, 5)), axis=-1)
     starts = dataset.starts(1, "test")[:50]
     for widths in ([-3.0, 0.0], [0.0, 3.0], [-3.0, -2.0], [1.0, 1.0]):
-        found = of.task.widen(dataset, 1, starts, quantiles, np.array([widths, widths]))
+        found = own_study.task.widen(dataset, 1, starts, quantiles, np.array([widths, widths]))
         assert (np.diff(found, axis=-1) >= 0).all()
         np.testing.assert_array_equal(found[..., 2], quantiles[..., 2])
     kwh = dataset.view.scale[1]  # of the last widths
@@ -227,28 +229,28 @@ def test_baselines_get_widths_of_their_own(task):
 def test_errors_come_before_the_training():
     with naming(ConfigError, "conformal", "[0.1, 0.5]"):
         tiny.study(task={"name": "quantiles", "levels": [0.1, 0.5], "conformal": "personal"})
-    of = study("personal", windows={"split": [0.8, 0.05, 0.15], "look_back": 4})
-    dataset = build(tiny.tables(rows=300), of.windows)
+    own_study = study("personal", windows={"split": [0.8, 0.05, 0.15], "look_back": 4})
+    dataset = build(tiny.tables(rows=300), own_study.windows)
     said = "client a: has 8 windows in its validation set, but task.conformal needs 9"
     with naming(DataError, said) as found:
-        train(of, of.cells, dataset)
+        train(own_study, own_study.cells, dataset)
     assert len(str(found.value).splitlines()) == 3
     with naming(DataError, said):
-        evaluate("XX", dataset, task=of.task)
+        evaluate("XX", dataset, task=own_study.task)
     # Nine are enough.
-    dataset = build(tiny.tables(rows=320), of.windows)
+    dataset = build(tiny.tables(rows=320), own_study.windows)
     assert len(dataset.starts(0, "validation")) == 9
-    assert not list(of.task.find_uncalibrated(dataset))
+    assert not list(own_study.task.find_uncalibrated(dataset))
 
 
 def test_a_window_without_a_forecast_has_no_part_in_adaptive_widths() -> None:
     """As in a baseline whose lags reach into a gap."""
-    of = study("adaptive", POINT)
-    dataset = build(tiny.tables(rows=800), of.windows)
+    own_study = study("adaptive", POINT)
+    dataset = build(tiny.tables(rows=800), own_study.windows)
     starts = dataset.starts(0, "validation")
     loads = np.random.default_rng(2).normal(2, 1, size=(len(starts), 2))
     loads[7] = np.nan
-    found = of.task.conformal_widths(dataset, 0, loads)
+    found = own_study.task.conformal_widths(dataset, 0, loads)
     scores = np.delete(np.abs(dataset.truth(starts) - loads), 7, axis=0)
     steps = conformal.WIDTH_STEP * scores.std(axis=0) / dataset.view.scale[0]
     np.testing.assert_allclose(found[1, :, 0], steps)

@@ -63,7 +63,7 @@ def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
 def test_a_study_trains_in_blocks_that_fit(monkeypatch):
     methods = ["fedopt", "scaffold", "ditto", "fedrep", "moon"]
     optimisers = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
-    of = tiny.study(grid=optimisers | {"sharing": ["P2"], "method": methods, "refused": "skip"})
+    study = tiny.study(grid=optimisers | {"sharing": ["P2"], "method": methods, "refused": "skip"})
 
     def trained(memory):
         def engine(_, *given):
@@ -72,7 +72,7 @@ def test_a_study_trains_in_blocks_that_fit(monkeypatch):
             return engine
 
         monkeypatch.setattr(trainer, "make_engine", engine)
-        return train(of, of.cells, tiny.dataset())
+        return train(study, study.cells, tiny.dataset())
 
     small = Pretended(monkeypatch, 50)
     for one, other in zip(trained(small).values(), trained(None).values(), strict=True):

@@ -47,9 +47,9 @@ class Bucket:
 
     def __init__(self, address: str, folder: Path):
         keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
-        of = {"endpoint_url": address, "region_name": REGION, "config": Config(proxies={})}
+        study = {"endpoint_url": address, "region_name": REGION, "config": Config(proxies={})}
         self.address, self.files = address, {}
-        self.s3: Any = boto3.client("s3", **of, **keys)
+        self.s3: Any = boto3.client("s3", **study, **keys)
         where = {"LocationConstraint": REGION}
         self.s3.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
         for release, upgrade in UPGRADES.items():

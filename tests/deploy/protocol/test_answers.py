@@ -42,12 +42,14 @@ def open_(answer: bytes):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run in which one client sends another forged answer to every message of every round."""
-    of = study(
+    own_study = study(
         grid={"method": ["scaffold"]},
         federation={"rounds": ROUNDS, "local_steps": 1, "evaluate_every": 1},
         task={"conformal": "personal", "level": 0.8},
     )
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path_factory.mktemp("run"), minimum=3)
+    deployed = Deployment(
+        own_study, by_split(own_study)["P2"], tmp_path_factory.mktemp("run"), minimum=3
+    )
     hostile = deployed.loopback.forged = Hostile()
 
     def count(summary):
@@ -85,8 +87,8 @@ def test_the_others_have_the_results_of_a_run_without_it(run):
 
 @pytest.mark.parametrize("case", forging.JOIN)
 def test_a_client_with_a_forged_description_does_not_join(case, tmp_path, caplog):
-    of = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1})
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    own_study = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1})
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path, minimum=3)
 
     def forge(name, message, answer):
         forged = name == HOSTILE and message.about["kind"] == "join"
@@ -99,14 +101,14 @@ def test_a_client_with_a_forged_description_does_not_join(case, tmp_path, caplog
     assert [*members.refused] == [HOSTILE]
     assert f"client {HOSTILE} is refused" in caplog.text
     members.pool_limits()
-    true = dataset(of)
+    true = dataset(own_study)
     assert float(members.limits["high"][0]) <= true.load.max()
 
 
 @pytest.mark.parametrize("source", ["another client", "an earlier round", "another message"])
 def test_a_replayed_answer_counts_as_none(source, tmp_path):
-    of = study(federation={"rounds": 4, "local_steps": 2, "evaluate_every": 2})
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    own_study = study(federation={"rounds": 4, "local_steps": 2, "evaluate_every": 2})
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
     answers = {}
 
     def replay(name, message, answer):
@@ -137,13 +139,13 @@ def test_a_replayed_answer_counts_as_none(source, tmp_path):
     ],
 )
 def test_the_scores_of_all_tasks_are_accepted(blocks, tmp_path):
-    of = study(federation={"rounds": 1, "evaluate_every": 1}, **blocks)
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    own_study = study(federation={"rounds": 1, "evaluate_every": 1}, **blocks)
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
     records = deployed.run()
     assert not deployed.server.history[0].refused
     pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
 
 
 def test_the_server_knows_what_describes_a_client():
-    of = study()
-    assert [*describe_clients("XX", dataset(of))] == [*Description.model_fields]
+    own_study = study()
+    assert [*describe_clients("XX", dataset(own_study))] == [*Description.model_fields]

@@ -14,8 +14,8 @@ FEDERATION = {"rounds": 4, "local_steps": 3, "evaluate_every": 4}
 
 
 def deployed(tmp_path, up: str, down: str) -> Deployment:
-    of = study(federation=FEDERATION, channel={"up": up, "down": down})
-    return Deployment(of, by_split(of)["P2"], tmp_path)
+    own_study = study(federation=FEDERATION, channel={"up": up, "down": down})
+    return Deployment(own_study, by_split(own_study)["P2"], tmp_path)
 
 
 @pytest.mark.parametrize(

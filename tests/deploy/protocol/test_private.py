@@ -16,8 +16,8 @@ from tests.helpers.loopback import NAMES, Deployment, by_split, study
 def deployment(folder, **federation):
     privacy = {"clip": 0.05, "noise": 0.2, "delta": 1e-2}
     settings = {"rounds": 4, "local_steps": 3, "evaluate_every": 2, "privacy": privacy}
-    of = study(federation=settings | federation)
-    return Deployment(of, by_split(of)["P2"], folder)
+    own_study = study(federation=settings | federation)
+    return Deployment(own_study, by_split(own_study)["P2"], folder)
 
 
 def test_noise_and_draws_are_not_those_of_the_seed(tmp_path):

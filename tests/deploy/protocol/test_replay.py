@@ -40,15 +40,15 @@ COVARIATES = {
 
 
 def test_clients_compute_their_own_covariates(tmp_path):
-    of = study(federation=SOME, **COVARIATES)
-    assert of.windows.scaling == "pooled" and of.windows.covariates_width == 79
-    assert_equal_bits(of, tmp_path, ("P2",))
+    own_study = study(federation=SOME, **COVARIATES)
+    assert own_study.windows.scaling == "pooled" and own_study.windows.covariates_width == 79
+    assert_equal_bits(own_study, tmp_path, ("P2",))
 
 
 def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
     for name, blocks, crosses in (("plain", {}, True), ("change", COVARIATES, False)):
-        of = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1}, **blocks)
-        deployed = Deployment(of, by_split(of)["P2"], tmp_path / name)
+        own_study = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1}, **blocks)
+        deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path / name)
         deployed.run()
         messages = [Message.unpack(data).arrays for data in deployed.loopback.crossed_messages]
         limits = [arrays for arrays in messages if "low" in arrays]
@@ -80,18 +80,20 @@ POINT = {"model": COVARIATES["model"], "task": {"conformal": "personal", "level"
 
 @pytest.mark.parametrize("blocks", [AHEAD, PERSONAL, POINT], ids=["adaptive", "personal", "point"])
 def test_clients_score_intervals(blocks, tmp_path):
-    of = study(federation=SOME, **blocks)
-    assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is PERSONAL else ("P2",))
+    own_study = study(federation=SOME, **blocks)
+    assert_equal_bits(own_study, tmp_path, ("P1", "P3") if blocks is PERSONAL else ("P2",))
 
 
 @pytest.mark.parametrize("blocks", [COVARIATES | {"windows": DAYS}, PERSONAL, POINT])
 def test_clients_keep_models_that_forecast(blocks, tmp_path):
-    of = study(federation=SOME, **blocks)
-    cell = by_split(of)["P2"]
-    Deployment(of, cell, tmp_path / "own").run()
-    kept = train(of, [cell], dataset(of))[cell].models
-    widths = Trainer.for_study(of, dataset(of)).evaluator.widths(kept)
-    write_models(tmp_path / "all.safetensors", kept, describe(of, cell, dataset(of), widths))
+    own_study = study(federation=SOME, **blocks)
+    cell = by_split(own_study)["P2"]
+    Deployment(own_study, cell, tmp_path / "own").run()
+    kept = train(own_study, [cell], dataset(own_study))[cell].models
+    widths = Trainer.for_study(own_study, dataset(own_study)).evaluator.widths(kept)
+    write_models(
+        tmp_path / "all.safetensors", kept, describe(own_study, cell, dataset(own_study), widths)
+    )
     everyone = forecast_model.load(tmp_path / "all.safetensors")
     for i, name in enumerate(NAMES):
         (file,) = (tmp_path / "own" / name).glob("*/model.safetensors")
@@ -121,33 +123,33 @@ def test_what_can_be_deployed():
 def test_methods(method, tmp_path):
     grid = {"method": [method], "client_opt": [OPTIMISERS.get(method, "adam")], "refused": "skip"}
     dampening = {"sgdm": {"dampening": 0.9}}
-    of = study(grid=grid, client_opt=dampening, federation=SOME)
+    own_study = study(grid=grid, client_opt=dampening, federation=SOME)
     # What is personal and what is not crosses in the same way, whatever the method.
-    every = method in ("fedopt", "scaffold") or "P2" not in by_split(of)
-    assert_equal_bits(of, tmp_path, ("P1", "P2", "P3") if every else ("P2",))
+    every = method in ("fedopt", "scaffold") or "P2" not in by_split(own_study)
+    assert_equal_bits(own_study, tmp_path, ("P1", "P2", "P3") if every else ("P2",))
 
 
 @pytest.mark.parametrize("name", ["CausalNet", "LSTMForecaster"])
 def test_random_layers_and_buffers(name, tmp_path):
-    of = study(model={"module": f"{user_modules.__file__}:{name}"}, federation=SOME)
-    assert_equal_bits(of, tmp_path, ("P1", "P2"))
+    own_study = study(model={"module": f"{user_modules.__file__}:{name}"}, federation=SOME)
+    assert_equal_bits(own_study, tmp_path, ("P1", "P2"))
 
 
 @pytest.mark.parametrize("server", sorted(set(servers.available()) - {"fedavg"}))
 def test_servers(server, tmp_path):
-    of = study(grid={"server_opt": [server]}, federation=SOME)
-    assert_equal_bits(of, tmp_path, ["P2"])
+    own_study = study(grid={"server_opt": [server]}, federation=SOME)
+    assert_equal_bits(own_study, tmp_path, ["P2"])
 
 
 def test_clients_that_draw_their_personal_parameters(tmp_path):
-    of = study(federation={"rounds": 2, "local_steps": 3, "initial": "local"})
-    assert_equal_bits(of, tmp_path, ("P2", "P3"))
+    own_study = study(federation={"rounds": 2, "local_steps": 3, "initial": "local"})
+    assert_equal_bits(own_study, tmp_path, ("P2", "P3"))
 
 
 def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
     federation = SOME | {"schedule": {"shape": "step", "period": 1, "factor": 0.5}}
-    of = study(grid={"server_opt": ["slowmo"]}, federation=federation)
-    assert_equal_bits(of, tmp_path, ["P2"])
+    own_study = study(grid={"server_opt": ["slowmo"]}, federation=federation)
+    assert_equal_bits(own_study, tmp_path, ["P2"])
 
 
 @pytest.mark.parametrize(
@@ -177,5 +179,5 @@ def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
 )
 def test_options(method, client_opt, blocks, tmp_path):
     grid = {"method": [method], "client_opt": [client_opt]}
-    of = study(grid=grid, **{"federation": {**SOME, "rounds": 6}, **blocks})
-    assert_equal_bits(of, tmp_path, ["P2"])
+    own_study = study(grid=grid, **{"federation": {**SOME, "rounds": 6}, **blocks})
+    assert_equal_bits(own_study, tmp_path, ["P2"])

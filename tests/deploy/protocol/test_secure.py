@@ -52,8 +52,8 @@ def networks(**blocks: Any) -> Study:
     ids=["networks", "weighted", "coded down", "medians", "quantiles", "check of trees"],
 )
 def test_bits(make: Callable[..., Study], blocks: dict[str, Any], tmp_path: Path) -> None:
-    of = study(**blocks) if "channel" in blocks and make is networks else make(**blocks)
-    assert_equal_bits(of, tmp_path, ("P1",) if "task" in blocks else ("P1", "P2"))
+    own_study = study(**blocks) if "channel" in blocks and make is networks else make(**blocks)
+    assert_equal_bits(own_study, tmp_path, ("P1",) if "task" in blocks else ("P1", "P2"))
 
 
 @pytest.fixture
@@ -123,8 +123,8 @@ def test_five_clients_of_whom_one_dies_end_with_the_bits_of_the_simulator(
 ) -> None:
     """In the second round. A client of a network that dies after its numbers have arrived is in
     the sum, without its own help."""
-    of = trees(**SECURE) if make is trees else make()
-    deployed = deployment(of, "P1", tmp_path)
+    study = trees(**SECURE) if make is trees else make()
+    deployed = deployment(study, "P1", tmp_path)
     die_at(deployed, 2, step)
     records = deployed.run()
     others = [name for name in FIVE if name != DYING]
@@ -177,8 +177,8 @@ def test_only_keys_shares_and_masks_cross(tmp_path: Path) -> None:
 def test_a_forged_message_ends_the_round_and_not_the_run(
     make: Callable[..., Study], tmp_path: Path
 ) -> None:
-    of = trees(**SECURE) if make is trees else make()
-    deployed = deployment(of, "P1", tmp_path)
+    study = trees(**SECURE) if make is trees else make()
+    deployed = deployment(study, "P1", tmp_path)
     changed = {1: lambda data: data[:-1], 2: lambda data: bytes([data[0] ^ 64]) + data[1:]}
     position = Position()
     # The shares of secrets, or the sums of all windows.
@@ -211,8 +211,10 @@ def test_a_forged_message_ends_the_round_and_not_the_run(
 def test_clients_add_the_noise_of_the_study_and_not_of_one_client(tmp_path: Path) -> None:
     """With a bound of noise that is set for more clients. Without learning only noise is left."""
     privacy = {"clip": 1.0, "noise": 1.0, "noise_as_of": 400}
-    of = networks(federation={"rounds": 1, "privacy": privacy}, client_opt={"adam": {"lr": 1e-9}})
-    deployed = deployment(of, "P1", tmp_path)
+    study = networks(
+        federation={"rounds": 1, "privacy": privacy}, client_opt={"adam": {"lr": 1e-9}}
+    )
+    deployed = deployment(study, "P1", tmp_path)
     deployed.run()
     start = deployed.server.initial_federation().x0
     moved = load_file(tmp_path / "server" / SERVER_MODEL_FILE)["x"]
@@ -223,15 +225,15 @@ def test_clients_add_the_noise_of_the_study_and_not_of_one_client(tmp_path: Path
 def test_rounds_of_fewer_than_three_clients_are_those_of_nobody(tmp_path: Path) -> None:
     """Nobody trains, and nothing is sent: neither here nor in the simulator."""
     drawn = {"selection": "poisson", "participation": 0.75, "rounds": 8, "evaluate_every": 1}
-    of = networks(federation=drawn, windows={"scaling": "per_client"})
-    cell = by_split(of)["P2"]
+    study = networks(federation=drawn, windows={"scaling": "per_client"})
+    cell = by_split(study)["P2"]
     draws = Selection(cell.seed, NAMES, 0.75, RULES["poisson"])
     counts = [len(draws.draw(t)) for t in range(1, 9)]
     assert 0 < sum(0 < count < 3 for count in counts) < 8
-    deployed = Deployment(of, cell, tmp_path)
+    deployed = Deployment(study, cell, tmp_path)
     records = deployed.run()
     history = deployed.server.history
     assert [len(summary.asked) for summary in history] == [n if n >= 3 else 0 for n in counts]
     assert not any(summary.refused for summary in history)
-    expected = train(of, [cell], dataset(of))[cell].records
+    expected = train(study, [cell], dataset(study))[cell].records
     pd.testing.assert_frame_equal(records, expected, check_exact=True)

@@ -18,8 +18,8 @@ FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
 
 @pytest.fixture(params=["fedopt", "scaffold"])
 def deployed(request, tmp_path):
-    of = study(grid={"method": [request.param]}, federation=FEDERATION)
-    return Deployment(of, by_split(of)["P2"], tmp_path)
+    own_study = study(grid={"method": [request.param]}, federation=FEDERATION)
+    return Deployment(own_study, by_split(own_study)["P2"], tmp_path)
 
 
 def test_lost_answers_and_crashes_leave_no_trace(deployed):
@@ -56,8 +56,8 @@ def test_lost_answers_and_crashes_leave_no_trace(deployed):
 
 
 def test_after_a_restart_all_clients_that_took_part_are_described(tmp_path):
-    of = study(federation=FEDERATION | {"evaluate_every": 1})
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    own_study = study(federation=FEDERATION | {"evaluate_every": 1})
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path, minimum=3)
 
     def crash(summary):
         if summary.t == 3:
@@ -80,8 +80,8 @@ def took_parts(deployed):
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_run_in_which_nobody_ever_took_part_is_none(is_lost, tmp_path):
-    of = study(federation={"rounds": 2, "evaluate_every": 2})
-    deployed = Deployment(of, by_split(of)["P1"], tmp_path)
+    own_study = study(federation={"rounds": 2, "evaluate_every": 2})
+    deployed = Deployment(own_study, by_split(own_study)["P1"], tmp_path)
     failed = Message({"error": "client: no space left"}).pack()
     deployed.loopback.is_lost = lambda name, message: is_lost and message.about["kind"] == "train"
     deployed.loopback.forged = lambda name, message, answer: (
@@ -96,8 +96,8 @@ def test_a_run_in_which_nobody_ever_took_part_is_none(is_lost, tmp_path):
 
 @pytest.mark.parametrize("split", ["P2", "P3"])
 def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
-    of = study(federation={"rounds": 2, "evaluate_every": 2})
-    deployed = Deployment(of, by_split(of)[split], tmp_path)
+    own_study = study(federation={"rounds": 2, "evaluate_every": 2})
+    deployed = Deployment(own_study, by_split(own_study)[split], tmp_path)
     deployed.loopback.is_lost = lambda name, message: (
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
@@ -107,7 +107,9 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     training = (records["split"] == "train") & (records["model"] == "local")
     train = records[training].set_index(["round", "client"])
     assert sorted(train.index) == [(t, name) for t in (1, 2) for name in NAMES]
-    unanswered, before, other = (train.loc[of] for of in ((2, "102"), (1, "102"), (2, "101")))
+    unanswered, before, other = (
+        train.loc[own_study] for own_study in ((2, "102"), (1, "102"), (2, "101"))
+    )
     assert np.isnan(unanswered["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
     assert unanswered["bytes_down"] == before["bytes_down"] and unanswered["bytes_up"] == 0
     assert unanswered["message_down"] == other["message_down"] > 0 and unanswered["message_up"] == 0
@@ -130,8 +132,10 @@ def test_a_server_that_was_replaced_is_refused(deployed):
 @pytest.mark.parametrize(("method", "ema"), [("scaffold", None), ("fedopt", 0.9)])
 def test_a_client_that_comes_late_begins_with_the_initial_model(method, ema, tmp_path):
     federation = {**FEDERATION, "ema": ema}
-    of = study(grid={"method": [method]}, federation=federation, windows={"scaling": "per_client"})
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    own_study = study(
+        grid={"method": [method]}, federation=federation, windows={"scaling": "per_client"}
+    )
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path, minimum=3)
     deployed.loopback.absent = {"102"}
 
     def arrive(summary):
@@ -157,12 +161,12 @@ def unequal(monkeypatch):
 )
 def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_path, unequal):
     """The server of a method keeps a mean; one client joins late, and one leaves."""
-    of = study(
+    own_study = study(
         grid={"method": [method]},
         federation=FEDERATION | {"weighting": "samples"},
         windows={"scaling": "per_client"},
     )
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    deployed = Deployment(own_study, by_split(own_study)["P2"], tmp_path, minimum=3)
     deployed.loopback.absent = {"102"}
 
     def arrive(summary):
@@ -178,7 +182,7 @@ def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_
     records = deployed.run()
     history = deployed.server.history
     assert [len(summary.joined) for summary in history] == [3, 3, 4, 4, 4]
-    again, f = replay(of, deployed.cell, dataset(of), history)
+    again, f = replay(own_study, deployed.cell, dataset(own_study), history)
     there = (again.records["client"] != "103") | (again.records["split"] == "train")
     expected = again.records[there].reset_index(drop=True)
     pd.testing.assert_frame_equal(records, expected, check_exact=True)
@@ -192,8 +196,8 @@ def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_message_that_is_sent_again_changes_nothing(tmp_path, restarts):
     """After round 4, all messages so far reach a client once more, from whoever kept them."""
-    of = study(grid={"method": ["scaffold"]}, federation=FEDERATION | {"evaluate_every": 1})
-    deployed, sent = Deployment(of, by_split(of)["P2"], tmp_path), []
+    own_study = study(grid={"method": ["scaffold"]}, federation=FEDERATION | {"evaluate_every": 1})
+    deployed, sent = Deployment(own_study, by_split(own_study)["P2"], tmp_path), []
 
     def keep(name, message, answer):
         if name == "101" and message.about["kind"] != "join":
@@ -250,15 +254,15 @@ def test_a_lost_state_is_reported_and_not_made_up(deployed):
     ],
 )
 def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):
-    of = study(**blocks)
+    own_study = study(**blocks)
     with naming(ConfigError, reason):
-        agreement.deployable(of, None, "config.yaml")
+        agreement.deployable(own_study, None, "config.yaml")
 
 
 @pytest.fixture
 def joining(tmp_path):
-    of = study(federation=FEDERATION)
-    return Deployment(of, by_split(of)["P2"], tmp_path)
+    own_study = study(federation=FEDERATION)
+    return Deployment(own_study, by_split(own_study)["P2"], tmp_path)
 
 
 def test_who_uses_the_key_of_another_is_left_out(joining):
@@ -274,9 +278,9 @@ def test_who_is_missing_is_named(joining):
 
 
 def test_a_server_of_another_study_gets_nothing(tmp_path):
-    of = study(federation=FEDERATION)
+    own_study = study(federation=FEDERATION)
     other = study(federation=FEDERATION, client_opt={"adam": {"lr": 0.5}})
-    known = Deployment(of, by_split(of)["P2"], tmp_path)
+    known = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
     stranger = Deployment(other, by_split(other)["P2"], tmp_path / "other")
     stranger.loopback.clients = known.loopback.clients
     with naming(PlflError, "0 of 4 clients"):

@@ -36,8 +36,8 @@ def test_bits(blocks, tmp_path):
 
 
 def test_noise_is_refused():
-    of = trees(noise=5)
-    assert "shows more sums than its ε counts" in str(reason_against(of, by_split(of)["P1"]))
+    study = trees(noise=5)
+    assert "shows more sums than its ε counts" in str(reason_against(study, by_split(study)["P1"]))
     assert reason_against(trees(), by_split(trees())["P1"]) is None
 
 
@@ -65,8 +65,8 @@ def took_part(deployed: Deployment) -> list[list[str]]:
 @pytest.mark.parametrize("at", [0, 4, LAST])
 @pytest.mark.parametrize("scheme", ["P1", "P2"])
 def test_a_client_that_leaves_ends_the_tree_and_not_the_run(scheme, at, tmp_path):
-    of = trees()
-    deployed = Deployment(of, by_split(of)[scheme], tmp_path, minimum=3)
+    study = trees()
+    deployed = Deployment(study, by_split(study)[scheme], tmp_path, minimum=3)
     place = Place()
     deployed.loopback.is_lost = lambda name, message: place(name, message) == (2, at)
     records = deployed.run()
@@ -82,8 +82,8 @@ def test_a_client_that_leaves_ends_the_tree_and_not_the_run(scheme, at, tmp_path
 
 
 def test_a_tree_of_two_clients_ends_with_one_of_them(tmp_path):
-    of = trees()
-    deployed = Deployment(of, by_split(of)["P1"], tmp_path, minimum=2)
+    study = trees()
+    deployed = Deployment(study, by_split(study)["P1"], tmp_path, minimum=2)
     deployed.loopback.absent = {*OTHERS[1:]}
     place = Place()
     deployed.loopback.is_lost = lambda name, message: place(name, message) == (2, 3)
@@ -94,8 +94,8 @@ def test_a_tree_of_two_clients_ends_with_one_of_them(tmp_path):
 
 
 def test_a_message_that_does_not_follow_the_last_answer_is_refused(tmp_path):
-    of = trees()
-    deployed = Deployment(of, by_split(of)["P1"], tmp_path)
+    study = trees()
+    deployed = Deployment(study, by_split(study)["P1"], tmp_path)
     first = {}
 
     def again(name, message, answer):
@@ -113,8 +113,8 @@ def test_a_message_that_does_not_follow_the_last_answer_is_refused(tmp_path):
 
 
 def test_a_server_that_is_killed_grows_the_tree_anew(tmp_path):
-    of = trees()
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    study = trees()
+    deployed = Deployment(study, by_split(study)["P2"], tmp_path)
     place = Place()
 
     def kill(name, message):
@@ -217,8 +217,8 @@ CASES = [(place, case) for place, (cases, _) in PLACES.items() for case in cases
 
 def test_a_forged_message_ends_the_tree_and_not_the_run(tmp_path):
     model = {"name": "trees", "trees": len(CASES), "own_trees": 1, "leaves": 4}
-    of = trees(model=model, federation={"rounds": len(CASES) + 1, "evaluate_every": 100})
-    deployed = Deployment(of, by_split(of)["P1"], tmp_path, minimum=3)
+    study = trees(model=model, federation={"rounds": len(CASES) + 1, "evaluate_every": 100})
+    deployed = Deployment(study, by_split(study)["P1"], tmp_path, minimum=3)
     place = Place()
 
     def forge(name, message, answer):

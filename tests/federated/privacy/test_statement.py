@@ -43,10 +43,10 @@ def test_each_cell_has_its_own_epsilon_and_noise():
 
 def test_a_study_without_privacy_may_draw_clients_in_any_way():
     """No accountant knows the draw `data_aware`."""
-    _, of = Study.load("config/fedadc-aware.yaml").variants.values()
-    assert of.federation.selection == "data_aware"
-    assert set(statements(of)["accountant"]) == {"no federation.privacy"}
-    assert set(statements(of, has_known_draws=True)["epsilon"]) == {math.inf}
+    _, study = Study.load("config/fedadc-aware.yaml").variants.values()
+    assert study.federation.selection == "data_aware"
+    assert set(statements(study)["accountant"]) == {"no federation.privacy"}
+    assert set(statements(study, has_known_draws=True)["epsilon"]) == {math.inf}
 
 
 def test_a_method_may_have_a_hyperparameter_with_the_name_noise(monkeypatch):

@@ -31,8 +31,8 @@ MASKED = {"channel": {"secure": True}}
 def trained(**blocks: Any) -> dict[str, CellResult]:
     """The results of the tiny study with four clients, by sharing scheme."""
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
-    of = tiny.study(data={"clients": 4}, grid=grid, **blocks)
-    results = train(of, of.cells, tiny.dataset(4))
+    study = tiny.study(data={"clients": 4}, grid=grid, **blocks)
+    results = train(study, study.cells, tiny.dataset(4))
     return {cell.sharing: result for cell, result in results.items()}
 
 
@@ -137,12 +137,12 @@ def test_noise_of_the_honest_has_the_deviation_of_the_sum() -> None:
 
 def test_too_little_noise_is_refused_before_training() -> None:
     privacy = {"clip": 1.0, "noise": 1e-9, "delta": 1e-3}
-    of = tiny.study(
+    study = tiny.study(
         data={"clients": 4}, grid={"sharing": ["P1"]}, federation={"privacy": privacy}, **MASKED
     )
-    trainer, cell = Trainer.for_study(of, tiny.dataset(4)), of.cells[0]
+    trainer, cell = Trainer.for_study(study, tiny.dataset(4)), study.cells[0]
     with pytest.raises(ConfigError, match=r"federation.privacy.noise: .* steps of the grid"):
-        trainer.federation(cell, of.plan.candidates(cell)[0])
+        trainer.federation(cell, study.plan.candidates(cell)[0])
 
 
 @pytest.mark.parametrize(
