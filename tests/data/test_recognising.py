@@ -393,7 +393,7 @@ def test_days_in_files_with_dates_are_of_one_meter(here: Path, invoke: Callable[
 def test_days_in_files_named_by_dates_are_of_one_meter(here: Path) -> None:
     """A register that is read at both midnights, as meterN writes it, beside production."""
     total = loads().cumsum().round(3)
-    (folder := here / "home").mkdir()
+    (folder := here / "data" / "home").mkdir(parents=True)
     for day in range(ROWS // 24 - 1):
         clocks = [f"{hour % 24:02}:00" for hour in range(25)]
         rows = zip(clocks, total[24 * day : 24 * day + 25], total[::-1], strict=False)
@@ -402,7 +402,7 @@ def test_days_in_files_named_by_dates_are_of_one_meter(here: Path) -> None:
         (folder / name).write_text(
             "\n".join(["Time,Conso(kWh),Prod(kWh)", *lines]), encoding="utf-8"
         )
-    imported = read(folder, timezone="UTC", cumulative=True)
+    imported = read(here / "data", timezone="UTC", cumulative=True)
     assert [*imported.meters] == ["home"]
     (meter,) = imported.meters.values()
     same(meter.load, hours(rows=ROWS - 24), loads()[1:-23])

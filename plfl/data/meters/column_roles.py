@@ -88,6 +88,8 @@ def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
     else:
         day_columns, roles = [], find_roles(table, meters)
         stated = {unit: c for c in roles.readings if (unit := table.unit_of(c))}
+        if not stated and roles.name is not None:
+            stated = _unit_of_names(table, roles.name, meters)
     names = _names_of_meters(roles)
     is_by_column = roles.name is None and (len(roles.readings) > 1 or roles.meter is not None)
     notes = "" if roles.name is None else f", meters named by {roles.name!r}"
@@ -163,6 +165,15 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
             f"if the unit in its header is wrong, set {Key('data.meters.unit', f'{unit}h')}",
         )
     return unit
+
+
+def _unit_of_names(table: RawTable, column: str, meters: Meters) -> dict[str, str]:
+    """The unit of energy at the end of the names of all chosen meters, such as `house_wh`, with the
+    column of the names; empty if there is none, or they differ."""
+    names = [str(name) for name in as_text(table.cells[column]).unique()]
+    units = {quantities.unit_of(name) for name in names if is_chosen(name, meters)}
+    unit = units.pop() if len(units) == 1 else None
+    return {unit: column} if unit in quantities.ENERGY else {}
 
 
 def _quality(table: RawTable) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from plfl.base.errors import DataError, Problem, data_error
@@ -78,17 +78,21 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
 
 
 def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path]:
-    """The given files, and the files in the given folders, with those in their sub-folders if so
-    asked; a warning names sub-folders that are not read. DataError lists files that do not exist,
-    are not regular or have a name that cannot be used, and folders without files."""
+    """The given files, and the files in the given folders, or in the only sub-folder of one without
+    files; with those in all sub-folders if so asked. A warning names sub-folders that are not read.
+    DataError lists files that do not exist, are not regular or have a name that cannot be used, and
+    folders without files."""
     files: list[Path] = []
     problems: list[Problem] = []
     for path in paths:
         path_files = [path]
         if path.is_dir():
             path_files = _series_in(path, with_subfolders)
-            if not with_subfolders:
-                _name_subfolders(path)
+            folders = [] if with_subfolders else _folders_of_series(path)
+            if len(folders) == 1 and not path_files:
+                path_files = _series_in(folders[0], with_subfolders)
+            elif folders:
+                _name_unread(path, folders)
             if not path_files:
                 text = f"holds no file that ends in {', '.join(SUFFIXES)}"
                 problems.append(Problem(path, text))
@@ -117,19 +121,23 @@ def _series_in(folder: Path, with_subfolders: bool) -> list[Path]:
     return files
 
 
-def _name_subfolders(folder: Path) -> None:
-    """Warn of sub-folders with files of meters, which are not read."""
-    names = [
-        path.name
+def _folders_of_series(folder: Path) -> list[Path]:
+    """The sub-folders with files of meters."""
+    return [
+        path
         for path in sorted(folder.iterdir())
         if path.is_dir() and not path.name.startswith(".") and any(map(is_series, path.iterdir()))
     ]
-    if names:
-        first_names = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-        log.warning(
-            "%s: %s (%s) not read; name a sub-folder, too, if its readings belong to these",
-            *(folder, count_in_words(len(names), "sub-folder"), first_names),
-        )
+
+
+def _name_unread(folder: Path, folders: Sequence[Path]) -> None:
+    """Warn of sub-folders with files of meters, which are not read."""
+    names = [path.name for path in folders]
+    first_names = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    log.warning(
+        "%s: %s (%s) not read; name a sub-folder, too, if its readings belong to these",
+        *(folder, count_in_words(len(names), "sub-folder"), first_names),
+    )
 
 
 def client_name(path: Path) -> str:
