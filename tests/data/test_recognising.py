@@ -408,6 +408,18 @@ def test_days_in_files_named_by_dates_are_of_one_meter(here: Path) -> None:
     same(meter.load, hours(rows=ROWS - 24), loads()[1:-23])
 
 
+def test_a_log_of_a_register_that_is_read_about_each_hour(bring: Callable[..., Exports]) -> None:
+    """As FHEM writes it."""
+    minutes = np.random.default_rng(0).integers(0, 300, ROWS) / 60
+    stamps = hours() + pd.to_timedelta((minutes * 60).round(), unit="s")
+    counts = 100 + 1.2 * (np.arange(ROWS) + minutes / 60)
+    times = stamps.strftime("%Y-%m-%d_%H:%M:%S")
+    lines = [f"{time} kWh {count:.3f}" for time, count in zip(times, counts, strict=True)]
+    series = load(bring("a.log", lines))
+    assert len(series) == ROWS - 2
+    assert series.round(2).eq(1.2).all()
+
+
 def test_a_dated_file_of_a_joined_study_is_of_its_meter(tmp_path: Path) -> None:
     write_days("home_%Y_%m_%d", tmp_path, loads(), "Time,kWh")
     study_keys = recognise([tmp_path], Meters(timezone="UTC"))[1]["data"]["meters"]

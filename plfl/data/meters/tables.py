@@ -90,6 +90,8 @@ _NAME = re.compile(r"[^\W\d_]|^\s*\d+\s*$")
 """What the name of a table has, unlike a date or another number."""
 METER = "meter"
 """The column with the names of tables that stand side by side."""
+_LOGGED = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d) ([^ ,]+) ([^ ,]+)")
+"""A line of a log of FHEM (FileLog): its date, time, reading and value."""
 NO_READING = "no reading yet"
 """What is wrong with a file, or a meter in it, that an hourly export may have just begun."""
 _SAMPLE = 300  # lines in which the header must be
@@ -376,10 +378,21 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
         return RawFile(path, "JSON", content=content)
     lines, encoding = _lines(path, content, meters)
+    lines = _without_blanks(lines)
     _refuse_cut(path, lines)
     if line_protocol.is_protocol(lines):
         return RawFile(path, line_protocol.NAME, {"": lines}, encoding=encoding)
     return RawFile(path, "text", {"": lines}, encoding=encoding)
+
+
+def _without_blanks(lines: list[str]) -> list[str]:
+    """The lines, or, of a log of FHEM, such as `2015-01-05_00:04:25 kWh 12345.6`, a table."""
+    if not _LOGGED.fullmatch(lines[0]):
+        return lines
+    logged = [_LOGGED.fullmatch(line) for line in lines if line.strip()]
+    if not all(logged):
+        return lines
+    return ["time,reading,value", *(f"{m[1]} {m[2]},{m[3]},{m[4]}" for m in logged if m)]
 
 
 def _refuse_cut(path: Path, lines: Sequence[str]) -> None:
