@@ -168,7 +168,7 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
 
 
 def _unit_of_names(table: RawTable, column: str, meters: Meters) -> dict[str, str]:
-    """The unit of energy at the end of the names of all chosen meters, such as `house_wh`, with the
+    """The unit of energy at the end of the names of all chosen meters, such as "house_wh", with the
     column of the names; empty if there is none, or they differ."""
     names = [str(name) for name in as_text(table.cells[column]).unique()]
     units = {quantities.unit_of(name) for name in names if is_chosen(name, meters)}
