@@ -356,9 +356,13 @@ def ask_which_load(
 
 def _take_turns(table: RawTable, columns: Sequence[str]) -> bool:
     """Whether each row has a reading in just one of several columns."""
-    cells = pd.DataFrame({column: as_text(table.cells[column]).str.lower() for column in columns})
-    is_reading = ~cells.isin([*MISSING])
-    return bool((is_reading.sum(axis=1) == 1).all() and is_reading.any().all())
+    is_reading = pd.DataFrame()
+    for rows in (table.cells.head(SAMPLE_ROWS), table.cells):  # mostly, the first rows tell
+        texts = pd.DataFrame({column: as_text(rows[column]).str.lower() for column in columns})
+        is_reading = ~texts.isin([*MISSING])
+        if (is_reading.sum(axis=1) != 1).any():
+            return False
+    return bool(is_reading.any().all())
 
 
 def _parts_of(names: Sequence[str]) -> str:
