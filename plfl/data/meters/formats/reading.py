@@ -29,7 +29,7 @@ from plfl.data.meters.formats.recognition import (
     star_of,
 )
 from plfl.data.meters.formats.schema import PLAIN_FORMAT, Format, Names, is_fixed
-from plfl.data.meters.meter_selection import is_chosen, meter_of
+from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import UNIT
@@ -40,6 +40,8 @@ _CHANGES = (0, 1, -1)
 """Hours that a day may have more or less than 24."""
 _MARKS = tuple(sign * mark for mark in (999, 999.9, 9999, 9999.9, 99999) for sign in (-1, 1))
 """Numbers by which weather stations and loggers mark missing values."""
+_OTHERS = 3
+"""Values of rows that are left out because others are used, that are named."""
 _RARE = 0.1
 """Registers take turns if at most this part of the times has readings of several."""
 
@@ -235,8 +237,9 @@ class _Reader:
                 values = values[~is_out]
             for name in rule.use if rule.only_first else ():
                 if (is_first := _fit(values, [name])).any():
-                    other_count = int((~is_first).sum())
-                    self.left_out[f"other {column}"] = other_count
+                    others = values[~is_first]
+                    listing = f": {name_list(others.unique()[:_OTHERS])}" if len(others) else ""
+                    self.left_out[f"other {column}{listing}"] = len(others)
                     values = values[is_first]
                     break
             if rule.use and not (is_known := _fit(values, rule.use)).all():
