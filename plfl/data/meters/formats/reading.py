@@ -238,7 +238,11 @@ class _Reader:
             for name in rule.use if rule.only_first else ():
                 if (is_first := _fit(values, [name])).any():
                     others = values[~is_first]
-                    listing = f": {name_list(others.unique()[:_OTHERS])}" if len(others) else ""
+                    listing = (
+                        f": {name_list([*map(str, others.unique()[:_OTHERS])])}"
+                        if len(others)
+                        else ""
+                    )
                     self.left_out[f"other {column}{listing}"] = len(others)
                     values = values[is_first]
                     break
