@@ -14,7 +14,7 @@ from plfl.baselines.lightgbm_federated import LightgbmFederated
 from plfl.baselines.trees import MOST_ROWS, TreeBaseline
 from plfl.config.sections import Calendar, Lags, Level
 from plfl.data import sources
-from plfl.experiments.effort import all_history, cost_of_step, local_steps, side_by_side
+from plfl.experiments.job_sizes import all_history, cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most_bytes
 from plfl.federated.collectives.masked import most_bytes as most_tree_bytes

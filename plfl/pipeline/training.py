@@ -18,7 +18,7 @@ from plfl.data import sources
 from plfl.data.dataset import Dataset, form_of
 from plfl.data.examples import Examples, on_one_table
 from plfl.experiments.cell_cache import CellCache
-from plfl.experiments.effort import COMMON_AXES
+from plfl.experiments.job_sizes import COMMON_AXES
 from plfl.experiments.train import train
 from plfl.experiments.trainer import place_computation
 from plfl.federated.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from plfl.experiments.effort import COMMON_AXES, cost_of_step, local_steps, stack_of
+from plfl.experiments.job_sizes import COMMON_AXES, cost_of_step, local_steps, stack_of
 from plfl.pipeline.file_patterns import Wildcards
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import variant_of_job

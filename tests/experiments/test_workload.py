@@ -10,8 +10,8 @@ from plfl.base.errors import ConfigError
 from plfl.baselines.lightgbm_bagged import LightgbmBagged
 from plfl.data import sources
 from plfl.data.sources import build_dataset
-from plfl.experiments import effort, workload
-from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
+from plfl.experiments import job_sizes, workload
+from plfl.experiments.job_sizes import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
 from plfl.forecast.kept_errors import has_medians
 from plfl.interfaces.baseline import Baseline, FittedBaseline
 from plfl.study import Study
@@ -55,15 +55,15 @@ def two_scheme_study(steps: int = 2, states: Sequence[str] = ("XX",), **compute:
 
 
 def test_short_trainings_and_those_on_a_gpu_are_one_job(monkeypatch, tmp_path):
-    monkeypatch.setattr(effort, "DRIVER", tmp_path / "none")
+    monkeypatch.setattr(job_sizes, "DRIVER", tmp_path / "none")
     assert stack_of(two_scheme_study()) == "state"
     assert stack_of(two_scheme_study(10_000)) == "sharing"
     assert stack_of(two_scheme_study(10_000, device="cuda")) == "study"
     assert stack_of(two_scheme_study(stack="cell")) == "cell"
-    monkeypatch.setattr(effort, "DRIVER", tmp_path)
-    monkeypatch.setattr(effort, "version", lambda package: "2.13.0+cpu")
+    monkeypatch.setattr(job_sizes, "DRIVER", tmp_path)
+    monkeypatch.setattr(job_sizes, "version", lambda package: "2.13.0+cpu")
     assert stack_of(two_scheme_study()) == "state"
-    monkeypatch.setattr(effort, "version", lambda package: "2.13.0")
+    monkeypatch.setattr(job_sizes, "version", lambda package: "2.13.0")
     assert stack_of(two_scheme_study()) == "study"
     assert stack_of(two_scheme_study(10_000, device="cpu")) == "sharing"
 
