@@ -17,7 +17,7 @@ from plfl.experiments.workload import workload
 from plfl.study import Study
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.oracle import Reference
 from tests.helpers.repository import blocks
 
@@ -50,7 +50,7 @@ def study(model: dict[str, Any], **blocks: Any) -> Study:
 def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: Path) -> None:
     grid = {"method": METHODS, "sharing": ["P2"], "refused": "skip"}
     own_study = study(guide["model"], grid=grid)
-    whole = resumed(own_study, DATASET, tmp_path / "checkpoint", after=3)
+    whole = check_resumes(own_study, DATASET, tmp_path / "checkpoint", after=3)
     assert {cell.method for cell in whole} >= {"fedopt", "fedgkd", "ifca", "fedac"}
     for result in whole.values():
         tested = result.records.query("split == 'test'")

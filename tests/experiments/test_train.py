@@ -19,7 +19,7 @@ from plfl.experiments.workload import workload
 from plfl.report import reporting
 from plfl.study import Study
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
@@ -84,7 +84,7 @@ def test_states_that_train_side_by_side_are_those_alone(tmp_path: Path, engine: 
     )
     apart = {"XX": DATASET, "YY": tiny.dataset(clients=4, rows=500)}
     table = on_one_table(apart, tmp_path)
-    together = resumed(study, table, tmp_path / "checkpoint", 1)
+    together = check_resumes(study, table, tmp_path / "checkpoint", 1)
     for state, dataset in apart.items():
         own = [cell for cell in study.cells if cell.state == state]
         for cell, alone in train(study, own, dataset).items():

@@ -14,7 +14,7 @@ import pytest
 from plfl.data import sources
 from plfl.study import Study as Configuration
 from tests.helpers.faults.kills import PATIENCE, Job, Study, finished
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 
 SHORT: dict[str, Any] = {"federation": {"rounds": 4, "local_steps": 3, "evaluate_every": 2}}
 IMAGES: dict[str, Any] = {
@@ -77,4 +77,6 @@ def test_the_clock_does_not_matter(year: int, job: Job, whole: list[bytes]) -> N
 
 def test_a_training_on_images_goes_on_too(tmp_path: Path) -> None:
     study = Configuration.parse(IMAGES, "images")
-    resumed(study, sources.source_of(study.data).examples_of(study, "digits"), tmp_path, after=2)
+    check_resumes(
+        study, sources.source_of(study.data).examples_of(study, "digits"), tmp_path, after=2
+    )

@@ -11,7 +11,7 @@ from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.study import Study
 from tests.helpers import tiny
-from tests.helpers.interruption import interrupted, resumed
+from tests.helpers.interruption import check_resumes, interrupted
 
 DATASET = tiny.dataset()
 
@@ -33,7 +33,7 @@ def accepted(method: str) -> Study:
     "method", sorted(n for n, m in methods.available().items() if not (m.only_task or m.only_model))
 )
 def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> None:
-    for result in resumed(accepted(method), DATASET, tmp_path, after=3).values():
+    for result in check_resumes(accepted(method), DATASET, tmp_path, after=3).values():
         assert np.isfinite(result.records.query("split != 'train'")["mase"]).all()
 
 
@@ -44,7 +44,7 @@ def test_a_recipe_resumes_with_the_same_averages_and_best_models(tmp_path: Path)
         grid={"client_opt": ["adamw"], "server_opt": ["fedavg"]},
         client_opt={"adamw": {"lr": 0.05}},
     )
-    resumed(study, DATASET, tmp_path, after=4)
+    check_resumes(study, DATASET, tmp_path, after=4)
 
 
 def test_a_private_training_resumes_with_the_same_noise_draws_and_bound(tmp_path: Path) -> None:
@@ -53,14 +53,14 @@ def test_a_private_training_resumes_with_the_same_noise_draws_and_bound(tmp_path
         federation={"rounds": 5, "participation": 0.4, "selection": "poisson", "privacy": block},
         grid={"client_opt": ["sgd"], "server_opt": ["fedadam"], "sharing": ["P1", "P2"]},
     )
-    resumed(study, DATASET, tmp_path, after=4)
+    check_resumes(study, DATASET, tmp_path, after=4)
 
 
 def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
     federation = {"rounds": 5, "evaluate_every": 5, "simulation": {"availability": 0.1}}
     grid = {"client_opt": ["sgd"], "seeds": list(range(6))}
     study = tiny.study_of_method("fedopt", grid=grid, federation=federation)
-    found = resumed(study, DATASET, tmp_path, after=4).values()
+    found = check_resumes(study, DATASET, tmp_path, after=4).values()
     saved = [len(result.records.query("round < 4")) for result in found]
     assert 0 in saved
     assert max(saved) > 0
@@ -74,7 +74,7 @@ def test_clients_that_join_later_have_no_records_before_they_are_scored(tmp_path
         federation={"rounds": 3, "evaluate_every": 3},
         grid={"sharing": ["unseen"], "client_opt": ["adam"], "server_opt": ["fedavg"]},
     )
-    resumed(study, tiny.dataset(4), tmp_path, after=2)
+    check_resumes(study, tiny.dataset(4), tmp_path, after=2)
 
 
 FIVE_ROUNDS = tiny.study(federation={"rounds": 5})

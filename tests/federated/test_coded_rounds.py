@@ -17,7 +17,7 @@ from plfl.federated.federation import Federation
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.sgd import Sgd
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.problems import AVG, Quadratic, Uploads, trajectory, uploads
 from tests.helpers.refusals import naming
 
@@ -129,7 +129,7 @@ def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
         pytest.importorskip("constriction")
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}, grid=grid))
-    resumed(study, DATASET, tmp_path, after=4)
+    check_resumes(study, DATASET, tmp_path, after=4)
 
 
 def test_the_bytes_of_coded_messages_are_known_before():

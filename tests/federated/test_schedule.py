@@ -28,7 +28,7 @@ from plfl.training.stacked import Stacked
 from plfl_reproductions.methods.fafed import FaFed
 from plfl_reproductions.methods.fedadc import FedADC
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.oracle import Reference, optimiser
 from tests.helpers.problems import AVG, SGD, Quadratic, server_path, trajectory
 from tests.helpers.refusals import naming
@@ -120,7 +120,7 @@ def test_the_first_round_has_the_own_rate_and_later_ones_do_not() -> None:
 
 @with_both_schedules
 def test_an_interrupted_training_goes_on_with_the_rate_of_its_round(schedule, tmp_path: Path):
-    resumed(scheduled("fedadc", "sgd", **schedule), tiny.dataset(), tmp_path, after=3)
+    check_resumes(scheduled("fedadc", "sgd", **schedule), tiny.dataset(), tmp_path, after=3)
 
 
 def test_what_clients_train_outside_of_the_rounds_has_the_own_rate() -> None:

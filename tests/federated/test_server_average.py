@@ -12,7 +12,7 @@ from plfl.methods.fine_tuning import FineTuning
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl_reproductions.methods.ifca import Ifca
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
 from tests.helpers.refusals import naming
 
@@ -90,7 +90,7 @@ def test_each_cluster_of_ifca_has_an_average_of_its_own() -> None:
 def test_an_interrupted_training_goes_on_with_the_same_average(tmp_path: Path) -> None:
     federation = {"rounds": 5, "evaluate_every": 1, "server_ema": 0.5}
     grid = {"server_opt": ["fedavg", "fedavgadaptive"]}
-    resumed(tiny.study(federation=federation, grid=grid), tiny.dataset(), tmp_path, after=4)
+    check_resumes(tiny.study(federation=federation, grid=grid), tiny.dataset(), tmp_path, after=4)
 
 
 def test_it_is_scored_and_kept_as_the_global_model() -> None:

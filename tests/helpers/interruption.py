@@ -26,8 +26,9 @@ def interrupted(study: Study, dataset: Data, folder: Path, after: int, key: str 
         train(study, study.cells, dataset, stop, Checkpoint(folder, key, 0))
 
 
-def resumed(study: Study, dataset: Data, folder: Path, after: int) -> dict[Cell, CellResult]:
-    """The results of an interrupted training, which must be those of an undisturbed one."""
+def check_resumes(study: Study, dataset: Data, folder: Path, after: int) -> dict[Cell, CellResult]:
+    """Assert that an interrupted training goes on and has the results of an undisturbed one; return
+    them."""
     undisturbed = train(study, study.cells, dataset)
     interrupted(study, dataset, folder, after)
     rounds: list[int] = []

@@ -27,7 +27,7 @@ from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult
 from plfl.study import Study
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.meter_models import make_new_meter, write_models_of
 
 COVARIATES = [{"name": "lags", "days": [1]}, {"name": "level"}, {"name": "calendar"}]
@@ -179,8 +179,8 @@ def test_noise_has_the_epsilon_of_all_its_sums() -> None:
 
 
 def test_an_interrupted_training_has_the_same_bits(tmp_path: Path) -> None:
-    resumed(study(), data(), tmp_path, after=3)
-    resumed(study(), data(), tmp_path / "own", after=5)
+    check_resumes(study(), data(), tmp_path, after=3)
+    check_resumes(study(), data(), tmp_path / "own", after=5)
 
 
 def test_who_drops_out_gets_the_trees_that_it_lacks() -> None:

@@ -16,7 +16,7 @@ from plfl.experiments.workload import measured_speed
 from plfl.federated.round import run_rounds
 from plfl.study import Study
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
+from tests.helpers.interruption import check_resumes
 from tests.helpers.plain_loop import forecasts, joined, row_of, train_plainly, windows_of
 from tests.helpers.refusals import naming
 from tests.helpers.user_studies import BUFFERS, BUILDERS, study
@@ -96,7 +96,7 @@ def test_random_layers_do_not_depend_on_the_cells_beside(name: str) -> None:
 @pytest.mark.parametrize("name", ["CausalNet", "BranchingNet"])
 def test_a_training_resumes_with_its_random_layers_and_buffers(name: str, tmp_path: Path) -> None:
     own_study = study(name, ["P2"], federation={"rounds": 3, "opt_state": "keep"})
-    resumed(own_study, DATASET, tmp_path / "checkpoint", after=2)
+    check_resumes(own_study, DATASET, tmp_path / "checkpoint", after=2)
 
 
 def test_other_methods_train_them() -> None:
