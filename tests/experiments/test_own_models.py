@@ -76,7 +76,7 @@ def test_the_guides_example_agrees_with_autograd(guide, monkeypatch):
     engines: list[Any] = [Stacked, Reference]
     for engine in engines:
         monkeypatch.setattr(
-            trainer, "make_engine", lambda _, *of, kind=engine: kind(*own_study, CPU)
+            trainer, "make_engine", lambda _, *arguments, kind=engine: kind(*arguments, CPU)
         )
         records = pd.concat(
             [r.records for r in train(own_study, own_study.cells, DATASET).values()]
