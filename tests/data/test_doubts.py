@@ -123,7 +123,18 @@ def test_registers_that_take_turns_are_named() -> None:
     is_day = np.arange(ROWS) % 24 >= 7
     (line,) = told(high=loads() * is_day, low=loads() * ~is_day)
     assert "high, low): only one of them counts at a time" in line
+    assert """add: "^(high|low)\"""" in line
     assert told(high=loads() * is_day, low=loads(1)) == []
+
+
+def test_feed_in_is_not_offered_to_be_added() -> None:
+    is_day = np.arange(ROWS) % 24 >= 7
+    (line,) = told(p1_import_tariff_1=loads() * is_day, p1_import_tariff_2=loads() * ~is_day)
+    assert """add: "(1|2)$\"""" in line
+    assert told(p1_import=loads() * ~is_day, p1_export=loads() * is_day) == []
+    noon = np.clip(np.sin((np.arange(ROWS) % 24 - 6) / 12 * np.pi), 0, None) * loads()
+    (line,) = told(first=noon, second=np.where(noon == 0, loads(), 0))
+    assert line.startswith("first: the load is zero at night and highest around noon")
 
 
 def test_registers_with_blanks_at_their_ends_are_named() -> None:

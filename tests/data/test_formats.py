@@ -534,6 +534,39 @@ def test_files_whose_rows_name_the_same_meter_are_parts_of_it(here: Path) -> Non
     assert [*recognise(paths, keys)[0].meters] == ["a", "b"]
 
 
+STATISTICS = "statistic_id,unit,start,delta\n"
+
+
+def statistics(**sensors: float | str) -> str:
+    """Two days of hours of the sensors, each the same of its load."""
+    hours = pd.date_range("2024-01-26", periods=48, freq="h")
+    return STATISTICS + "".join(
+        f"sensor.{name},{'m³' if value == '' else 'kWh'},{hour:%d.%m.%Y %H:%M},"
+        f"{value and value + hour.hour}\n"
+        for name, value in sensors.items()
+        for hour in hours
+    )
+
+
+def test_statistics_of_export_are_left_out_beside_those_of_import(tmp_path: Path) -> None:
+    path, keys = tmp_path / "a.csv", Meters(timezone="Europe/Berlin")
+    path.write_text(statistics(p1_energy_import=0.5, p1_energy_export=0.25, heat_pump=1.5))
+    exports, _ = recognise([path], keys)
+    assert {*exports.meters} == {"sensor.p1_energy_import", "sensor.heat_pump"}
+    assert "left out: feed-in and production (48 rows)" in exports.report()[0]
+    path.write_text(statistics(production_hall=0.5, export_office=0.25))
+    assert len(recognise([path], keys)[0].meters) == 2
+
+
+def test_registers_in_rows_of_a_known_format_are_added(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(statistics(import_tariff_1=0.5, import_tariff_2=0.25, gas=""))
+    keys = Meters(timezone="Europe/Berlin", add="_tariff_[12]$")
+    exports, _ = recognise([path], keys)
+    (meter,) = exports.meters.values()
+    assert meter.load.sum() == pytest.approx(2 * (2 * sum(range(24)) + 24 * 0.75))
+
+
 def test_packets_and_telegrams_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     quarters = " ".join(f'E{number}="1"' for number in range(1, 97))
     texts = {

@@ -906,3 +906,10 @@ def test_of_columns_that_take_turns_the_sum_is_proposed(
     assert command[-2:] == ["^(off|on)", "--join-files"]
     assert main(command[1:]) == 0
     assert f"480 readings, {LOADS.sum():.0f} kWh" in capsys.readouterr().out
+
+
+def test_a_column_without_readings_has_no_unit_to_ask_about(tmp_path: Path) -> None:
+    texts = np.where(np.arange(len(HOURS)) < 1, "1.5", "NA")
+    table = pd.DataFrame({"when": HOURS, "A1": texts, "A2": LOADS * 50, "A3": LOADS * 60})
+    with naming(DataError, "nothing says the unit of 'A2' and of 1 more"):
+        read(tmp_path, table, None)

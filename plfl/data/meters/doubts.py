@@ -1,5 +1,6 @@
 """What is odd about the loads of meters that were read: named before a study is written."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from plfl.base.text import counted_names
 from plfl.config.error_messages import flow
 from plfl.data.meters.cleaning import Meter
 from plfl.data.meters.faults import runs
+from plfl.data.meters.quantities import names_feed_in, pattern_of_parts
 from plfl.data.meters.questions import LARGEST_LOADS, LargestLoads
 
 _CONSTANT_PART = 0.99
@@ -71,11 +73,12 @@ def doubts(
     """One for each oddity; its place is the number of meters that have it, and three names.
     `largest`: the largest mean load of such meters."""
     loads = {name: meter.load.to_numpy(float) for name, meter in meters.items()}
+    solar = _solar_meters(meters)
     found_doubts = (
         *_single_doubts(loads),
-        *_solar_doubts(meters),
+        _solar_doubt(solar),
         *_unit_doubts(meters, loads, largest.in_kwh),
-        *_joint_doubts(meters, loads),
+        *_joint_doubts(meters, loads, solar),
     )
     return [
         Problem(counted_names(doubt.names), doubt.text, doubt.remedy)
@@ -106,11 +109,14 @@ def _single_doubts(loads: Mapping[str, NDArray[np.float64]]) -> Iterator[Doubt]:
     )
 
 
-def _solar_doubts(meters: Mapping[str, Meter]) -> Iterator[Doubt]:
-    """Loads like those of solar cells, which are no consumption."""
+def _solar_meters(meters: Mapping[str, Meter]) -> list[str]:
+    """The meters with loads like those of solar cells, which are no consumption."""
     is_looked_for = len(meters) <= _MOST_METERS
-    names = [name for name, meter in meters.items() if is_looked_for and _is_solar(meter)]
-    yield Doubt(
+    return [name for name, meter in meters.items() if is_looked_for and _is_solar(meter)]
+
+
+def _solar_doubt(names: Sequence[str]) -> Doubt:
+    return Doubt(
         "the load is zero at night and highest around noon, like the production of solar cells",
         f"if it is, leave it out: {Key('data.meters.leave_out', flow(names))}",
         names,
@@ -165,21 +171,23 @@ def _unit_doubts(
 
 
 def _joint_doubts(
-    meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]]
+    meters: Mapping[str, Meter], loads: Mapping[str, NDArray[np.float64]], solar: Sequence[str]
 ) -> Iterator[Doubt]:
-    """Meters with the loads of another one, or of several others."""
+    """Meters with the loads of another one, or of several others; those of feed-in by their names,
+    or `solar`, are no registers that are to be added."""
     names_by_span: dict[tuple[pd.Timestamp, int], list[str]] = {}
     for name, meter in meters.items():
         names_by_span.setdefault((meter.load.index[0], len(meter.load)), []).append(name)
     sums: list[str] = []
     parts_of_sums: dict[str, Sequence[str]] = {}
     registers: list[str] = []
+    is_beside_feed_in = bool(solar) or any(map(names_feed_in, meters))
     for names in names_by_span.values():
         if not 1 < len(names) <= _MOST_METERS:
             continue
         table = np.nan_to_num(np.array([loads[name] for name in names]))
         total = table.sum(axis=0)
-        if _take_turns(table):
+        if _take_turns(table) and not is_beside_feed_in:
             registers += names
         for name, load in zip(names, table, strict=True) if len(names) > 2 else ():
             if np.allclose(load, total - load, rtol=1e-3, atol=1e-3 * load.max()):
@@ -187,12 +195,14 @@ def _joint_doubts(
         if 2 < len(names) <= _FEW_METERS:
             found_parts = _parts_of_sums({name: loads[name] for name in names})
             parts_of_sums |= {name: found_parts[name] for name in found_parts if name not in sums}
-    if 1 < len(meters) <= _MOST_REGISTERS and len(names_by_span) > 1 and not registers:
+    is_open = not registers and not is_beside_feed_in
+    if 1 < len(meters) <= _MOST_REGISTERS and len(names_by_span) > 1 and is_open:
         # Some begin or end with a blank.
         common = pd.concat([meter.load for meter in meters.values()], axis=1, join="inner")
         is_long = len(common) >= max(_ENOUGH_TIMES, max(map(len, loads.values())) / 2)
         if is_long and _take_turns(np.nan_to_num(common.to_numpy(float).T)):
             registers += meters
+    pattern = pattern_of_parts(registers) if registers else ""
     copies = _copies(meters, loads) if len(meters) <= _MOST_METERS else []
     yield Doubt(
         "the loads are equal to those of another meter",
@@ -201,7 +211,7 @@ def _joint_doubts(
     )
     yield Doubt(
         "only one of them counts at a time, like registers of tariffs",
-        f"if they are those of one meter, add them: {Key('data.meters.add')}",
+        f"if they are those of one meter, add them: {Key('data.meters.add', json.dumps(pattern))}",
         registers,
     )
     yield Doubt(

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
 
 import numpy as np
 import pandas as pd
@@ -337,7 +336,7 @@ def ask_which_load(
     )
     first, choice = column_key("load", by_likelihood[0]), choices("load", by_likelihood)
     if take_turns:
-        first = Key("data.meters.add", json.dumps(_parts_of(names)))
+        first = Key("data.meters.add", json.dumps(quantities.pattern_of_parts(names)))
         choice = f"{first} adds them, as each row has one of them; or {choice}"
     elif by_likelihood[0] in table.repeated_names:
         numbered = re.compile(rf"{re.escape(by_likelihood[0])}(?: \(\d+\))?")
@@ -363,17 +362,6 @@ def _take_turns(table: RawTable, columns: Sequence[str]) -> bool:
         if (is_reading.sum(axis=1) != 1).any():
             return False
     return bool(is_reading.any().all())
-
-
-def _parts_of(names: Sequence[str]) -> str:
-    """A regular expression for what differs at the beginning or the end of names."""
-    begin, end = (
-        sum(1 for _ in takewhile(lambda letters: len({*letters}) == 1, zip(*ways, strict=False)))
-        for ways in (names, [name[::-1] for name in names])
-    )
-    parts = [name[begin:] if begin > end else name[: len(name) - end] for name in names]
-    pattern = f"({'|'.join(map(re.escape, parts))})"
-    return f"{pattern}$" if begin > end else f"^{pattern}"
 
 
 def _resets(table: RawTable, column: str) -> int:

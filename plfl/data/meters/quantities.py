@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Literal
 
 from plfl.data.meters.vocabulary import WORDS, words_in
@@ -167,6 +168,17 @@ def registers_among(names: Collection[str]) -> str | None:
     return None
 
 
+def pattern_of_parts(names: Sequence[str]) -> str:
+    """A regular expression for what differs at the beginning or the end of names."""
+    begin, end = (
+        sum(1 for _ in takewhile(lambda letters: len({*letters}) == 1, zip(*ways, strict=False)))
+        for ways in (names, [name[::-1] for name in names])
+    )
+    parts = [name[begin:] if begin > end else name[: len(name) - end] for name in names]
+    pattern = f"({'|'.join(map(re.escape, parts))})"
+    return f"{pattern}$" if begin > end else f"^{pattern}"
+
+
 def consumption_among(names: Collection[str]) -> str | None:
     """The only column whose name says that it has the consumption of a building, such as
     `House load` beside import and production; None if there is none, or several may have it."""
@@ -192,6 +204,13 @@ def names_generation(name: str) -> bool:
     words = words_in(name)
     others = WORDS.consumption_likely.among(words) or WORDS.places.among(words)
     return bool(WORDS.generation.among(words)) and not others
+
+
+def names_feed_in(name: str) -> bool:
+    """Whether a name has a sign or a word of what is sent to the grid, or of generation."""
+    words = words_in(name)
+    is_sent = WORDS.feed_in.among(words) or WORDS.generation.among(words)
+    return bool(is_sent) or _FED_IN.search(name) is not None
 
 
 def is_undirected(name: str) -> bool:

@@ -124,6 +124,7 @@ def settle_unit(
     Raises:
         DataError: several units are possible; the message says what was seen, and what to set.
     """
+    pieces = {name: parts for name, parts in pieces.items() if parts[0].readings[name].count() > 1}
     names = list(pieces)[:: max(1, len(pieces) // _ENOUGH_METERS)]
     means = [_mean_load(pieces[name][0], name, keys[name].cumulative) for name in names]
     means = [(mean, minutes) for mean, minutes in means if minutes <= _HOUR]
@@ -224,7 +225,7 @@ def _question_of_stamp(piece: Piece) -> DataError:
     first = piece.times.stamps.min()
     hour_before, hour_after = (f"{first + pd.Timedelta(hours=hours):%H:%M}" for hours in (-1, 1))
     start, end = (Key("data.meters.stamp", mark) for mark in ("start", "end"))
-    readings = _readings_in_words(piece, str(piece.readings.columns[0]))
+    readings = _readings_in_words(piece, str(piece.readings.count().idxmax()))
     return data_error(
         piece.table.path,
         f"nothing says whether the reading of {first:%H:%M} is that of the hour after or before it",
@@ -294,7 +295,7 @@ def _readings_in_words(piece: Piece, name: str) -> str:
     """The readings of a meter in words: three of them, their number, rhythm and span."""
     readings = piece.readings[name].dropna()
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[readings.index])
-    values = ", ".join(f"{value:g}" for value in readings.iloc[[0, 1, -1]])
+    values = ", ".join(f"{value:g}" for value in [*readings.iloc[:2], *readings.iloc[-1:]])
     return (
         f"{values}; {count_in_words(len(readings), 'reading')} every "
         f"{usual_step(stamps) or 0:g} minutes "

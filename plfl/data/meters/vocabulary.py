@@ -71,6 +71,7 @@ class Words:
     generation: WordList
     direct_current: WordList
     inverter_output: WordList
+    feed_in: WordList
     not_loads: WordList
     """With those of generation."""
     conditions: WordList
@@ -102,5 +103,5 @@ def is_known(word: str) -> bool:
 
 _TEXT = Path(__file__).with_name("vocabulary.toml").read_text(encoding="utf-8")
 _ENTRIES = tomllib.loads(_TEXT)
-_ENTRIES["not_loads"] += _ENTRIES["generation"]
+_ENTRIES["not_loads"] += _ENTRIES["generation"] + _ENTRIES["feed_in"]
 WORDS = Words(**{key: WordList(entries) for key, entries in _ENTRIES.items()})

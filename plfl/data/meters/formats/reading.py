@@ -96,6 +96,9 @@ class _Reader:
         self.file_name = file_name or client_name(self.path)
         self.cells = recognised_file.cells
         self.form = self._with_zone(recognised_file.form)
+        if meters.add is not None:
+            own_names = self.form.meters.model_copy(update={"add": meters.add})
+            self.form = self.form.model_copy(update={"meters": own_names})
         self.values = recognised_file.cells
         """The columns of readings and inputs, in the rows of `_frame`."""
         self.left_out: dict[str, int] = {}
@@ -231,8 +234,9 @@ class _Reader:
             if column is None:
                 continue
             values = as_text(self.cells[column])
-            for kind, names in rule.leave_out.items():
-                is_out = _fit(values, names)
+            is_applied = not rule.beside or _fit(values, rule.beside).any()
+            for kind, names in rule.leave_out.items() if is_applied else ():
+                is_out = _fit(values, names) & ~_fit(values, rule.beside)
                 self.left_out[kind] = self.left_out.get(kind, 0) + int(is_out.sum())
                 values = values[~is_out]
             for name in rule.use if rule.only_first else ():

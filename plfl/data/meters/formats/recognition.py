@@ -35,7 +35,7 @@ _LINES = 60
 """Lines at the beginning in which a header must be."""
 _CELLS = 500
 """A header with more cells is that of a wide table of meters."""
-SETTLED_BY_FORMAT = ("header", "date_format", "stamp", "cumulative", "add")
+SETTLED_BY_FORMAT = ("header", "date_format", "stamp", "cumulative")
 """Keys about what a format says; with one of them, no format is looked for."""
 
 

@@ -186,6 +186,9 @@ class RowFilter(Section):
     """Only the rows of the first of these values that a file has are used."""
     leave_out: dict[str, Names] = {}
     """Values of rows that are left out, by what they are: `feed-in = ["Injectie*"]`."""
+    beside: Names = []
+    """Values of rows that are not left out, and beside which the others only are: a file without
+    them keeps all rows. Empty: in every file."""
 
 
 class Quality(Section):
