@@ -537,12 +537,12 @@ def test_files_whose_rows_name_the_same_meter_are_parts_of_it(here: Path) -> Non
 STATISTICS = "statistic_id,unit,start,delta\n"
 
 
-def statistics(**sensors: float | str) -> str:
+def statistics(**sensors: float | None) -> str:
     """Two days of hours of the sensors, each the same of its load."""
     hours = pd.date_range("2024-01-26", periods=48, freq="h")
     return STATISTICS + "".join(
-        f"sensor.{name},{'m³' if value == '' else 'kWh'},{hour:%d.%m.%Y %H:%M},"
-        f"{value and value + hour.hour}\n"
+        f"sensor.{name},{'kWh' if value else 'm³'},{hour:%d.%m.%Y %H:%M},"
+        f"{(value or 0) + hour.hour}\n"
         for name, value in sensors.items()
         for hour in hours
     )
@@ -560,7 +560,7 @@ def test_statistics_of_export_are_left_out_beside_those_of_import(tmp_path: Path
 
 def test_registers_in_rows_of_a_known_format_are_added(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text(statistics(import_tariff_1=0.5, import_tariff_2=0.25, gas=""))
+    path.write_text(statistics(import_tariff_1=0.5, import_tariff_2=0.25, gas=None))
     keys = Meters(timezone="Europe/Berlin", add="_tariff_[12]$")
     exports, _ = recognise([path], keys)
     (meter,) = exports.meters.values()

@@ -347,6 +347,14 @@ def test_decimals_are_told_from_thousands(bring, values, expected):
         same(load(bring("a.csv", lines, unit="kWh")), hours(rows=3), expected)
 
 
+def test_a_mark_without_a_digit_has_no_decimal_point(bring: Callable[..., Exports]) -> None:
+    lines = [line.replace(",", ";") for line in text(hours(rows=4), ["?"] * 4)]
+    cells = ["1,05", "N.D.", "2,5", "0,125"]
+    lines = [line.replace("?", cell) for line, cell in zip(lines, cells, strict=True)]
+    exports = bring("a.csv", ["t;load", *lines], unit="kWh", missing=["N.D."])
+    same(load(exports), hours(rows=4), [1.05, float("nan"), 2.5, 0.125])
+
+
 def test_a_table_without_a_header_is_read_or_asked_about(bring: Callable[..., Exports]) -> None:
     lines = text(hours(), loads() / 100)
     for rows in (lines, [f"{number},{line}" for number, line in enumerate(lines)]):

@@ -55,6 +55,7 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
         text = as_text(table.cells[name])
         for mark, other_mark in (".,", ",."):
             marked_cells = text[text.str.contains(mark, regex=False)]
+            marked_cells = marked_cells[marked_cells.str.contains(r"\d")]  # no N.D.
             if decimal_mark := _mark_beside(marked_cells, other_mark):
                 return decimal_mark
             if len(marked_cells):
