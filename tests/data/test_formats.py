@@ -567,6 +567,21 @@ def test_registers_in_rows_of_a_known_format_are_added(tmp_path: Path) -> None:
     assert meter.load.sum() == pytest.approx(2 * (2 * sum(range(24)) + 24 * 0.75))
 
 
+def test_a_file_of_feed_in_is_left_out_beside_one_of_consumption(here: Path) -> None:
+    days = pd.date_range("2026-04-01 00:15", periods=96, freq="15min")
+    for sign in "+-":
+        rows = [f"{day:%d.%m.%Y %H:%M:%S};{day.minute / 10};OK" for day in days]
+        lines = "\n".join([f"Datum;{sign}A/000001 [kW];Status", *rows])
+        Path(f"{sign}A.csv").write_text(lines.replace(".0;", ",0;").replace(".5;", ",5;"))
+    exports, study = recognise([here], Meters())
+    assert {*exports.meters} == {"+A"}
+    assert study["data"]["clients"] == 1
+    words = "-A.csv has no readings of consumption (only feed-in) and is left out"
+    assert any(f"assumed: {here / words}" == line for line in exports.report())
+    with naming(DataError, "-A.csv: has no readings of consumption (only feed-in)"):
+        recognise([here / "-A.csv"], Meters())
+
+
 def test_packets_and_telegrams_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     quarters = " ".join(f'E{number}="1"' for number in range(1, 97))
     texts = {

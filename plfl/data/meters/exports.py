@@ -191,6 +191,8 @@ def read_exports(
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces = _pieces(files, meters, plain, names, progress, exports, are_of_one)
+    if pieces:
+        _leave_out_others(exports)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
     cleaner = Cleaner(exports.keys, interval, is_settled, keeps_steps)
     for step, (name, meter_pieces) in enumerate(pieces.items(), len(pieces)):
@@ -266,6 +268,13 @@ def _pieces(
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, raw.path)
     return pieces
+
+
+def _leave_out_others(exports: Exports) -> None:
+    """Leave out files of something else beside those of consumption, and say so."""
+    others = [p for p in exports.problems if p.kind == tables.NO_CONSUMPTION]
+    exports.problems = [problem for problem in exports.problems if problem not in others]
+    exports.assumptions += [f"{p.place} {p.text} and is left out" for p in others]
 
 
 def _are_alike(keys: Meters, other_keys: Meters) -> bool:

@@ -94,6 +94,8 @@ _LOGGED = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d) ([^ ,]+) ([^ ,]+)")
 """A line of a log of FHEM (FileLog): its date, time, reading and value."""
 NO_READING = "no reading yet"
 """What is wrong with a file, or a meter in it, that an hourly export may have just begun."""
+NO_CONSUMPTION = "no consumption"
+"""What is wrong with a file of feed-in, gas or such: it is left out beside one of consumption."""
 _SAMPLE = 300  # lines in which the header must be
 _MOST_UNDATED_LINES = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts

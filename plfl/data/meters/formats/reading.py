@@ -34,7 +34,7 @@ from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import UNIT
 from plfl.data.meters.shapes import positions_of_day
-from plfl.data.meters.tables import NO_READING, RawTable
+from plfl.data.meters.tables import NO_CONSUMPTION, NO_READING, RawTable
 
 _CHANGES = (0, 1, -1)
 """Hours that a day may have more or less than 24."""
@@ -207,6 +207,9 @@ class _Reader:
     def _leave_out_columns(self) -> None:
         """Note the columns with values that are left out."""
         loads = find_columns(self.form.load.columns, self.cells)
+        others = [k for k, names in self.form.left_out.items() if find_columns(names, self.cells)]
+        if self.form.load.columns and others and not loads:
+            raise self._without_consumption(f"only {', '.join(others)}")
         is_own = str(self.recognised_file.name).endswith(".toml")
         for kind, names in self.form.left_out.items():
             if is_own and not find_columns(names, self.cells):
@@ -287,12 +290,13 @@ class _Reader:
 
     def _refuse_empty(self) -> None:
         if not len(self.cells):
-            reason = self._left_out() or "it has no rows"
-            raise data_error(
-                self.path,
-                f"has no readings of consumption ({reason})",
-                "export those of the import",
-            )
+            raise self._without_consumption(self._left_out() or "it has no rows")
+
+    def _without_consumption(self, reason: str) -> DataError:
+        text = f"has no readings of consumption ({reason})"
+        return DataError(
+            Problem(self.path, text, "export those of the import", kind=NO_CONSUMPTION)
+        )
 
     def _unit(self) -> tuple[str | None, "pd.Series[float] | None"]:
         """The unit of the readings, None if a file in no known format does not state it, and the
