@@ -582,6 +582,24 @@ def test_a_file_of_feed_in_is_left_out_beside_one_of_consumption(here: Path) -> 
         recognise([here / "-A.csv"], Meters())
 
 
+@pytest.mark.parametrize(("factor", "rows"), [(1, 4), (3, 3)])
+def test_a_register_beside_loads_fills_rows_without_one(
+    tmp_path: Path, factor: int, rows: int
+) -> None:
+    form = """
+    recognise.header = ["Time", "Load"]
+    time = { column = "Time", marks = "end" }
+    load = { columns = "Load", register_column = "Count", unit = "kWh" }
+    """
+    lines = ["Time,Load,Count"]
+    counts = [10, 11.5, 12.25, 14.25, 15.25]
+    for hour, (value, count) in enumerate(zip(["", 1.5, "", 2, 1], counts, strict=True), 1):
+        lines.append(f"2023-01-31 0{hour}:00,{value},{factor * count}")
+    series = load(read(tmp_path, form, "\n".join(lines)))
+    assert series.count() == rows
+    assert series.sum() == 4.5 + 0.75 * (rows == 4)
+
+
 def test_packets_and_telegrams_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     quarters = " ".join(f'E{number}="1"' for number in range(1, 97))
     texts = {

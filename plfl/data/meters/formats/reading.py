@@ -42,6 +42,8 @@ _MARKS = tuple(sign * mark for mark in (999, 999.9, 9999, 9999.9, 99999) for sig
 """Numbers by which weather stations and loggers mark missing values."""
 _OTHERS = 3
 """Values of rows that are left out because others are used, that are named."""
+_ROUNDING = 0.05
+"""The part of the mean load by which it may differ from the rise of its register."""
 _RARE = 0.1
 """Registers take turns if at most this part of the times has readings of several."""
 
@@ -137,11 +139,16 @@ class _Reader:
         inputs = list(self.meters.input_columns.values())
         with collect_problems(problems):
             frame, times = self._rows_with_times(frame, keys)
+        register = self._column(
+            self.form.load.register_column, "load.register_column", is_needed=False
+        )
         with collect_problems(problems):
-            values = self._numbers(frame, [*loads, *inputs])
+            values = self._numbers(frame, [*loads, *inputs, *filter(None, [register])])
         if problems:
             raise DataError(*problems)
         readings = values[loads].set_axis(frame.index)
+        if register and len(loads) == 1:
+            self._fill_from_register(readings, values[register].set_axis(frame.index), times)
         if isinstance(factors, pd.Series):
             readings = readings.mul(frame["factor"], axis=0)
             self.is_scaled = bool((frame["factor"] != 1).any())
@@ -468,6 +475,23 @@ class _Reader:
         if quality is None:
             return None
         return self._column(quality.column, "quality.column", not quality.is_optional)
+
+    def _fill_from_register(
+        self, readings: pd.DataFrame, register: pd.Series, times: stamps.Times
+    ) -> None:
+        """Read the loads of rows without one from the register beside them, if it rises by the
+        others."""
+        loads = readings.iloc[:, 0]
+        ordered_stamps = times.stamps.loc[readings.index].sort_values(kind="stable")
+        steps = ordered_stamps.diff()
+        rises = register.loc[ordered_stamps.index].diff().where(steps == steps.mode().get(0))
+        rises = rises.reindex(loads.index)
+        is_known = loads.notna() & rises.notna()
+        is_equal = np.isclose(rises, loads, rtol=0, atol=_ROUNDING * loads.mean())
+        is_filled = loads.isna() & (rises >= 0)
+        if is_known.any() and is_equal[is_known].mean() > 1 - _RARE:
+            readings.loc[is_filled, loads.name] = rises[is_filled]
+            self.mark_counts["from the register"] = int(is_filled.sum())
 
     def _take_out_marked(self, frame: pd.DataFrame, readings: pd.DataFrame) -> None:
         """Count the readings with marks, and take out those that are none."""

@@ -155,6 +155,9 @@ class Load(Section):
     substitute: Names = []
     """The column with the reading of a row whose cell in `columns` is empty, such as an estimate;
     it is used, and counted."""
+    register_column: Names = []
+    """The column of a register beside a lone column of loads, which rises by the load of each row:
+    its difference to the row a step before is the load of a row without one, and counted."""
     unit: Unit | None = None
     """Their unit. None: the one in `unit_column`, in `unit_pattern`, or in the column's name."""
     unit_column: Names = []
