@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     import lightgbm as lightgbm
     import pandas as pandas
     import torch as torch
+    import xlrd as xlrd
     from cryptography import exceptions as exceptions
     from cryptography.hazmat.primitives import ciphers as ciphers
     from cryptography.hazmat.primitives import hashes as hashes
@@ -84,6 +85,7 @@ else:
     constriction, dp_accounting = map(LazyModule, ("constriction", "dp_accounting"))
     optimize, special = map(LazyModule, ("scipy.optimize", "scipy.special"))
     request = LazyModule("urllib.request")
+    xlrd = LazyModule("xlrd")
     exceptions = LazyModule("cryptography.exceptions")
     ciphers, hashes, ec, x25519, aead, hkdf = (
         LazyModule(f"cryptography.hazmat.primitives.{name}")

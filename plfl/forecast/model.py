@@ -580,7 +580,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 
     >>> import plfl
     >>> model = plfl.load("results/demo/models/town-P2.safetensors")
-    >>> model.clients, model.look_back
+    >>> model.clients, model.rows_needed
     (['a', 'b', 'c'], 12)
     """
     path = Path(path)

@@ -326,16 +326,19 @@ def _refuse_generation(
         for column in (*readings, *left_out)
         if quantities.names_generation(column) or left_out.get(column) == INVERTER_OUTPUT
     ]
-    others = [column for column in readings if column not in generation]
-    others = [column for column in others if len(table.cells[column].unique()) > 1]
-    if generation and (not others or (len(others) == 1 and quantities.is_undirected(others[0]))):
-        either = "".join(f"; {column!r} may be either" for column in others)
+    other_columns = [column for column in readings if column not in generation]
+    other_columns = [column for column in other_columns if len(table.cells[column].unique()) > 1]
+    if generation and (
+        not other_columns
+        or (len(other_columns) == 1 and quantities.is_undirected(other_columns[0]))
+    ):
+        either = "".join(f"; {column!r} may be either" for column in other_columns)
         raise question(
             table,
             "has no consumption by the names of its columns, but generation: "
             f"{name_list(generation)}{either}",
             "export the consumption, or choose the column that is to be forecast: "
-            f"{choices('load', [*others, *generation])}",
+            f"{choices('load', [*other_columns, *generation])}",
         )
 
 

@@ -202,8 +202,8 @@ def unlikeliness(name: str) -> int:
 def names_generation(name: str) -> bool:
     """Whether the name of a column has a word of generation, and none of consumption or a place."""
     words = words_in(name)
-    others = WORDS.consumption_likely.among(words) or WORDS.places.among(words)
-    return bool(WORDS.generation.among(words)) and not others
+    consumption_words = WORDS.consumption_likely.among(words) or WORDS.places.among(words)
+    return bool(WORDS.generation.among(words)) and not consumption_words
 
 
 def names_feed_in(name: str) -> bool:

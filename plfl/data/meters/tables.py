@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Place, Problem, data_error
 from plfl.base.extras import install_command
 from plfl.base.keys import Key
+from plfl.base.lazy import xlrd
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import count_in_words
 from plfl.config.sections import Meters
@@ -480,8 +481,6 @@ def _with_formulas_checked(path: Path, views: Iterable[Sequence[Any]]) -> Iterat
 
 def _open_old_workbook(path: Path, content: bytes, max_size: float) -> RawFile:
     """The sheets of a workbook of old Excel, with cells as those of newer ones."""
-    import xlrd
-
     book = xlrd.open_workbook(file_contents=content, logfile=StringIO())
 
     def value_of(cell: xlrd.sheet.Cell) -> object:

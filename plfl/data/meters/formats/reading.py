@@ -251,13 +251,13 @@ class _Reader:
                 values = values[~is_out]
             for name in rule.use if rule.only_first else ():
                 if (is_first := _fit(values, [name])).any():
-                    others = values[~is_first]
+                    other_values = values[~is_first]
                     listing = (
-                        f": {name_list([*map(str, others.unique()[:_OTHERS])])}"
-                        if len(others)
+                        f": {name_list([*map(str, other_values.unique()[:_OTHERS])])}"
+                        if len(other_values)
                         else ""
                     )
-                    self.left_out[f"other {column}{listing}"] = len(others)
+                    self.left_out[f"other {column}{listing}"] = len(other_values)
                     values = values[is_first]
                     break
             if rule.use and not (is_known := _fit(values, rule.use)).all():
