@@ -162,6 +162,9 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
     lines: list[str] = []
     for lines_of_kind in problems_by_kind.values():
         names = [*dict.fromkeys(problem.meter for problem in lines_of_kind.values())]
+        is_in_files = len(names) == 1 and bool(names[0])
+        if is_in_files:
+            names = [*dict.fromkeys(map(_file_of, lines_of_kind.values()))]
         if len(names) <= MOST_NAMES:
             lines += lines_of_kind
             continue
@@ -169,15 +172,20 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
         first_spot = _spot_of(next(iter(lines_of_kind.values())))
         is_told = len({*texts}) == 1 or first_spot.endswith(names[0])
         first = "" if is_told else f"; of {names[0]}"
-        lines.append(f"{counted_names(names, noun)}{first}: {texts[0]}")
+        which = counted_names(names, "file" if is_in_files else noun)
+        lines.append(f"{which}{first}: {texts[0]}")
     return lines
 
 
 def equal_lines(problems: Iterable[Problem]) -> list[str]:
     """A line for each problem, with a single one for those of more than `MOST_NAMES` meters that
-    differ in their files only."""
-    worded = (replace(p, kind=p.describe_at(_spot_of(p))) for p in problems)
+    differ in their files only, and in what was seen there, which further lines of a problem say."""
+    worded = (replace(p, kind=p.describe_at(_spot_of(p)).partition("\n")[0]) for p in problems)
     return shared_lines(worded)
+
+
+def _file_of(problem: Problem) -> str:
+    return str(problem.place.file if isinstance(problem.place, Place) else problem.place)
 
 
 def _spot_of(problem: Problem) -> str:

@@ -23,7 +23,7 @@ from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format
 from plfl.data.meters.meter_selection import check_chosen
 from plfl.data.meters.paths import client_names, names_without_dates, raw_files
-from plfl.data.meters.questions import LARGEST_LOADS, PLACE, apply_answers
+from plfl.data.meters.questions import LARGEST_LOADS, PLACE, apply_answers, column_key
 from plfl.data.meters.stamps import standard_offset
 from plfl.public.inputs import LeadTime
 from plfl.public.models import MeterKind, load
@@ -82,6 +82,7 @@ def recognise(
         separate_exports = read(named_meters)
         if not _follow_each_other(separate_exports):
             exports, meters = separate_exports, named_meters
+            exports.problems = _with_column(exports.problems, column)
             exports.assumptions.append(
                 f"each of the {len(raw)} files, all with the column {column!r}, is a meter of its "
                 "own, with the name of the file (set "
@@ -157,6 +158,13 @@ def _column_of_all(exports: Exports, meters: Meters) -> str | None:
     columns = {(*form.load.columns,) if form.meters.by_column else () for form in formats}
     shared_columns = columns.pop()
     return str(shared_columns[0]) if len(shared_columns) == 1 and not columns else None
+
+
+def _with_column(problems: Iterable[Problem], column: str) -> list[Problem]:
+    """The problems; those that joining files answers also need the column of all of them, by which
+    the files are named."""
+    join, load = Key("data.meters.join_files", "true"), column_key("load", column)
+    return [replace(p, answers=(*p.answers, load)) if join in p.answers else p for p in problems]
 
 
 def _has_joined(exports: Exports) -> bool:

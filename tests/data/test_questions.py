@@ -913,3 +913,53 @@ def test_a_column_without_readings_has_no_unit_to_ask_about(tmp_path: Path) -> N
     table = pd.DataFrame({"when": HOURS, "A1": texts, "A2": LOADS * 50, "A3": LOADS * 60})
     with naming(DataError, "nothing says the unit of 'A2' and of 1 more"):
         read(tmp_path, table, None)
+
+
+def write_days(folder: Path, name: str, readings: np.ndarray) -> None:
+    """A file in a folder for each day, as JSON in no known format, the last one of a single row."""
+    for day in range(0, len(readings), 24):
+        rows = [
+            {"val": round(float(value), 3), "ts": int(hour.timestamp() * 1000), "ack": 1}
+            for hour, value in zip(HOURS[day:], readings[day : day + 24], strict=False)
+        ]
+        (folder / f"{HOURS[day]:%Y%m%d}").mkdir(exist_ok=True)
+        (folder / f"{HOURS[day]:%Y%m%d}" / f"{name}.json").write_text(json.dumps(rows))
+
+
+def test_files_of_days_are_joined_and_powers_beside_registers_left_out(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_days(here, "total", 1000 + LOADS[:193].cumsum())
+    write_days(here, "power", LOADS[:193] * 1000 - 1100)
+    folders = sorted(map(str, here.iterdir()))
+    assert main(["init", "meters", *folders, "--timezone", "UTC"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("plfl: 6 problems")
+    assert "8 files (" in told
+    assert "no register, as its readings often decrease" in told
+    command = shlex.split(told.splitlines()[-1].replace("UNIT", "kWh"))
+    assert {"--join-files", "load=val", "--cumulative"} <= {*command}
+    assert command[-2:] == ["--leave-out", "power"]
+    assert main(command[1:]) == 0
+    assert f"total: 192 readings, {LOADS[1:193].sum():.0f} kWh" in capsys.readouterr().out
+
+
+def test_a_register_that_is_reset_each_hour_is_one(tmp_path: Path) -> None:
+    times = pd.date_range("2023-01-02", periods=4 * 96, freq="15min")
+    totals = LOADS[: len(times)].reshape(-1, 4).cumsum(axis=1).ravel()
+    exports = read(
+        tmp_path, pd.DataFrame({"when": times, "a": totals}), cumulative=True, unit="kWh"
+    )
+    assert len(exports.meters) == 1
+
+
+def test_equal_questions_of_many_files_are_one_line(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part in range(5):
+        table = pd.DataFrame({"t": HOURS + pd.Timedelta(days=20 * part), "alpha": LOADS + part})
+        table.assign(beta=LOADS * 2).to_csv(f"part {part} of five.csv", index=False)
+    assert main(["init", "meters", ".", "--timezone", "UTC", "--unit", "kWh"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("'alpha', 'beta' may measure different things") == 1
+    assert "5 meters (part 0 of five, part 1 of five, part 2 of five …); of part 0 of five:" in told

@@ -20,7 +20,13 @@ from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import count_in_words, short_number
 from plfl.config.error_messages import flow
 from plfl.config.sections import SERIES_MINUTES, Meters
-from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, are_two_registers, is_register
+from plfl.data.checks import (
+    CONSTANT_FROM,
+    ENOUGH_CHANGES,
+    RARE,
+    are_two_registers,
+    is_register,
+)
 from plfl.data.meters.faults import (
     differences,
     fill_short,
@@ -55,6 +61,9 @@ _DELAY = 0.05
 """The part of their distance by which readings at regular times may be late."""
 _USUAL_PART = 0.9
 """The part of the rises of a register that are usual."""
+_OFTEN_BACK = 1 / 3
+"""More than this part of the changes of a power are falls; of a register that is reset each hour
+and read each quarter hour, a quarter is."""
 _ROUNDING_ERROR = 1e-9
 """Energy, in kWh, by which differences of binary numbers may be below zero."""
 _DIFFERENCES = "differences of a register"
@@ -762,6 +771,8 @@ class _Readings:
         is_one = is_register(readings)
         if not is_one and are_two_registers(readings.dropna().to_numpy()):
             raise _mixed_registers(self.place, self.known_rows)
+        if "cumulative" in self.keys.model_fields_set and not is_one:
+            self._refuse_steps_back(readings)
         if is_one and is_asked:
             often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
             text = f"the readings {often}, like those of a cumulative register"
@@ -770,6 +781,21 @@ class _Readings:
                 f"set {register}, or {Key('data.meters.cumulative', 'false')} if they are loads"
             )
             raise self.place.refusal(self.known_rows, 0, text, text, remedy, register)
+
+    def _refuse_steps_back(self, readings: pd.Series) -> None:
+        """Refuse totals of a register that decrease as often as powers do, and not at resets."""
+        values = readings.to_numpy()
+        changes = np.diff(values)
+        is_back = changes < 0
+        is_reset = values[1:][is_back] <= RARE * values[:-1][is_back]
+        if is_back.sum() > _OFTEN_BACK * np.count_nonzero(changes) and is_reset.mean() < 0.5:
+            kind = "no register, as its readings often decrease"
+            text = f"{kind} ({count_in_words(int(is_back.sum()), 'time')})"
+            key = Key("data.meters.leave_out", flow([self.place.name]))
+            remedy = f"set {key}, or read loads and registers in studies of their own"
+            raise self.place.refusal(
+                self.known_rows, int(is_back.argmax()), kind, text, remedy, key
+            )
 
     def _load(self) -> pd.Series:
         """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""

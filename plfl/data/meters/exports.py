@@ -371,6 +371,15 @@ def _keep(exports: Exports, key: str, names: Iterable[str], assumption: Assumpti
         exports.keys |= dict.fromkeys(names_alike, keys)
 
 
+def _is_after_or_before(file: FileReading, first: Piece) -> bool:
+    """Whether a file has no times of another one between its first and last."""
+    stamps = [next(iter(file.pieces.values())).times.stamps, first.times.stamps]
+    if len({str(times.dtype) for times in stamps}) > 1:
+        return False
+    (_, end), (start, _) = sorted((times.min(), times.max()) for times in stamps)
+    return bool(end < start)
+
+
 def _check_unique(
     path: Path, file: FileReading, earlier_pieces: Mapping[str, Sequence[Piece]]
 ) -> None:
@@ -392,5 +401,5 @@ def _check_unique(
         path,
         f"{first.table.path} has {first_names}, too",
         f"set {', or '.join(options)}; if they are several meters, rename the files or columns",
-        *([join] if is_of_several else []),
+        *([join] if is_of_several or (is_certain and _is_after_or_before(file, first)) else []),
     )
