@@ -608,13 +608,14 @@ def test_names_of_meters_are_not_asked_about(tmp_path: Path, names: list[str]) -
 
 @pytest.mark.parametrize("name", ["Load(kWh)", "Hausverbrauch [kWh]", "Total consumption (kWh)"])
 def test_a_consumption_beside_its_parts_is_the_load(tmp_path: Path, name: str) -> None:
-    names = ["Purchased Energy (kWh)", "Batterie Laden [kWh]", "Self consumption (kWh)"]
-    names.append("Direkt verbraucht [kWh]")
+    names = ["Batterie Laden [kWh]", "Self consumption (kWh)", "Direkt verbraucht [kWh]"]
+    names.append("Purchased Energy (kWh)")
     parts = dict.fromkeys(names, LOADS + 1)
     exports = read(tmp_path, pd.DataFrame({"start": HOURS, **parts, name: LOADS}))
     (meter,), (form,) = exports.meters.values(), exports.forms.values()
     np.testing.assert_allclose(meter.load, LOADS)
-    assert f"'Purchased Energy (kWh)' (beside {name!r})" in form.words
+    told = f"read: {name!r}, no loads: 'Purchased Energy (kWh)' (beside {name!r})"
+    assert told in form.words  # that of the grid first
 
 
 @pytest.mark.parametrize(
@@ -963,3 +964,12 @@ def test_equal_questions_of_many_files_are_one_line(
     told = capsys.readouterr().err
     assert told.count("'alpha', 'beta' may measure different things") == 1
     assert "5 meters (part 0 of five, part 1 of five, part 2 of five …); of part 0 of five:" in told
+
+
+def test_many_different_negative_readings_are_no_marks(tmp_path: Path) -> None:
+    table = pd.DataFrame({"when": HOURS, "Grid kWh": np.where(HOURS.hour == 12, -LOADS, LOADS)})
+    with naming(DataError, "20 negative values", "allow_negative: true if they are what is fed in"):
+        read(tmp_path, table)
+    table["Grid kWh"] = np.where(HOURS.hour == 12, -1, LOADS)
+    with naming(DataError, "data.meters.missing: [-1]"):
+        read(tmp_path, table)

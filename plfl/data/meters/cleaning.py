@@ -64,6 +64,8 @@ _USUAL_PART = 0.9
 _OFTEN_BACK = 1 / 3
 """More than this part of the changes of a power are falls; of a register that is reset each hour
 and read each quarter hour, a quarter is."""
+_MOST_MARKS = 3
+"""Different negative readings that may be marks of missing ones."""
 _ROUNDING_ERROR = 1e-9
 """Energy, in kWh, by which differences of binary numbers may be below zero."""
 _DIFFERENCES = "differences of a register"
@@ -904,9 +906,12 @@ class _Readings:
             row = int(np.nanargmin(np.where(is_part, readings, np.inf)))
             value = f"{readings.iloc[row]:.15g}"
             text = f"{count_in_words(int(is_negative.sum()), 'negative value')}, first {value}"
-            remedy = (
-                f"set {Key('data.meters.allow_negative', 'true')}, "
-                f"{Key('data.meters.missing', f'[{value}]')}, or {place.leave_out}"
+            is_mark = readings[readings < 0].nunique() <= _MOST_MARKS
+            remedy = f"set {Key('data.meters.allow_negative', 'true')}" + (
+                f", {Key('data.meters.missing', f'[{value}]')}, or {place.leave_out}"
+                if is_mark
+                else " if they are what is fed in, name a column of the import or of the use in "
+                f"{Key('data.meters.columns.load')}, or {place.leave_out}"
             )
             raise place.refusal(self.known_rows, row, "negative values", text, remedy)
         is_constant = np.nanmin(values) == np.nanmax(values)

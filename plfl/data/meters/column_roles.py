@@ -15,6 +15,7 @@ from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import RecognisedFile
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.loads import (
+    BESIDE,
     INVERTER_OUTPUT,
     SAMPLE_ROWS,
     WITH_UNIT,
@@ -93,7 +94,12 @@ def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
     names = _names_of_meters(roles)
     is_by_column = roles.name is None and (len(roles.readings) > 1 or roles.meter is not None)
     notes = "" if roles.name is None else f", meters named by {roles.name!r}"
-    if left_out := [f"{column!r} ({reason})" for column, reason in roles.left_out.items()]:
+    beside = [column for column, why in roles.left_out.items() if why.startswith(BESIDE)]
+    notes += f", read: {roles.readings[0]!r}" if beside and len(roles.readings) == 1 else ""
+    by_interest = sorted(
+        roles.left_out, key=lambda c: (c not in beside, not WORDS.grid.has_word_of(c))
+    )
+    if left_out := [f"{column!r} ({roles.left_out[column]})" for column in by_interest]:
         remainder = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
         notes += f", no loads: {', '.join(left_out[:5])}{remainder}"
     for column, values in rows.items():

@@ -35,6 +35,8 @@ _MOST_MARKS = 60
 """Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
 INVERTER_OUTPUT = "what an inverter generates"
 """Why a column is no load."""
+BESIDE = "beside"
+"""How the reason begins why a column is no load that another one of the file is."""
 _LONG_NUMBER = 10
 """Digits of a number that is no reading."""
 _NARROW = 20
@@ -153,7 +155,7 @@ class LoadSearch:
             or self._energy_among(columns)
             or self._sum_among(columns)
         )
-        return {} if load is None else {c: f"beside {load!r}" for c in columns if c != load}
+        return {} if load is None else {c: f"{BESIDE} {load!r}" for c in columns if c != load}
 
     def _has_differences(self, column: str, register: str) -> bool:
         """Whether a column has what a register counted in each row."""

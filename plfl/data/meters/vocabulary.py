@@ -71,6 +71,7 @@ class Words:
     generation: WordList
     direct_current: WordList
     inverter_output: WordList
+    grid: WordList
     feed_in: WordList
     not_loads: WordList
     """With those of generation."""
