@@ -17,6 +17,7 @@ from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.shipped import root, write_new
 from plfl.base.text import Progress, count_in_words, counted_names
+from plfl.config.error_messages import flow
 from plfl.config.sections import FEWEST_MASKED, TESTED_WEEKS, Holidays, Meters, Rolling
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
@@ -300,6 +301,21 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         check_chosen(exports.names, meters, exports.registers)
     with collect_problems(problems):
         client_names(exports.files)
+    _leave_out_few_registers(exports)
+
+
+def _leave_out_few_registers(exports: Exports) -> None:
+    """Have the first answer about registers leave them out if other meters are more than they:
+    those are no registers."""
+    register = Key("data.meters.cumulative", "true")
+    names = [problem.meter for problem in exports.problems if register in problem.answers]
+    if len(names) < len(exports.files) - len(names):
+        exports.problems = [
+            replace(p, answers=(Key("data.meters.leave_out", flow([p.meter])),))
+            if register in p.answers
+            else p
+            for p in exports.problems
+        ]
 
 
 def is_seen_by_public(exports: Exports, kind: MeterKind) -> bool:

@@ -973,3 +973,15 @@ def test_many_different_negative_readings_are_no_marks(tmp_path: Path) -> None:
     table["Grid kWh"] = np.where(HOURS.hour == 12, -1, LOADS)
     with naming(DataError, "data.meters.missing: [-1]"):
         read(tmp_path, table)
+
+
+def test_a_register_beside_more_loads_is_left_out(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.DataFrame({"when": HOURS, "A1": LOADS, "A2": LOADS[::-1], "A3": LOADS.cumsum()})
+    table.to_csv("a.csv", index=False)
+    options = ["--timezone", "UTC", "--unit", "kWh"]
+    assert main(["init", "meters", "a.csv", *options]) == 2
+    command = shlex.split(capsys.readouterr().err.splitlines()[-1])
+    assert command[-2:] == ["--leave-out", "A3"]
+    assert main(command[1:]) == 0

@@ -781,6 +781,7 @@ class _Readings:
             register = Key("data.meters.cumulative", "true")
             remedy = (
                 f"set {register}, or {Key('data.meters.cumulative', 'false')} if they are loads"
+                f", or {self.place.leave_out} beside meters with loads"
             )
             raise self.place.refusal(self.known_rows, 0, text, text, remedy, register)
 
