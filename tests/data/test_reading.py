@@ -339,6 +339,14 @@ def test_a_register_that_is_read_at_irregular_times_rises_evenly_between_them(tm
     assert f"at irregular times, between which it rises evenly: {len(content)}" in caplog.text
 
 
+@pytest.mark.parametrize("seconds", [1, 10, 30])
+def test_a_register_that_is_read_every_few_seconds_is_read(tmp_path: Path, seconds: int) -> None:
+    stamps = pd.date_range("2023-01-01", "2023-01-01 05:00", freq=f"{seconds}s")
+    use = np.where(stamps.hour >= 3, 3, 1) * seconds / 3600
+    found = read(tmp_path, table(stamps, (500 + use.cumsum()).round(3)), cumulative=True)
+    np.testing.assert_allclose(found.dropna(), [1, 1, 1, 3, 3], atol=0.02)
+
+
 # -- clocks --------------------------------------------------------------------------------------
 
 

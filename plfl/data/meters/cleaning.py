@@ -550,7 +550,8 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
 def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | None:
     """The length of intervals, at least twice the usual step, in which a register that is read at
     irregular times is known; at least that step, if most are alike, or late by a small part of it,
-    and many are not at times at which intervals end. None if readings are at regular times."""
+    and many are not at times at which intervals end. None if readings are at regular times, a
+    minute or more apart."""
     times = _seconds(pd.DatetimeIndex(rows.index[rows["_load"].notna()])) / 60
     steps = np.diff(times)
     if len(steps) < _ENOUGH_STEPS:
@@ -558,7 +559,11 @@ def _minutes_for_irregular(rows: pd.DataFrame, interval: int | None) -> int | No
     values, counts = np.unique(steps, return_counts=True)
     is_regular = counts.max() * 2 > len(steps)
     step, usual = values[counts.argmax()], np.median(steps)
-    if is_regular and (_HOUR % step or (times % min(step, _GRID) == 0).mean() > _MOSTLY):
+    if (
+        is_regular
+        and step >= 1
+        and (_HOUR % step or (times % min(step, _GRID) == 0).mean() > _MOSTLY)
+    ):
         return None
     is_late_at_most = (np.abs(steps - round(usual)) <= _DELAY * usual).mean() > 0.5
     shortest = usual if is_regular else round(usual) if is_late_at_most else 2 * usual

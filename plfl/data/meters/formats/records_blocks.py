@@ -13,7 +13,7 @@ _READING = re.compile(r"(\d+-\d+:\d+\.\d+\.\d+)\(.*?([\d.]+)(?:\*\w+)?\)$")
 """A line of a telegram: the code of OBIS and the last number, whatever its unit."""
 _CLOCK = re.compile(r"0-0:1\.0\.0\((\d{12})([SW])\)")
 """The time of a telegram, in summer time or not."""
-_OFFSETS = {"S": "+02:00", "W": "+01:00"}
+_OFFSETS = {"S": "+0200", "W": "+0100"}
 _QUARTERS = 96
 
 
@@ -28,8 +28,7 @@ def read_telegrams(raw: RawFile) -> pd.DataFrame:
         elif not rows:  # the log began within a telegram
             continue
         elif clock := _CLOCK.match(line):
-            time = pd.to_datetime(clock[1], format="%y%m%d%H%M%S")
-            fields["time"] = f"{time}{_OFFSETS[clock[2]]}"
+            fields["time"] = f"{clock[1]}{_OFFSETS[clock[2]]}"
         elif reading := _READING.match(line.strip()):
             fields[reading[1]] = reading[2]
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
@@ -51,7 +50,7 @@ def read_fronius(raw: RawFile) -> pd.DataFrame:
         }
         for device, block in json.loads(raw.content)["Body"]["Data"].items()
         for name, channel in block["Data"].items()
-        for seconds, value in channel["Values"].items()
+        for seconds, value in (channel["Values"] or {}).items()
     ]
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1))
 
@@ -64,8 +63,8 @@ def read_df2(raw: RawFile) -> pd.DataFrame:
     rows: dict[int, dict[str, str]] = {}
     for number, line in enumerate(map(str.strip, lines), 1):
         if line.startswith("#"):
-            block |= {"site": line[2:].strip()} if line[1] in "Oo" else {}
-            block |= {"sensor": line[2:].strip()} if line[1] in "Ss" else {}
+            block |= {"site": line[2:].strip()} if line[1:2] in ("O", "o") else {}
+            block |= {"sensor": line[2:].strip()} if line[1:2] in ("S", "s") else {}
         elif line:
             fields = line.split(",")
             if len(fields) not in (3, 4):
