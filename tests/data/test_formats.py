@@ -600,6 +600,34 @@ def test_a_register_beside_loads_fills_rows_without_one(
     assert series.sum() == 4.5 + 0.75 * (rows == 4)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": {"SeriesType": "Detail"}}',
+        '[{"SeriesType": "Detail"}]',
+        '{"Body": {"Data": [{"SeriesType": "Detail"}]}}',
+        '{"EnergyReal_WAC_Plus_Absolute": {"Values": {"0": 1}}}',
+    ],
+)
+def test_other_files_that_look_like_a_format_are_refused(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "a.json").write_text(text, encoding="utf-8")
+    with naming(DataError, "a.json: is Fronius", "damaged: parts of such files are missing"):
+        recognise([path], Meters(timezone="Europe/Vienna"))
+
+
+def test_blocks_may_be_empty(tmp_path: Path) -> None:
+    keys, folder = Meters(timezone="Europe/Vienna"), schema.FORMATS_FOLDER
+    archive = json.loads((folder / "fronius_archive.sample.json").read_text(encoding="utf-8"))
+    for block in archive["Body"]["Data"].values():
+        block["Data"]["Current_AC_Phase_1"] = {"Unit": "A", "Values": None}
+    (path := tmp_path / "a.json").write_text(json.dumps(archive), encoding="utf-8")
+    (meter,) = recognise([path], keys)[0].meters.values()
+    assert meter.load.sum() == pytest.approx(0.2)
+    text = (folder / "stark_df2.sample.txt").read_text(encoding="utf-8")
+    (path := tmp_path / "b.df2").write_text(text.replace("#F2\n", "#F2\n#\n"), encoding="utf-8")
+    assert len(recognise([path], keys)[0].meters) == 2
+
+
 def test_packets_and_telegrams_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     quarters = " ".join(f'E{number}="1"' for number in range(1, 97))
     texts = {

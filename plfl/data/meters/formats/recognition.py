@@ -270,9 +270,10 @@ def _read(
     if form.reader is not None:
         try:
             cells = records.READERS[form.reader](raw)
-        except ValueError as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            damage = error if isinstance(error, ValueError) else "parts of such files are missing"
             raise data_error(
-                raw.path, f"is {form.name}, and damaged: {error}", "export it again"
+                raw.path, f"is {form.name}, and damaged: {damage}", "export it again"
             ) from None
         return RecognisedFile(raw, form, name, cells, unit="line" if raw.sheets else "reading")
     if form.tree is not None:
