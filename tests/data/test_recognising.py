@@ -85,7 +85,7 @@ SHIFT = (SYDNEY.tz_localize(None) - SYDNEY.tz_convert(None)) / pd.Timedelta(minu
         "utcoffset": (SHIFT * 60).astype(int),
         "zone": [f"+{int(shift) // 60:02}:00" for shift in SHIFT],
         "TimeZoneOffset": [f"+{int(shift) // 60:02}00" for shift in SHIFT],
-        "clock": [f"UTC+{int(shift) // 60:02}:00" for shift in SHIFT],
+        "Time Zone": [f"UTC+{int(shift) // 60:02}:00" for shift in SHIFT],
     }.items(),
 )
 @pytest.mark.parametrize("file", ["a.csv", "a.parquet"])
@@ -129,6 +129,49 @@ def test_numbers_that_are_no_utc_offsets_move_no_time(tmp_path: Path) -> None:
     pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(DataError, match="no UTC offset"):
         read(tmp_path / "a.csv", stamp="end")
+
+
+BERLIN = {"timezone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize(
+    ("column", "offsets", "keys"),
+    [
+        ("timezoneOffset", -60, BERLIN),  # as JavaScript has it
+        ("UTC offset", -60, {"timezones": {"a": "Europe/Berlin"}}),
+        ("timezoneOffset", -SHIFT, {"timezone": "Australia/Sydney"}),
+        ("utc_offset", 3600, {"timezone": "Asia/Tokyo"}),
+        ("Zeitverschiebung (min)", 15, BERLIN),
+        ("Deviation", "+01:30", BERLIN),
+        ("Deviation", "+01:00", BERLIN),
+        ("Zone Offset", 1, BERLIN),
+    ],
+)
+def test_what_is_no_offset_of_the_place_moves_no_time(
+    tmp_path: Path, column: str, offsets: Any, keys: dict[str, Any]
+) -> None:
+    clock = pd.date_range("2023-02-01", periods=ROWS, freq="h")
+    columns = {"time": clock, column: offsets, "energy (kWh)": loads()}
+    if not isinstance(offsets, int | str):
+        clock = SYDNEY
+        columns["time"] = clock.strftime("%Y-%m-%d %H:%M").to_numpy()
+    pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
+    exports = read(tmp_path / "a.csv", **keys, stamp="end")
+    first = exports.meters["a"].load.index[0]
+    zone = {*keys.get("timezones", {}).values()} or {keys["timezone"]}
+    assert first == (clock[0] if clock is SYDNEY else clock[0].tz_localize(*zone))
+    assert f"UTC offsets in {column!r}" not in exports.report()[0]
+
+
+@pytest.mark.parametrize("offsets", [-60, -SHIFT])
+def test_offsets_that_fit_with_either_sign_do_not_settle_the_place(
+    here: Path, offsets: Any
+) -> None:
+    clock = SYDNEY.strftime("%Y-%m-%d %H:%M")
+    columns = {"time": clock, "timezoneOffset": offsets, "energy (kWh)": loads()}
+    pd.DataFrame(columns).to_csv("a.csv", index=False)
+    with pytest.raises(DataError, match="no UTC offset"):
+        recognise([Path("a.csv")], Meters(stamp="end"))
 
 
 # -- layouts -------------------------------------------------------------------------------------

@@ -35,10 +35,14 @@ from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import (
     SIGNED_OFFSET,
     are_local,
+    are_of_zone,
+    fit_negated,
     names_offset,
+    names_utc,
     parse,
     read_offsets,
     zone_in,
+    zone_named,
 )
 from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, RawFile, RawTable
 from plfl.data.meters.vocabulary import WORDS
@@ -116,6 +120,8 @@ def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
     if roles.offset is not None:
         time |= {"offset": roles.offset, "zone": "offset"}
         notes += f", UTC offsets in {roles.offset!r}"
+    elif offsets := [column for column in map(str, table.cells) if names_offset(column)]:
+        notes += f", not read as UTC offsets: {name_list(offsets)}"
     content = {
         "name": "found out",
         "about": table.form,
@@ -349,14 +355,23 @@ def _refuse_generation(
 
 
 def _offset_column(table: RawTable, time: tuple[str, ...], meters: Meters) -> str | None:
-    """The column with the UTC offset of each stamp, if the stamps are local times; else None."""
+    """The column with the UTC offset of each stamp, if the stamps are local times, and the offsets
+    those of the place, if it is known; else None."""
+    zones = [meters.timezone] if "timezone" in meters.model_fields_set else []
+    zones += meters.timezones.values()
     for column in map(str, table.cells) if not any(map(zone_in, time)) else ():
-        if not (names_offset(column) or SIGNED_OFFSET.fullmatch(str(table.cells[column].iloc[0]))):
+        is_signed = bool(SIGNED_OFFSET.fullmatch(str(table.cells[column].iloc[0])))
+        if not (names_offset(column) or (is_signed and WORDS.zones.has_word_of(column))):
             continue
         if (offsets := read_offsets(table.cells[column])) is not None:
             stamps = parse(table, time, meters).stamps
-            is_given = stamps.dt.tz is not None
-            return column if is_given or are_local(stamps, offsets) else None
+            if stamps.dt.tz is not None:
+                return column
+            if zones:
+                is_known = any(are_of_zone(stamps, offsets, zone_named(zone)) for zone in zones)
+            else:
+                is_known = is_signed or names_utc(column) or not fit_negated(stamps, offsets)
+            return column if is_known and are_local(stamps, offsets) else None
     return None
 
 

@@ -45,7 +45,9 @@ _OFFSET = (
 )
 _OFFSET_ALONE = re.compile(r"(?:UTC|GMT)? ?[+-]\d{2}:?\d{2}|Z|UTC|GMT")
 SIGNED_OFFSET = re.compile(r"(?:UTC|GMT) ?[+-]\d{2}:?\d{2}|[+-]\d{2}:\d{2}")
-"""A UTC offset that is nothing else, whatever the name of its column."""
+"""A UTC offset in a column of time zones."""
+_OF_ZONE = 0.95
+"""Offsets are those of a zone if this part of them is."""
 _MOST_OFFSETS = 40
 _FARTHEST = 14 * 60
 """Most different UTC offsets in a column, and the farthest one, in minutes."""
@@ -478,17 +480,34 @@ def read_offsets(cells: pd.Series) -> "pd.Series[pd.Timedelta] | None":
     return text.map(pd.to_timedelta(minutes, unit="min"))
 
 
+def names_utc(column: str) -> bool:
+    """Whether a column has offsets from UTC, by its name, not from local times to UTC, such as
+    `timezoneOffset` of JavaScript."""
+    return re.search("utc|gmt", column, re.IGNORECASE) is not None
+
+
 def are_local(stamps: pd.Series, offsets: "pd.Series[pd.Timedelta]") -> bool:
     """Whether stamps beside UTC offsets are local times: they then follow each other as evenly in
     UTC when clocks change. Zones that are farther apart are those of several places."""
-
-    def unevenness(times: pd.Series) -> int:
-        unique = np.unique(times.to_numpy())
-        steps = np.diff(unique)
-        return int((steps != np.median(steps)).sum()) - len(unique) if len(steps) else 0
-
     is_apart = offsets.max() - offsets.min() > _HOUR
-    return is_apart or unevenness(stamps - offsets) <= unevenness(stamps)
+    return is_apart or _unevenness(stamps - offsets) <= _unevenness(stamps)
+
+
+def are_of_zone(stamps: pd.Series, offsets: "pd.Series[pd.Timedelta]", zone: ZoneInfo) -> bool:
+    """Whether offsets beside local times are those that a zone then has."""
+    utc = (stamps - offsets).dt.tz_localize("UTC")
+    return bool((utc.dt.tz_convert(zone).dt.tz_localize(None) == stamps).mean() >= _OF_ZONE)
+
+
+def fit_negated(stamps: pd.Series, offsets: "pd.Series[pd.Timedelta]") -> bool:
+    """Whether stamps follow each other as evenly in UTC if offsets have the opposite sign."""
+    return _unevenness(stamps + offsets) <= _unevenness(stamps - offsets)
+
+
+def _unevenness(times: pd.Series) -> int:
+    unique = np.unique(times.to_numpy())
+    steps = np.diff(unique)
+    return int((steps != np.median(steps)).sum()) - len(unique) if len(steps) else 0
 
 
 def zone_in(name: str) -> str | None:

@@ -61,6 +61,7 @@ class Words:
     ends: WordList
     about_rows: WordList
     offsets: WordList
+    zones: WordList
     weekdays: WordList
     meters: WordList
     numbered: WordList
