@@ -288,6 +288,19 @@ def test_columns_that_are_called_like_units_are_no_loads(tmp_path: Path) -> None
     assert list(read(write(tmp_path / "a.csv", **energy), unit="Wh").meters) == names
 
 
+@pytest.mark.parametrize("column", ["Sensor", "Site", "Device", "Id", "Meter"])
+def test_bare_units_name_no_meters_whatever_their_column_is_called(
+    column: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.csv", **{column: "Wh", "Value": LOADS})
+    (meter,) = read(path).meters.values()
+    assert meter.load.sum() == pytest.approx(LOADS.sum() / 1000)
+    units = np.where(np.arange(len(HOURS)) % 2 == 0, "kWh", "kVARh")
+    path = write(tmp_path / "a.csv", **{column: units, "Value": LOADS})
+    with naming(DataError, f"'{column}' says 'kVARh', and 'kWh' in other rows"):
+        read(path)
+
+
 def test_a_column_of_units_has_one(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", value=LOADS, Einheit="Wh")
     np.testing.assert_allclose(read(path).meters["a"].load, LOADS / 1000)

@@ -125,8 +125,9 @@ def _without_units(table: RawTable, column: str) -> RawTable:
 
 def _are_units(cells: Collection[str], column: str) -> bool:
     """Whether cells of a column are units, some of them of loads, and not names of meters that end
-    with one. A lone `W` may be a mark of true values."""
-    if column in WORDS.meters and column not in WORDS.units:
+    with one, such as `Hall kWh`. A lone `W` may be a mark of true values."""
+    names_meters = column in WORDS.meters and column not in WORDS.units
+    if names_meters and any(" " in cell for cell in cells):
         return False
     units = set[str]()
     for cell in cells:
