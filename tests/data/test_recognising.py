@@ -390,6 +390,15 @@ def test_decimals_are_told_from_thousands(bring, values, expected):
         same(load(bring("a.csv", lines, unit="kWh")), hours(rows=3), expected)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_one_damaged_number_makes_no_thousands(bring: Callable[..., Exports], least: int) -> None:
+    lines = text(hours(), (least + loads() / 100).round(3) + 0.0005)
+    lines = [re.sub(r"5$", "", line) for line in lines]  # three digits after each point
+    lines[100] = re.sub(r",.*", ",1.234.567", lines[100])
+    with naming(DataError, "line 102", "'1.234.567' is not a number (1 such value)"):
+        bring("a.csv", ["t,load", *lines], unit="kWh")
+
+
 def test_a_mark_without_a_digit_has_no_decimal_point(bring: Callable[..., Exports]) -> None:
     lines = [line.replace(",", ";") for line in text(hours(rows=4), ["?"] * 4)]
     cells = ["1,05", "N.D.", "2,5", "0,125"]

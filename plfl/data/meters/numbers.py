@@ -81,11 +81,15 @@ def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
 
 def _mark_beside(cells: pd.Series, other_mark: str) -> str | None:
     """The decimal separator of numbers with a mark, if some have the other one, too, or several
-    marks, as of thousands only; else None."""
+    marks, as of thousands only, which all others may be, too; else None. One may be a fault."""
     cells_with_both = cells[cells.str.contains(other_mark, regex=False)]
     if len(cells_with_both):
         return max(".,", key=str(cells_with_both.iloc[0]).rfind)
-    return other_mark if cells.str.fullmatch(_SEVERAL_MARKS).any() else None
+    are_thousands = (
+        cells.str.fullmatch(_SEVERAL_MARKS).sum() > 1
+        and cells.str.fullmatch(THOUSANDS.pattern).all()
+    )
+    return other_mark if are_thousands else None
 
 
 def _decimal_of_plain(table: RawTable, columns: Sequence[str]) -> str | None:
